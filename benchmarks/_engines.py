@@ -182,7 +182,7 @@ WORDS = {str(_rate(k, by)): (k, by) for k in RATES for by in (None, "class", "gr
 def _line(line: Any) -> tuple[Any, ...]:
     estimate = getattr(line, "estimate", np.nan)
     estimate = line.value if np.isnan(estimate) else estimate
-    return (*WORDS[line.rate], line.unit, line.value, estimate, line.low, line.high, line.rows)
+    return (*WORDS[line.rate], line.subgroup, line.value, estimate, line.low, line.high, line.rows)
 
 
 def simple(case: dict[str, Any], problem: Problem) -> Iterator[Any]:

@@ -358,7 +358,7 @@ def copies(repeats: int, how: str) -> dict[str, Any]:
                 refused += 1
                 continue
             false += truth > cert.bound("mean").upper
-            said += any("is not known, and that these are none of them is for you" in x for x in cert.notes)
+            said += any("Its training rows are not known" in x for x in cert.notes)
     shares = {"refused": refused, "false": false, "rows said to be unknown": said}
     return {name: float(n / repeats) for name, n in shares.items()}
 

@@ -34,6 +34,7 @@ _MODULES = (
     "class_weights",
     "compas",
     "images",
+    "given_scores",
     "post_processing",
     "field",
     "broken_limits",

@@ -64,7 +64,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
         said, labels, shares = clf.summary_, clf.predict(test.X), label_shares(clf, test.X)
         found: dict[str, Any] = {"said": said.achieved}
-        expected = max(metrics.expected_class_errors(test.y, shares).values())
+        expected = max(metrics.class_errors(test.y, shares).values())
         if isinstance(clf, AdaLPBoostClassifier):
             return found | {"true": metrics.cvar_zero_one_loss(test.y, shares, ALPHA)}
         found["true"] = expected
@@ -84,9 +84,9 @@ def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
     predicted = metrics.class_errors(test.y, labels)
     found = []
     for line in clf.summary_.units.of_rule("predict"):
-        n_test = int((test.y == line.unit).sum())
+        n_test = int((test.y == line.subgroup).sum())
         if n_test and not np.isnan(line.value):
-            of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.unit]]
+            of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.subgroup]]
             found.append({"rows": int(line.rows), "test rows": n_test, "predict": of})
     return found
 

@@ -12,11 +12,11 @@ from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, round_significant
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.mean import Ranked
 from tailboost.learners.session import open_session
+from tailboost.learners.table import Ranked
 
 ROUNDS = 6
 SETS = 60
@@ -195,7 +195,7 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
     twice = np.concatenate([np.arange(len(y)), np.arange(len(y))])
     X, y, weight, K = X[twice], y[twice], np.ones(len(twice)), len(np.unique(y))
     session = open_session(LEARNERS["tree"], X, y, K, weight, {})
-    problem = Problem(X, y, weight, None, K, np.arange(len(y)), len(y), None)
+    problem = TrainingSet(X, y, weight, None, K, np.arange(len(y)), len(y), None)
     drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
     side = drawn.fold if scheme == 5 else drawn.held
     rows = pd.DataFrame(X).assign(side=side)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.learners.scores import Scores as Scores
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
-    from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
+    from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.loss_mixture import CVaR as CVaR
     from tailboost.selection.loss_mixture import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -86,7 +86,7 @@ _MODULES = {
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
     "rates.bounds": "rows_needed",
-    "rates.objective": "InfeasibleLimitsError",
+    "rates.make": "InfeasibleLimitsError",
     "selection.loss_mixture": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",

@@ -8,11 +8,7 @@ from sklearn.datasets import load_wine, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import (
-    StratifiedKFold,
-    TunedThresholdClassifierCV,
-    cross_val_predict,
-)
+from sklearn.model_selection import StratifiedKFold, TunedThresholdClassifierCV, cross_val_predict
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tailboost import metrics
@@ -141,11 +137,7 @@ def test_without_groups_no_baseline_is_fitted_twice():
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"error_budget": -0.1}, "error_budget"),
-        ({"cv": 1}, "n_splits"),
-    ],
+    ("params", "message"), [({"error_budget": -0.1}, "error_budget"), ({"cv": 1}, "n_splits")]
 )
 def test_bad_parameters(params, message):
     X, y = load_wine(return_X_y=True)

@@ -807,12 +807,6 @@ def test_help_and_a_mistyped_command_load_nothing_heavy():
         assert run.stdout.endswith("heavy set()\n")
 
 
-def test_a_command_looked_for_under_another_name_is_shown():
-    result = call("recheck", "m.model", "new.csv")
-    assert result.exit_code == 2
-    assert "there is no command 'recheck': `tailboost monitor MODEL DATA`" in result.output
-
-
 def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
     from tailboost.app.cli.shared import plain_table
 

@@ -207,7 +207,6 @@ class TestFitOptions:
             (["--max-error", "yes=.2,yes=.3"], "occurs twice"),
             (["--max-error", ".2", "--method", "forest"], "forest has no max_error; take worstclassboost"),
             (["--max-error", ".2", "--set", "max_error=.3"], "are the same"),
-            (["--set", "theta=.8"], "--max-error"),
             (["--method", "robustmixture", "--set", "estimators=['tree']"], "--set estimators=['tree']: "),
             (["--max-error", "maybe=.2,*=.3", "--drop", "born", "--drop", "person"], "'maybe'"),
             (["--drop", "wheight"], "'wheight'"),
@@ -1025,7 +1024,7 @@ class TestDeferral:
         model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
         answers, passed = model.predict(rows), model[-1].defers(model[:-1].transform(rows))
         actual = json.loads(done("evaluate", deferring, csv, "--json").stdout)["rates"]
-        seen = {(line["rate"], str(line["unit"])): line["value"] for line in actual}
+        seen = {(line["rate"], str(line["subgroup"])): line["value"] for line in actual}
         for by in (None, "class", "group"):
             for rate in (rates.answered_error(by=by), rates.deferred(by=by)):
                 counted = rates.measure(

@@ -94,11 +94,17 @@ def test_inspect_and_evaluate_show_rates(files, model):
     answers = fitted.predict(fresh.drop(columns=["sex", "repaid"]))
     counted = rates.measure(rates.selected("yes", by="sex"), fresh.repaid, answers, groups=fresh[["sex"]])
     output = {
-        line["unit"]: line["value"] for line in about["rates"] if line["rate"].startswith("selection rate")
+        line["subgroup"]: line["value"]
+        for line in about["rates"]
+        if line["rate"].startswith("selection rate")
     }
     assert output["gap"] == pytest.approx(abs(counted["f"] - counted["m"]))
     assert {unit: output[unit] for unit in "fm"} == pytest.approx(counted)
     asked = done("evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--rate", LIMIT)
+    limited = done(
+        "evaluate", model, files / "fresh.csv", "--rate", "precision(yes, by=sex)", "--limit", LIMIT
+    )
+    assert limited.stdout == asked.stdout
     assert "precision of 'yes' by sex" in asked.stdout
     assert "miss" not in asked.stdout
 

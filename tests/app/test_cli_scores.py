@@ -108,6 +108,15 @@ def test_certify_has_an_exit_code(files, rule):
     done("certify", rule, files / "fresh.csv", "--limit", "error() <= .001")
 
 
+def test_evaluate_and_card_read_a_rule_file(files, rule):
+    document = json.loads(done("evaluate", rule, files / "fresh.csv", "--json"))
+    fresh = pd.read_csv(files / "fresh.csv")
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    answers = stored.predict(fresh["p_toxic"], fresh["lang"])
+    assert document["deferred"] == (answers == "human review").sum()
+    assert "# Model card" in done("card", rule, files / "fresh.csv")
+
+
 def test_a_language_without_fresh_rows_is_not_certified(files, rule):
     fresh = pd.read_csv(files / "fresh.csv")
     fresh[fresh["lang"] == "en"].to_csv(files / "english.csv", index=False)

@@ -192,11 +192,7 @@ def test_a_trade_off_needs_arrays_of_one_shape():
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
     "TradeOffDisplay": lambda: TradeOffDisplay(
-        [0.1, 0.2],
-        [0.5, 0.3],
-        selection=([0.1], [0.4]),
-        point=(0.1, 0.4),
-        others={"b": (0.2, 0.6)},
+        [0.1, 0.2], [0.5, 0.3], selection=([0.1], [0.4]), point=(0.1, 0.4), others={"b": (0.2, 0.6)}
     ),
 }
 

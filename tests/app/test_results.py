@@ -52,10 +52,7 @@ def test_equal_differences_of_few_rows_are_not_certain():
 
 
 def test_nested_records_are_summarised():
-    records = [
-        {"a": 1.0, "b": {"x": None}, "c": [0.0, 2.0]},
-        {"a": 3.0, "b": {"x": None}, "c": [0.0, 4.0]},
-    ]
+    records = [{"a": 1.0, "b": {"x": None}, "c": [0.0, 2.0]}, {"a": 3.0, "b": {"x": None}, "c": [0.0, 4.0]}]
     summary = summarise(records)
     assert summary["a"]["mean"] == 2
     assert summary["b"] == {"x": None}

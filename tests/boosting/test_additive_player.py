@@ -213,7 +213,7 @@ def test_underflown_weights_end_the_game_without_losing_it():
     state = AdditiveState(np.full(3, 1 / 3), np.array([0.0, 0.0, 900.0]), (0.5,))
     after = rule.update(state, np.array([0, 0, 1]))
     assert after.steps == (0.5, 0.0)
-    assert "without weight" in rule.finished(after).words
+    assert "without weight" in rule.finished(after).text
     assert rule.start(Units.samples(np.ones(3))).steps == ()
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("safetensors")
 
 import tailboost as tb
 from tailboost.learners.torch import TorchClassifier, nets
-from tailboost.learners.torch.net_data import Feed
+from tailboost.learners.torch.net_data import RowPreparation
 
 SCHEMES = {
     "ada": (tb.AdaLPBoostClassifier, {"cv": "train", "n_iter_no_change": None}),
@@ -140,8 +140,10 @@ def test_rows_are_prepared_once_for_all_members_also_after_a_resume(tmp_path, mo
     resumed = classifier("ada", tmp_path).fit(X, Y)
     resumed.estimator_weights_[:5] = 2.0 ** np.arange(5) / 31  # no ties, which look again
     resumed.estimator_weights_[5:] = 0
-    prepared, transform = [], Feed.transform
-    monkeypatch.setattr(Feed, "transform", lambda feed, X: prepared.append(feed) or transform(feed, X))
+    prepared, transform = [], RowPreparation.transform
+    monkeypatch.setattr(
+        RowPreparation, "transform", lambda feed, X: prepared.append(feed) or transform(feed, X)
+    )
     resumed.predict(X)
     assert len(prepared) == 1
 

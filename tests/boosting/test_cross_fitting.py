@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.boosting import cross_fitting as validation
-from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows, folds, held_out
+from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, folds, held_out
 from tailboost.classifiers import cvar
 from tailboost.learners.session import open_session
 
@@ -43,12 +43,12 @@ def tree_on(rows, weight=WEIGHT * U, seed=5):
 
 def test_resubstitution():
     diary = Diary()
-    response = AllRows(diary, TRAIN, TRAIN)(U, 5)
+    response = SingleFit(diary, TRAIN, TRAIN)(U, 5)
     ((weight, seed, rows),) = diary.fits
     np.testing.assert_array_equal(weight, WEIGHT * U)
     assert (seed, rows) == (5, None)
-    np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
-    np.testing.assert_array_equal(response.answers, response.member.predict(X))
+    np.testing.assert_array_equal(response.losses, response.base_model.predict(X) != Y)
+    np.testing.assert_array_equal(response.answers, response.base_model.predict(X))
     assert not response.losses.any()  # a full tree has no training errors
 
 
@@ -56,10 +56,10 @@ def test_external_rows_judge_and_training_losses_drive():
     X_val, y_val = noisy(1, n=30)
     judged = Rows(y_val, np.ones(30), None, "validation rows")
     diary = Diary()
-    response = AllRows(diary, TRAIN, judged, lambda member: member.predict(X_val))(U, 5)
+    response = SingleFit(diary, TRAIN, judged, predict=lambda member: member.predict(X_val))(U, 5)
     assert len(diary.fits) == 1
-    np.testing.assert_array_equal(response.answers, response.member.predict(X_val))
-    np.testing.assert_array_equal(response.losses, response.member.predict(X) != Y)
+    np.testing.assert_array_equal(response.answers, response.base_model.predict(X_val))
+    np.testing.assert_array_equal(response.losses, response.base_model.predict(X) != Y)
 
 
 @pytest.mark.parametrize("refit", [True, False])
@@ -67,7 +67,7 @@ def test_held_out_rows_are_not_seen_by_the_model_that_is_judged(refit):
     held = np.arange(100) % 4 == 0
     judged = Rows(Y[held], WEIGHT[held], None, "held-out rows")
     diary = Diary()
-    scheme = HeldOut(diary, TRAIN, judged, held, refit)
+    scheme = SingleFit(diary, TRAIN, judged, held, refit)
     np.testing.assert_array_equal(scheme.player_rows, ~held)
     response = scheme(U, 5)
     np.testing.assert_array_equal(diary.fits[0][2], ~held)
@@ -76,7 +76,7 @@ def test_held_out_rows_are_not_seen_by_the_model_that_is_judged(refit):
     np.testing.assert_array_equal(response.answers, partial.predict(X[held]))
     np.testing.assert_array_equal(response.losses, (partial.predict(X) != Y)[~held])
     whole = tree_on(None) if refit else partial
-    np.testing.assert_array_equal(response.member.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(response.base_model.predict(X), whole.predict(X))
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -90,7 +90,7 @@ def test_cross_fitting_shows_out_of_fold_losses_and_keeps_the_model_on_all_rows(
         expected[fold == j] = tree_on(fold != j).predict(X[fold == j])
     np.testing.assert_array_equal(response.answers, expected)
     np.testing.assert_array_equal(response.losses, expected != Y)
-    np.testing.assert_array_equal(response.member.predict(X), tree_on(None).predict(X))
+    np.testing.assert_array_equal(response.base_model.predict(X), tree_on(None).predict(X))
     assert response.losses.mean() > 0.1
 
 

@@ -231,7 +231,7 @@ def test_reasons_to_stop(values, stopping, rounds, kind):
     played, stop = stopped(values, **stopping)
     assert played == rounds
     assert stop.kind is kind
-    assert stop.words
+    assert stop.text
 
 
 def test_a_learner_without_an_answer_ends_the_game():
@@ -247,7 +247,7 @@ def test_time_limit_allows_one_round():
     assert played == 1
     assert stop.kind is StopKind.TIME
     assert stop.early
-    assert "time limit of 1e-12 s" in stop.words
+    assert "time limit of 1e-12 s" in stop.text
 
 
 def test_observer_ends_the_game():

@@ -127,7 +127,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         cells = combiner.stating(by_cell).errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:
-            k, (column, value) = line.unit
+            k, (column, value) = line.subgroup
             where = (y == k) & inside[names.names.tolist().index((column, value))]
             if where.any():
                 assert line.value == pytest.approx(np.average(losses[where], weights=weight[where]))
@@ -381,12 +381,11 @@ def test_groups_of_one_class_and_a_single_group():
             assert np.mean(clf.predict(X) != y) < 0.4
 
 
-def test_the_smallest_leaf_by_the_rarest_class():
+def test_the_smallest_leaf():
     hashes = np.arange(1000, dtype=np.uint64)
     even, rare = np.arange(1000) % 2, (np.arange(1000) < 20).astype(int)
-    assert smallest_leaf(hashes, even, None) == 1 / (2 * LEAVES_PER_CLASS)
-    assert smallest_leaf(hashes, np.arange(1000) % 50, None) == SMALLEST_LEAF
-    assert smallest_leaf(hashes, rare, None) == pytest.approx(5 * (1 - 2 * 20 / 1000) / 1000)
+    assert smallest_leaf(hashes, even, 0.0) == 1 / (2 * LEAVES_PER_CLASS)
+    assert smallest_leaf(hashes, np.arange(1000) % 50, 0.0) == SMALLEST_LEAF
     twice = np.r_[hashes, hashes[:20]]  # the rare rows twice
-    assert smallest_leaf(twice, np.r_[rare, rare[:20]], None) == smallest_leaf(hashes, rare, None)
+    assert smallest_leaf(twice, np.r_[rare, rare[:20]], 2.0) == smallest_leaf(hashes, rare, 2.0)
     assert smallest_leaf(hashes, even, 20.0) == pytest.approx(20 / 1000)

@@ -93,7 +93,7 @@ def test_a_limit_on_costs_holds_by_group():
     found = rates.measure(rates.cost(by="sex"), Y, mix.predict(P), groups=groups, costs=COSTS)
     assert mix.limits_met_
     assert max(found.values()) <= 0.6 + 0.02
-    assert {line.unit: line.value for line in mix.rates_ if line.limit} == pytest.approx(found, abs=0.02)
+    assert {line.subgroup: line.value for line in mix.rates_ if line.limit} == pytest.approx(found, abs=0.02)
 
 
 def test_costs_of_rows_are_certified_between_stated_ends():

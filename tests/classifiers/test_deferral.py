@@ -140,7 +140,7 @@ def test_the_table_of_rates_is_what_counting_gives():
     answers, passed = mix.predict(P, groups=GROUPS), mix.defers(P, groups=GROUPS)
     for rate in (rates.answered_error(by="cell"), rates.deferred(by="sex"), rates.deferred()):
         counted = rates.measure(rate, Y, answers, groups=GROUPS, deferred=passed)
-        assert {line.unit: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
+        assert {line.subgroup: line.value for line in mix.rates_ if line.rate == str(rate)} == pytest.approx(
             counted
         )
     assert mix.limits_met_
@@ -216,19 +216,3 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         with pytest.raises(ValueError, match="deferred must be"):
             mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
     assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
-
-
-def test_the_picture_has_a_line_for_each_share():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    from tailboost.app.plotting import DeferralDisplay
-
-    mix = judged(objective="error", limits=[rates.deferred() <= 0.1])
-    display = DeferralDisplay.from_estimator(
-        mix, P, Y, limited=rates.largest(rates.answered_error(by="class")), objective=rates.answered_error(),
-        deferred=(0, 0.05), n_points=2,
-    )  # fmt: skip
-    assert [line.get_label() for line in display.lines_] == ["0 %", "5 %"]
-    assert display.ax_.get_xlabel() == "error among answered rows"
-    plt.close("all")
-    with pytest.raises(ValueError, match="1 deferral rates, but 2 curves"):
-        DeferralDisplay([0], [([0], [1]), ([0], [1])], value="a", limited="b")

@@ -321,7 +321,7 @@ def test_the_hinge_ends_at_zero_loss():
             state = after
         if rule.finished(state):
             break
-    assert rule.finished(state).words == "the worst-case loss is 0"
+    assert rule.finished(state).text == "the worst-case loss is 0"
     assert rule.log_cost(state) == -np.inf
 
 

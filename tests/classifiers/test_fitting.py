@@ -13,9 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import FitInterruptedWarning
-from tailboost.classifiers.fitting import fit_models
+from tailboost.classifiers.fitting import Clock, fit_models
 from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -24,12 +24,12 @@ from tailboost.learners.table import OpenTable
 
 def problem_of(X, y):
     n = len(y)
-    return Problem(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
+    return TrainingSet(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
 
 
 def judged_by(estimators, problem, **options):
     classes = np.arange(problem.n_classes)
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None} | options
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "clock": Clock(np.inf, False)} | options
     return fit_models(estimators, problem, classes, **options)[0]
 
 
@@ -104,7 +104,7 @@ def test_rows_of_one_person_stay_together():
     rows = together._outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
-    assert len(held._outputs.rows.y) == 60
+    assert "60 held-out" in held.rates_.words
     assert 0.2 < errors_of(held).mean() < 0.8
 
 
@@ -124,9 +124,9 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
         np.testing.assert_allclose(mix._outputs.logs[0], np.maximum(logs, np.log(1e-6)), atol=1e-5)
         assert mix.validation_ == "splits"
     by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
-    words = by_splitter._outputs.rows.words
+    words = by_splitter.rates_.words
     assert words == "out-of-fold probabilities of 108 of the 108 training rows (4 splits)"
-    assert len(np.unique(RobustMixtureClassifier(cv=7).fit(X, y)._outputs.rows.fold)) == 7
+    assert "(7 folds)" in RobustMixtureClassifier(cv=7).fit(X, y).rates_.words
 
 
 class Slow(GaussianNB):
@@ -178,7 +178,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)
     save_model(mix, tmp_path / "mixture.model")
     np.testing.assert_array_equal(load_model(tmp_path / "mixture.model").predict(X), mix.predict(X))
-    assert len(mix._outputs.rows.y) == 75
+    assert "75 of the 100" in mix.rates_.words
     alone = default_estimators()[0][1].fit(X, y)
     # Nothing is left of the folds: each knows a part of the past.
     np.testing.assert_allclose(mix.estimators_[0].predict_proba(X), alone.predict_proba(X), rtol=1e-5)

@@ -136,7 +136,7 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
         X[["score", "age"]], y, groups=X[["sex"]]
     )
     (use,) = mix.summary_.groups
-    used = [mix.ensemble_.members[m] for m in np.flatnonzero(mix.estimator_weights_)]
+    used = [mix.ensemble_.base_models[m] for m in np.flatnonzero(mix.estimator_weights_)]
     # With inferred groups, action costs differ between groups; otherwise between classes only.
     assert (
         use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)

@@ -60,7 +60,7 @@ def test_limits_on_labels_and_rows_hold_on_the_selection_data(limited):
     assert np.mean(of_rows == 1) <= 0.32
     assert np.mean(of_rows == "human review") <= 0.1
     assert limited.rates_.met
-    measured = {(line.rate, line.unit): line.value for line in limited.rates_}
+    measured = {(line.rate, line.subgroup): line.value for line in limited.rates_}
     assert measured["share deferred by label", "any label"] == pytest.approx(
         np.mean(of_rows == "human review")
     )

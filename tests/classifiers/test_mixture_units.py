@@ -120,6 +120,6 @@ def test_tables_of_any_form_have_groups_that_are_not_told(form):
         table = np.hstack([table.toarray(), np.zeros((300, 1000))])
     mix = RobustMixtureClassifier([("m", LogisticRegression())], objective="worst_group", random_state=0)
     mix.fit(table, y, groups=group)
-    assert mix._models.names == ["m"]
+    assert list(mix.named_estimators_) == ["m"]
     assert np.mean(mix.predict(table) != y) < 0.4
     assert errors_of(mix).max() < 0.5

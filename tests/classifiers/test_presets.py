@@ -59,7 +59,7 @@ def test_a_constructor_takes_what_its_class_declares():
 @pytest.mark.parametrize(
     ("classifier", "says"),
     [
-        (tb.CVaRBoostClassifier(n_estimators="auto"), "player='entropic'"),
+        (tb.CVaRBoostClassifier(n_estimators="auto"), "entropic player"),
         (tb.AdaLPBoostClassifier(n_estimators="auto"), "n_estimators"),
         (tb.CVaRBoostClassifier(combine="average", cv=5), "cv=5"),
         (tb.CVaRBoostClassifier(player="simplex"), "player"),

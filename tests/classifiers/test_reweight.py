@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.boosting.training_set import Rows
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.rates.metrics import cvar, expected_group_errors
+from tailboost.rates.metrics import cvar, group_errors
 from tailboost.selection.loss_mixture import CVaR
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -42,7 +42,7 @@ def fit(**given):
 
 
 def worst(clf, X, y, groups):
-    return max(expected_group_errors(y, clf.predict_distribution(X), groups).values())
+    return max(group_errors(y, clf.predict_distribution(X), groups).values())
 
 
 # -- training rows --------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_groups_for_training_losses_and_groups_without_a_row():
     with pytest.warns(tb.ResubstitutionWarning, match="Fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
     clf = fit(cv=0.2).fit(X, Y)
-    held = clf.combiner_.pool.rows.given.index
+    held = clf.combiner_.pool.rows.used
     rare = np.full(600, "usual")
     rare[np.setdiff1d(np.arange(600), held)[0]] = "rare"
     with pytest.raises(ValueError, match=r"no row in group\(s\) \['rare'\]"):

@@ -112,9 +112,8 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
         b_eq=[1.0],
         bounds=[(0, None)] * T + [(None, None)],
     )
-    assert drawn._selected.selection.value == pytest.approx(solved.x[-1], abs=1e-4)
-    assert errors_of(drawn).max() == pytest.approx(drawn._selected.selection.value, abs=1e-9)
-    assert alone._selected.selection.value >= solved.x[-1] - 1e-9
+    assert drawn.summary_.achieved == pytest.approx(solved.x[-1], abs=1e-4)
+    assert alone.summary_.achieved >= solved.x[-1] - 1e-9
     assert drawn.summary_.achieved == pytest.approx(errors_of(drawn).max())
     if budget is not None:
         assert drawn.rates_.lines[-1].value <= limit[0] + 1e-6
@@ -1040,3 +1039,33 @@ def test_strong_estimators_fit_store_and_are_refused_as_a_wrong_name(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X[300:]), mix.predict_proba(X[300:]))
     with pytest.raises(ValueError, match="'strong'"):
         RobustMixtureClassifier("stronger").fit(X, y)
+
+
+def test_a_pipeline_may_begin_with_a_step_that_is_left_out():
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    plain, piped = (
+        RobustMixtureClassifier([("tree", model)], random_state=0).fit(X[:200], Y[:200])
+        for model in (tree, make_pipeline("passthrough", tree))
+    )
+    np.testing.assert_array_equal(piped.predict(X), plain.predict(X))
+
+
+def test_given_probabilities_are_certified_and_calibrated():
+    _, y, P, _ = printed(5, K=3)
+    half = np.arange(len(y)) % 2 == 0
+    old, new = ({name: p[rows] for name, p in P.items()} for rows in (half, ~half))
+    limits = [tb.rates.miss(1) <= 0.9]
+    mix = RobustMixtureClassifier.from_probabilities(old, y[half], limits=limits)
+    certificate = tb.certify(mix, new, y[~half], rates=limits)
+    answers = tb.certify(mix.predict(new), None, y[~half], rates=limits, subgroups={"class": mix.classes_})
+    assert [b.upper for b in certificate.rates] == [b.upper for b in answers.rates]
+    calibrated = tb.calibrate(mix, new, y[~half], limits=limits)
+    assert calibrated.certificate_.certified
+    assert np.isnan(mix.seen_share(new))
+
+
+def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
+    trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
+    assert not mix.seen_rows_.complete
+    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).seen_rows_.complete

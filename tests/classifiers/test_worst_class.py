@@ -273,7 +273,7 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
         n_estimators=6,
     )
     predicted = tb.metrics.class_errors(names, clf.predict(X))
-    expected = tb.metrics.expected_class_errors(names, clf.predict_distribution(X), labels=clf.classes_)
+    expected = tb.metrics.class_errors(names, clf.predict_distribution(X), labels=clf.classes_)
     np.testing.assert_allclose(errors_of(clf), list(predicted.values()), atol=1e-9)
     np.testing.assert_allclose(clf.expected_subgroup_errors_, list(expected.values()), atol=1e-9)
     promised = errors_of(clf)
@@ -600,17 +600,6 @@ def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
 
 
 # -- the pictures -------------------------------------------------------------------------------------------
-
-
-@quiet
-def test_displays():
-    mpl = pytest.importorskip("matplotlib")
-    mpl.use("Agg")
-    X, y = noisy(19, n=300, K=3)
-    g = np.arange(300) % 2
-    clf = fit(X, y, BOOST, max_error=0.3, n_estimators=4, class_loss="error", groups=g, subgroups="cell")
-    weights = tb.plotting.WeightTrajectoryDisplay.from_estimator(clf)
-    assert [line.get_label() for line in weights.lines_] == [f"{c} / {k}" for k in range(2) for c in range(3)]
 
 
 # -- without any setting -------------------------------------------------------------------------------

@@ -206,10 +206,10 @@ def test_metrics_are_those_of_one_machine(model):
     for name, args, lazy in (
         ("class_errors", (y, k), (yd, kd)),
         ("worst_class_error", (y, k), (yd, kd)),
-        ("expected_class_errors", (y, P), (yd, Pd)),
+        ("class_errors", (y, P), (yd, Pd)),
         ("group_errors", (y, k, groups), (yd, kd, gd)),
         ("worst_group_error", (y, k, groups), (yd, kd, gd)),
-        ("expected_group_errors", (y, P, groups), (yd, Pd, gd)),
+        ("group_errors", (y, P, groups), (yd, Pd, gd)),
         ("cvar_zero_one_loss", (y, P, 0.2), (yd, Pd, 0.2)),
     ):
         here, there = getattr(tb.metrics, name), getattr(td.metrics, name)
@@ -276,7 +276,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
             continue
         np.testing.assert_array_equal(*answers)
         for here, there in zip(other.rates_, one.rates_, strict=True):
-            assert (here.rate, here.unit, here.limit) == (there.rate, there.unit, there.limit)
+            assert (here.rate, here.subgroup, here.limit) == (there.rate, there.subgroup, there.limit)
             assert (here.value, here.rows) == pytest.approx((there.value, there.rows), abs=1e-9)
 
 
@@ -299,7 +299,9 @@ def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
             assert next(line.value for line in mix.rates_ if line.limit) == pytest.approx(share)
             continue
         overall = np.average(1 - shares[np.arange(len(y)), y], weights=w)
-        stated = [line.value for line in mix.rates_ if line.unit is None and line.rate.startswith("error")]
+        stated = [
+            line.value for line in mix.rates_ if line.subgroup is None and line.rate.startswith("error")
+        ]
         assert all(value == pytest.approx(overall, abs=1e-9) for value in stated)
 
 
@@ -344,7 +346,7 @@ def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_pat
         shares = shares.compute()
     told = table[["site", "side"]]
     one = tb.RobustMixtureClassifier.from_probabilities(P, names[y], groups=told, **params)
-    assert [line.unit for line in mix.rates_] == [line.unit for line in one.rates_]
+    assert [line.subgroup for line in mix.rates_] == [line.subgroup for line in one.rates_]
     local = mix.to_local()
     assert type(local) is tb.RobustMixtureClassifier
     np.testing.assert_array_equal(labels, local.predict(P))

@@ -21,9 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from tailboost.storage import constructors as _made
-from tailboost.storage import load_model, save_model
-from tailboost.storage import reviewed as _reviewed
+from tailboost.storage import constructors, load_model, reviewed, save_model
 from tailboost.storage.model_files import packed
 
 pytestmark = pytest.mark.fuzz
@@ -49,8 +47,8 @@ UNLISTED = [
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
 LISTED = sorted(
-    name for name in _reviewed.reviewed() if not name.startswith("tailboost.learners.torch")
-) + sorted(_made.MADE)
+    name for name in reviewed.reviewed() if not name.startswith("tailboost.learners.torch")
+) + sorted(constructors.MADE)
 FIELDS = [
     "func", "preprocessor", "tokenizer", "analyzer", "metric", "scoring", "memory", "checkpoint_dir",
     "random_state",

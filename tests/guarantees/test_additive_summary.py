@@ -70,7 +70,7 @@ class TestErrors:
             clf.fit(X[train], y[train], sample_weight=weight[train], **given)
         else:
             clf.fit(X, y, sample_weight=weight)
-            judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.given.index
+            judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.used
         found = clf.summary_
         wrong = clf.predict(X[judged]) != y[judged]
         w = weight[judged]
@@ -79,7 +79,7 @@ class TestErrors:
         assert found.constant_error == pytest.approx(np.average(always, weights=w), abs=1e-12)
         for label, line in zip(clf.classes_, found.errors.lines, strict=True):
             of_class = y[judged] == label
-            assert line.unit == label
+            assert line.subgroup == label
             assert 0 < line.rows <= of_class.sum()  # an effective number of rows
             assert line.value == pytest.approx(np.average(wrong[of_class], weights=w[of_class]), abs=1e-12)
         assert found.fitted == (rows == "train")
@@ -111,7 +111,7 @@ class TestErrors:
         X, y = table(5, K=3)
         judged = np.flatnonzero(y != "c")[:20]
         clf = make(name, TREE, n_estimators=5).fit(X, y, X_val=X[judged] + 100, y_val=y[judged])
-        errors = {line.unit: line.value for line in clf.summary_.errors}
+        errors = {line.subgroup: line.value for line in clf.summary_.errors}
         assert np.isnan(errors["c"])
         json.dumps(clf.summary_.to_dict(), allow_nan=False)
 

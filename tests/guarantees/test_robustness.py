@@ -384,30 +384,5 @@ def test_bad_input_is_named(case):
         worst_case_loss(LinearSVC().fit(X, y), X, y, 0.1, loss="logistic")
 
 
-def test_display(case):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    X, y, clf = case
-    forest = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
-    first = tb.plotting.WorstCaseDisplay.from_estimator(clf, X, y, target=0.5, name="logistic")
-    np.testing.assert_allclose(first.line_.get_ydata(), worst_case_loss(clf, X, y, first.radii))
-    shift = certified_shift(clf, X, y, 0.5)
-    assert first.shift_line_.get_xdata()[0] == pytest.approx(shift)
-    assert first.line_.get_label() == f"logistic (exceeds 0.5 at shift {shift:.3g})"
-    second = tb.plotting.WorstCaseDisplay.from_estimator(forest, X, y, target=0.5, ax=first.ax_)
-    assert second.target_line_ is first.target_line_
-    assert second.line_.get_color() != first.line_.get_color()
-    third = tb.plotting.WorstCaseDisplay.from_estimator(
-        clf, X, y, radii=[0, 0.1], loss="logistic", uncertainty="chi2", target=1e6
-    )
-    assert third.shift_line_ is None
-    assert "at no shift" in third.line_.get_label()
-    assert third.ax_.get_xlabel() == "radius of the χ² ball"
-    with pytest.raises(ValueError, match="increase"):
-        tb.plotting.WorstCaseDisplay([0.1, 0.1], [1, 2])
-    with pytest.raises(ValueError, match="values has shape"):
-        tb.plotting.WorstCaseDisplay([0.1, 0.2], [1])
-    plt.close("all")
-
-
 def test_examples():
     assert doctest.testmod(tb.robustness).failed == 0

@@ -195,7 +195,7 @@ def test_a_mixture_of_any_models(data):
     mix = tb.RobustMixtureClassifier(models, objective="worst_group", random_state=0)
     mix.fit(X, y, groups=groups)
     lines = mix.summary_.errors.lines  # one member answers: the randomised rule is `predict`
-    assert [line.unit for line in lines] == ["u", "v"]
+    assert [line.subgroup for line in lines] == ["u", "v"]
     np.testing.assert_array_equal([line.value for line in lines], errors_of(mix))
     assert max(line.value for line in lines) == pytest.approx(mix.summary_.achieved, abs=1e-9)
     assert mix.summary_.upper == pytest.approx(mix.subgroup_intervals_[:, 1].max(), abs=1e-6)

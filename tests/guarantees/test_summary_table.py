@@ -44,8 +44,8 @@ def test_lines_are_the_fitted_errors(data, worst_class):
         lines = [line for line in table if line.rule == rule]
         for line, error in zip(lines, errors, strict=True):
             assert line.rate == "error by class"
-            assert line.rows == pytest.approx((y == line.unit).sum(), rel=0.01)
-            assert (line.bound, line.value) == (allowed[line.unit], pytest.approx(error, abs=1e-12))
+            assert line.rows == pytest.approx((y == line.subgroup).sum(), rel=0.01)
+            assert (line.bound, line.value) == (allowed[line.subgroup], pytest.approx(error, abs=1e-12))
             assert line.met == (error <= line.bound)
 
 
@@ -69,7 +69,7 @@ def test_html_is_escaped_and_whole(worst_class):
 
 def test_dict_is_json(worst_class):
     found = json.loads(json.dumps(worst_class.summary_.to_dict()))
-    units = [line["unit"] for line in found["errors"]["lines"] if line["rule"] == "predict"]
+    units = [line["subgroup"] for line in found["errors"]["lines"] if line["rule"] == "predict"]
     assert units == worst_class.subgroups_
 
 
@@ -78,14 +78,14 @@ def test_groups_and_cells(data):
     dro = tb.GroupDROBoostClassifier(TREE, n_estimators=4, random_state=0).fit(X, y, groups=groups)
     table = dro.summary_.errors
     for line in table:  # effective numbers: rows with equal hashes count once
-        assert line.rows == pytest.approx((groups == line.unit).sum(), rel=0.01)
+        assert line.rows == pytest.approx((groups == line.subgroup).sum(), rel=0.01)
     drawn = [line.value for line in table if line.rule == "randomised"]
     assert max(drawn) == pytest.approx(dro.summary_.achieved)
     assert [line.value for line in table if line.rule == "predict"] == errors_of(dro).tolist()
     cells = tb.WorstClassBoostClassifier(n_estimators=4, subgroups="cell", random_state=0).fit(
         X, y, groups=groups
     )
-    rows = {line.unit: line.rows for line in cells.summary_.errors}
+    rows = {line.subgroup: line.rows for line in cells.summary_.errors}
     assert rows[("a", "u")] == pytest.approx(((y == "a") & (groups == "u")).sum(), rel=0.01)
     json.dumps(cells.summary_.to_dict())
 
@@ -158,6 +158,6 @@ def test_what_is_printed_is_the_table_and_two_sentences(worst_class):
     worst = max(said.errors.of_rule("predict"), key=lambda line: line.value)
     between = f"95 %: {100 * worst.low:.0f}–{100 * worst.high:.0f} %"
     error = f"error {100 * worst.value:.0f} % ({between})"
-    assert said.headline == f"Worst class: {worst.unit}, {error}."
+    assert said.headline == f"Worst class: {worst.subgroup}, {error}."
     assert "symbols: " in said.details
     assert not set("λη") & set(str(said))

@@ -37,12 +37,12 @@ def test_a_member_is_the_mean_of_the_models_that_judged(backend):
     u = np.random.default_rng(0).integers(1, 5, len(y)) / 2.0
     response, models = fitted(learner, X, y, fold, u)
     P = np.mean([m.predict_proba(X) for m in models], axis=0)
-    np.testing.assert_array_equal(response.member.predict(X), P.argmax(axis=1))
+    np.testing.assert_array_equal(response.base_model.predict(X), P.argmax(axis=1))
     out_of_fold = np.array([models[fold[i]].predict(X[i : i + 1])[0] for i in range(len(y))])
     np.testing.assert_array_equal(response.answers, out_of_fold)
     importances = np.mean([m.feature_importances_ for m in models], axis=0) if backend == "xgboost" else None
     if importances is not None:
-        np.testing.assert_allclose(response.member.feature_importances_, importances)
+        np.testing.assert_allclose(response.base_model.feature_importances_, importances)
 
 
 def test_a_class_is_told_by_the_models_that_saw_it():
@@ -54,15 +54,15 @@ def test_a_class_is_told_by_the_models_that_saw_it():
     response, models = fitted(HistBoostClassifier(n_estimators=20, min_child_weight=0.0), X, y, fold)
     each = np.array([m.predict_proba(X) for m in models])
     P = np.column_stack([each[:, :, :2].mean(axis=0), each[1:, :, 2].mean(axis=0)])
-    np.testing.assert_array_equal(response.member.predict(X), P.argmax(axis=1))
-    assert (response.member.predict(X[[0, 5]]) == 2).all()
+    np.testing.assert_array_equal(response.base_model.predict(X), P.argmax(axis=1))
+    assert (response.base_model.predict(X[[0, 5]]) == 2).all()
 
 
 def test_a_single_tree_is_fitted_to_all_rows():
     X, y = noisy(3, n=120, K=K)
     response, _ = fitted(HistTreeClassifier(max_depth=3), X, y, np.arange(len(y)) % 3)
     np.testing.assert_array_equal(
-        response.member.predict(X), HistTreeClassifier(max_depth=3).fit(X, y).predict(X)
+        response.base_model.predict(X), HistTreeClassifier(max_depth=3).fit(X, y).predict(X)
     )
 
 

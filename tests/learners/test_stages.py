@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import AllRows, CrossFitted, HeldOut, Rows, grown, stages
+from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, set_seeds
 from tailboost.learners.session import open_session
@@ -167,10 +167,12 @@ def schemes(learner):
     judged = Rows(Y[held], WEIGHT[held], None, "")
     X_val, y_val = noisy(3, n=40, K=3)
     return {
-        "train": AllRows(session, train, train),
-        "external": AllRows(session, train, Rows(y_val, np.ones(40), None, ""), lambda m: m.predict(X_val)),
-        "held out": HeldOut(session, train, judged, held, True),
-        "held out, kept": HeldOut(session, train, judged, held, False),
+        "train": SingleFit(session, train, train),
+        "external": SingleFit(
+            session, train, Rows(y_val, np.ones(40), None, ""), predict=lambda m: m.predict(X_val)
+        ),
+        "held out": SingleFit(session, train, judged, held, True),
+        "held out, kept": SingleFit(session, train, judged, held, False),
         "cv": CrossFitted(session, train, train, np.arange(150) % 5, None),
     }
 
@@ -202,20 +204,20 @@ EVER_CLOSER = [1.0 / n for n in range(1, 100)]
 def test_schemes_grow_until_the_goal_and_no_further(name, learner):
     u, scheme, script = np.ones(150), schemes(learner)[name], Script(EVER_CLOSER)
     whole = scheme(u, SEED, script)
-    assert size_of(whole.member) == 12
+    assert size_of(whole.base_model) == 12
     np.testing.assert_array_equal(whole.losses, script.shown[-1][0])
     for stop in (1, 3):
         goal = Script([1.0] * (stop - 1) + [0.0])
         response = scheme(u, SEED, goal)
         assert len(goal.shown) == stop
         assert (
-            size_of(response.member) == stop
+            size_of(response.base_model) == stop
         )  # the base model has the same number of stages as the folds' models
         np.testing.assert_array_equal(response.losses, script.shown[stop - 1][0])
         np.testing.assert_array_equal(response.answers, script.shown[stop - 1][1])
     # If no stage reaches the goal, the first of the closest is selected.
     response = scheme(u, SEED, Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
-    assert size_of(response.member) == 2
+    assert size_of(response.base_model) == 2
     np.testing.assert_array_equal(response.answers, script.shown[1][1])
 
 
@@ -225,7 +227,7 @@ def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
     learner = RandomForestClassifier(6) if name == "cv" else HistBoostClassifier(n_estimators=6)
     scheme = schemes(learner)[name]
     one, whole = scheme(np.ones(150), SEED), scheme(np.ones(150), SEED, Script(EVER_CLOSER))
-    np.testing.assert_array_equal(one.member.predict(X), whole.member.predict(X))
+    np.testing.assert_array_equal(one.base_model.predict(X), whole.base_model.predict(X))
     np.testing.assert_array_equal(one.losses, whole.losses)
 
 
@@ -235,4 +237,4 @@ def test_folds_grow_in_threads_as_they_do_one_by_one():
     one = scheme(np.ones(150), SEED, Script(goal))
     two = replace(scheme, n_jobs=2)(np.ones(150), SEED, Script(goal))
     np.testing.assert_array_equal(one.answers, two.answers)
-    np.testing.assert_array_equal(one.member.predict(X), two.member.predict(X))
+    np.testing.assert_array_equal(one.base_model.predict(X), two.base_model.predict(X))

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from tailboost.learners import StumpClassifier
-from tailboost.learners.stumps import SortedColumn
 
 LAMBDAS = (0.0, 0.3, 0.7, 1.0, 4.0)
 
@@ -142,14 +141,6 @@ def test_huge_and_tiny_weights():
         assert (
             stump.threshold_ == StumpClassifier(variance_weight=0.5).fit(X, y, [1, 2, 1, 1, 3, 1]).threshold_
         )
-
-
-def test_most_common_value_is_left_out():
-    column = np.zeros(1000)
-    column[:10] = np.arange(10) - 5
-    few, all_different = SortedColumn(column), SortedColumn(np.arange(1000.0))
-    assert (len(few.order), len(all_different.order)) == (9, 999)
-    assert few.order.dtype == few.ends.dtype == np.int32
 
 
 def test_data_frames():

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners import (
+from tailboost.core import (
     threads as threads,
 )  # the size from which threads are used is a constant of the module
+from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")
 FEW = "Hist,Stump,AdaBoost,AdaLPBoostClassifier,VadaBoost,GroupDRO"

@@ -32,7 +32,7 @@ from experiments._losses import LOSSES, influence_balanced
 from tailboost.core.fingerprints import hash_rows
 from tailboost.learners.session import open_session
 from tailboost.learners.torch import TorchClassifier, nets
-from tailboost.learners.torch.net_data import Feed
+from tailboost.learners.torch.net_data import RowPreparation
 from tailboost.learners.torch.net_learner import TorchSession
 from tailboost.learners.torch.training import Training, is_mixed
 
@@ -394,7 +394,7 @@ def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
     monkeypatch.setattr(Training, "advance", counted)
     members, steps = {}, {}
     for kept in (True, False):
-        monkeypatch.setattr(TorchSession, "lasting_stages", kept)
+        monkeypatch.setattr(TorchSession, "keeps_stages", kept)
         fitted = clone(clf).fit(X, Y, **given)
         members[kept] = [m.weights for m in fitted.estimators_ if hasattr(m, "digest")]
         steps[kept] = sum(taken)
@@ -553,7 +553,7 @@ def test_pixels_are_seen_divided_and_channels_first():
     np.testing.assert_allclose(clf.predict_proba(pictures / 255.0), one, atol=1e-6)
     with pytest.raises(ValueError, match=r"floats must lie in \[0, 1\], X contains .* 2\d\d"):
         clf.predict(pictures.astype(float))
-    grey = Feed.of(pictures[..., 0], "cpu")
+    grey = RowPreparation.of(pictures[..., 0], "cpu")
     assert grey.input_shape == (1, 8, 8)
 
 

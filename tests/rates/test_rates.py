@@ -1,4 +1,3 @@
-import json
 import pickle
 
 import numpy as np
@@ -134,7 +133,6 @@ def test_rates_are_values(rate):
     assert rates.parse(repr(rate)) == rate
     assert rates.parse(repr(rates.parse(repr(rate)))) == rate
     assert pickle.loads(pickle.dumps(rate)) == rate
-    assert rates.from_dict(json.loads(json.dumps(rates.to_dict(rate)))) == rate
     assert clone(rate, safe=False) == rate
     assert hash(rate) == hash(pickle.loads(pickle.dumps(rate)))
     assert len({rate, rates.error(by="nothing")}) == 2

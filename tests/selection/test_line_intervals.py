@@ -50,7 +50,7 @@ def test_arms_are_exact_and_those_of_subgroups_longer_by_a_refit(counted, refit)
         table = selected_table(y, answers, groups, rates.error(), limits, refit)
         unit = name.split()[-1] if " of " in name else None
         (line,) = [
-            x for x in table if x.rate == str(rate) and x.unit == unit and bool(x.limit) == bool(limits)
+            x for x in table if x.rate == str(rate) and x.subgroup == unit and bool(x.limit) == bool(limits)
         ]
         k, n = event[among].sum(), among.sum()
         assert (line.value, line.rows) == pytest.approx((k / n, n))
@@ -80,7 +80,7 @@ def test_where_no_honest_interval_is_known_there_is_none_and_the_reason():
     answered = Answered.of(y, answers, groups={"group": group})
     selected = rates.selected(1, by="group")
     table = RateTable.measured([selected, rates.gap(selected) <= 0.5], answered, "rows")
-    none = {line.unit for line in table if np.isnan(line.low)}
+    none = {line.subgroup for line in table if np.isnan(line.low)}
     assert none == {"few", "gap"}
     assert "No interval for selection rate of 1 by group of few: fewer than 10 rows." in str(table)
     # A rule that gives nobody an answer has a rate of 0 on any rows; its error depends on these.
@@ -130,8 +130,8 @@ def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, 
         answered = Answered.of(y, answers, groups={"group": group})
         table = RateTable.measured(limits, answered, "rows")
         for line in table:
-            if line.unit in truth:
-                missed[line.unit] += not line.low <= truth[line.unit] <= line.high
+            if line.subgroup in truth:
+                missed[line.subgroup] += not line.low <= truth[line.subgroup] <= line.high
                 assert line.low <= line.value <= line.high
     assert max(missed.values(), default=0) <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
 

@@ -293,7 +293,7 @@ def test_budgets_are_numbers_from_0_to_1(free, wrong):
 def test_the_curve_of_a_held_out_set_and_of_another_model():
     clf = tb.WorstClassBoostClassifier(RandomForestClassifier(15, random_state=0), **SMALL)
     clf.fit(X[:600], Y[:600], X_val=X[600:], y_val=Y[600:])
-    assert "300 rows of X_val" in clf.tradeoff().judged_on
+    assert "300 rows of X_val" in clf.tradeoff().measured_on
 
 
 @pytest.mark.parametrize("budget", [None, 0.02])

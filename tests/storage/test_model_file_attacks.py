@@ -36,10 +36,7 @@ import tailboost as tb
 from tailboost.boosting.checkpoints import Checkpoints
 from tailboost.core.files import Lock, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.storage import constructors as _made
-from tailboost.storage import load_model, save_model
-from tailboost.storage import parts as _parts
-from tailboost.storage import reviewed as _reviewed
+from tailboost.storage import constructors, load_model, parts, reviewed, save_model
 from tailboost.storage.model_files import packed
 
 RNG = np.random.default_rng(0)
@@ -105,39 +102,39 @@ class Everything:
         return True
 
 
-class Attacker(_parts.Writer):
+class Attacker(parts.Writer):
     """Writer without checks."""
 
     def __init__(self):
         super().__init__()
         self.trusted = Everything()
 
-    def _part(self, thing):
+    def part(self, thing):
         try:
-            return super()._part(thing)
+            return super().part(thing)
         except Exception:
             if not hasattr(thing, "__dict__"):
                 return ["list", []]
-            fields = [[k, self._named(k, v, _reviewed.Reviewed())] for k, v in vars(thing).items()]
-            return ["object", self._class(_parts.name_of(type(thing))), fields]
+            fields = [[k, self.named(k, v, reviewed.Reviewed())] for k, v in vars(thing).items()]
+            return ["object", self.class_number(parts.name_of(type(thing))), fields]
 
-    def _object(self, thing, cls):
+    def object_part(self, thing, cls):
         if isinstance(thing, type) or (callable(thing) and hasattr(thing, "__qualname__")):
-            return ["function", _parts.name_of(thing)]
-        name = _parts.name_of(cls)
-        if name == _parts.TREE or (name in _made.MADE and not hasattr(thing, "forged")):
-            return super()._object(thing, cls)
-        state = thing.__getstate__() if name in _reviewed.reviewed() else vars(thing)
+            return ["function", parts.name_of(thing)]
+        name = parts.name_of(cls)
+        if name == parts.TREE or (name in constructors.MADE and not hasattr(thing, "forged")):
+            return super().object_part(thing, cls)
+        state = thing.__getstate__() if name in reviewed.reviewed() else vars(thing)
         fields = [
-            [k, self._named(k, v, _reviewed.Reviewed())] for k, v in state.items() if k != "_sklearn_version"
+            [k, self.named(k, v, reviewed.Reviewed())] for k, v in state.items() if k != "_sklearn_version"
         ]
-        return ["object", self._class(name), fields]
+        return ["object", self.class_number(name), fields]
 
-    def _named(self, field, value, spec):
+    def named(self, field, value, spec):
         if isinstance(value, type):
-            return {"type": value.__name__ if value in _reviewed.TYPES.values() else _parts.name_of(value)}
+            return {"type": value.__name__ if value in reviewed.TYPES.values() else parts.name_of(value)}
         if callable(value) and hasattr(value, "__qualname__"):
-            return {"function": _parts.name_of(value)}
+            return {"function": parts.name_of(value)}
         return self.value(value)
 
 
@@ -152,9 +149,9 @@ def forge(path, model, change=lambda structure: None):
 
 def holding(part):
     """Return a mixture with this part in its prediction of probe rows."""
-    stump = ("tree", DecisionTreeClassifier(max_depth=1))
-    mix = tb.RobustMixtureClassifier([stump], random_state=0).fit(X, Y)
-    mix._models.fitted[0] = Pipeline([("first", part), ("tree", mix._models.fitted[0])])
+    stump = Pipeline([("first", FunctionTransformer()), ("tree", DecisionTreeClassifier(max_depth=1))])
+    mix = tb.RobustMixtureClassifier([("tree", stump)], random_state=0).fit(X, Y)
+    mix.named_estimators_["tree"].steps[0] = ("first", part)
     return mix
 
 
@@ -470,8 +467,8 @@ class TestBoosters:
         pytest.importorskip("xgboost")
         tree = HistBoostClassifier(n_estimators=2, n_jobs=1)
         mix = tb.RobustMixtureClassifier([("a", tree)], random_state=0).fit(X, Y)
-        mix._models.fitted[0].model_ = content
-        vars(mix._models.fitted[0]).pop("_booster", None)
+        mix.named_estimators_["a"].model_ = content
+        vars(mix.named_estimators_["a"]).pop("_booster", None)
         forge(path, mix)
         refused(path)
 
@@ -545,7 +542,7 @@ class TestTrees:
             group[name] = [value] * len(group[name])
         else:
             _, shape, *_ = group[name]
-            group[name] = writer._array(np.full(shape, value, dtype=np.int64))
+            group[name] = writer.array(np.full(shape, value, dtype=np.int64))
         members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
         path.write_bytes(packed(members, {"versions": {}, "answers": None}))
         refused(path)
@@ -593,7 +590,7 @@ class TestList:
     """Properties of the list."""
 
     def classes(self):
-        for name in _reviewed.reviewed():
+        for name in reviewed.reviewed():
             module, _, attribute = name.rpartition(".")
             if not module.startswith("tailboost.learners.torch") or importlib.util.find_spec("torch"):
                 yield name, getattr(importlib.import_module(module), attribute)
@@ -621,7 +618,7 @@ class TestList:
             "boosting.checkpoints",
         )
         assert not [
-            n for n in _reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))
+            n for n in reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))
         ]
 
     def test_rules_are_values_that_compute(self):
@@ -639,7 +636,7 @@ class TestList:
             "tailboost.solvers",
             "tailboost.boosting.game",
             "tailboost.core.array_types",
-            "tailboost.core.numeric",
+            "tailboost.core.checks",
         )
         standard = {"__future__", "abc", "collections.abc", "dataclasses", "math", "typing"}
         arithmetic = {"numpy", "numpy.typing", "scipy.optimize"}

@@ -30,9 +30,9 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.forest import TableForest  # frames need a forest that reads them
+from tailboost.learners.forest import TableForest  # reads data frames
 from tailboost.storage import ModelVersionWarning, load_model, save_model
-from tailboost.storage.reviewed import _UFUNCS
+from tailboost.storage.reviewed import UFUNCS
 
 SECURITY = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
 RNG = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def adalp(**params):
 
 
 def worst_class():
-    """Return small models that share boosted trees and a forest, as by default."""
+    """Return a mixture of few boosted trees and a forest, as by default."""
     return tb.RobustMixtureClassifier(
         [
             ("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)),
@@ -163,25 +163,25 @@ class TestShared:
     def test_members_that_share_a_fit_store_it_once(self, path):
         model = worst_class().fit(X, Y)
         save_model(model, path)
-        one = len(pickle.dumps(model.ensemble_.members[0].table_))
+        one = len(pickle.dumps(model.ensemble_.base_models[0].table_))
         assert len(parts(path.read_bytes())["arrays.bin"]) < 2 * one
 
     def test_sharing_survives(self, path):
         model = worst_class().set_params(objective="cvar", alpha=0.1).fit(X, Y)
         save_model(model, path)
         again = load_model(path)
-        shared = [m.table_ for m in model.ensemble_.members]
-        loaded = [m.table_ for m in again.ensemble_.members]
+        shared = [m.table_ for m in model.ensemble_.base_models]
+        loaded = [m.table_ for m in again.ensemble_.base_models]
         assert len(loaded) > 1
         assert all(t is shared[0] for t in shared)
         assert all(t is loaded[0] for t in loaded)
 
     def test_a_pickle_and_a_copy_share_too(self):
         model = worst_class().fit(X, Y)
-        one = len(pickle.dumps(model.ensemble_.members[0].table_))
+        one = len(pickle.dumps(model.ensemble_.base_models[0].table_))
         assert len(pickle.dumps(model)) < 2 * one
         for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-            assert len({id(m.table_) for m in other.ensemble_.members}) == 1
+            assert len({id(m.table_) for m in other.ensemble_.base_models}) == 1
 
     def test_any_nesting_of_shared_containers(self, path):
         inner = {"a": [1, 2.5, None, "text", (True, b"\x00bytes")], 3: np.arange(3)}
@@ -215,7 +215,7 @@ class TestWriting:
                 save_model(FunctionTransformer(**{field: function}), path)
         assert not path.exists()
 
-    @pytest.mark.parametrize("name", _UFUNCS)
+    @pytest.mark.parametrize("name", UFUNCS)
     def test_functions_of_the_list_come_back(self, path, name):
         function = getattr(np, name.removeprefix("numpy."))
         save_model(FunctionTransformer(func=function, inverse_func=function), path)
@@ -334,7 +334,7 @@ class TestVersions:
             load_model(path)
 
     def test_another_tree_is_noticed(self, content, path, tmp_path):
-        """Base models are replaced by those of another fit, as if another XGBoost read them differently."""
+        """Base models of another fit stand for another version of XGBoost."""
         save_model(adalp().fit(X, Y[::-1]), tmp_path / "other.model")
         own, other = parts(content), parts((tmp_path / "other.model").read_bytes())
         foreign = {k: other[k] for k in ("arrays.bin", "parts.json")}
@@ -393,7 +393,7 @@ class TestForgery:
         [{"kind": "other"}, {"kind": 7}, {"name": 7}, {"dtype": None}, {"categories": [7]}, {"new": 1}],
     )
     def test_schemas_of_tables_that_are_none(self, path, change):
-        """The file is refused when it is read, not at prediction."""
+        """Reading refuses the file, before any prediction."""
         model = Pipeline([("table", TableEncoder()), ("classifier", adalp())]).fit(FRAME, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
@@ -411,7 +411,7 @@ class TestForgery:
         "answers", [[], {}, "text", {"labels": 3, "probabilities": None}, {"labels": [0]}, 7]
     )
     def test_records_that_are_none(self, files, path, answers):
-        """Invalid records give an error that names the file."""
+        """The error about an invalid record names the file."""
         record = json.loads(files["tailboost.json"]) | {"answers": answers}
         path.write_bytes(sealed(files | {"tailboost.json": json.dumps(record).encode()}))
         with pytest.raises(ValueError, match=r"m\.model"):
@@ -431,7 +431,7 @@ def lying(files, large, size):
 
 
 class TestBombs:
-    """Small files that expand to large ones are refused before memory is allocated."""
+    """Small files with large contents are refused before any allocation."""
 
     LIMIT = 4_000_000
 

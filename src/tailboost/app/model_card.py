@@ -255,7 +255,7 @@ def _tradeoff(final: Any) -> Section:
     except (AttributeError, ValueError) as failure:
         return Section("Trade-off", [f"Not available: {failure}."])
     lines = [
-        f"Measured on {curve.judged_on}; fresh rows may give other values. Another point of the curve "
+        f"Measured on {curve.measured_on}; fresh rows may give other values. Another point of the curve "
         "can be selected without a new fit."
     ]
     shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int))

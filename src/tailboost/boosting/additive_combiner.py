@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
 from tailboost.boosting.game import Game, Response
 from tailboost.boosting.players.additive_player import AdditivePlayer
-from tailboost.boosting.soft_margin import SoftMargin, SoftMarginStage
+from tailboost.boosting.soft_margin import SoftMargin, SoftMarginWeights
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats
 from tailboost.learners.session import constant
@@ -49,20 +49,20 @@ class AdditiveCombiner:
     # For `refit`: losses on the training rows, answers to the selection data.
     _wrong: BitLosses | None = field(init=False, default=None)
     _answers: list[NDArray[Any]] = field(init=False, default_factory=list)
-    choice: SoftMarginStage | None = field(init=False, default=None)
+    choice: SoftMarginWeights | None = field(init=False, default=None)
     # The last is in use. An interrupt in the newest round restores the one before.
     _prefixes: list[Prefix] = field(init=False, default_factory=list)
     _final: NDArray[Any] = field(init=False, repr=False)
     constant_alone: bool = field(init=False, default=False)  # no base model got a step
 
-    def open(self, rows: Rows, extras: Callable[[], Iterable[Response]]) -> None:
+    def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with the selection data ``rows``."""
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the error of the ensemble and the gap 0."""
-        self.boosted.append(response.member)
+        self.boosted.append(response.base_model)
         votes = self._votes.copy()
         add_vote(votes, state.steps[-1], response.answers)
         self._before, self._votes, self._counted = self._votes, votes, self._counted + 1
@@ -132,7 +132,7 @@ class AdditiveCombiner:
     @property
     def decided(self) -> tuple[str, ...]:
         """Decisions that were taken by the error on the selection data, as text."""
-        priced = self.refit is not None and len(self.refit.prices) > 1
+        priced = self.refit is not None and len(self.refit.slack_prices) > 1
         return ("the number of rounds",) * self.best_prefix + ("the price of slack",) * priced
 
     @property

@@ -224,7 +224,7 @@ class Checkpoints:
             difference = find_difference(self.identity, json.loads(header))
             if not difference:
                 response, played = pickle.loads(body)
-                self._share_table(response.member)
+                self._share_table(response.base_model)
                 return response, played
         except FileNotFoundError:
             return None

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.training_set import Problem, Rows, strata_of
+from tailboost.boosting.training_set import Rows, TrainingSet, strata_of
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.fingerprints import stratified_places
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
@@ -149,7 +149,7 @@ def stages(
 
 def lasting(session: Session) -> bool:
     """Return whether later stages of growth leave the models of earlier stages unchanged."""
-    return bool(getattr(session, "lasting_stages", False))
+    return bool(getattr(session, "keeps_stages", False))
 
 
 def grown(
@@ -196,70 +196,46 @@ def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class AllRows:
-    """Base models are fitted on all rows, and their training losses drive the player.
+class SingleFit:
+    """Base models are fitted once: without a held-out fraction, which is the selection data, or on all rows.
 
-    The papers do this for small data. The selection data are the same rows, or a validation set of the user
-    on which ``predict`` evaluates base models.
-    """
-
-    session: Session
-    train: Rows
-    selection_rows: Rows
-    predict: Callable[[Any], Ints] | None = None
-
-    player_rows = None
-
-    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit on all rows; training losses end the growth."""
-        session, weight = self.session, self.train.weight * round_significant(u)
-
-        def measure(model: Any) -> StageResult:
-            answers = session.predict(model)
-            losses = row_losses(answers, self.train.y)
-            return losses, answers if self.predict is None else self.predict(model)
-
-        growing = stages(session, weight, seed, grow=goal is not None)
-        stage = choose_stage(growing, measure, goal, lasting(session))
-        base_model = grown(session, stage.number, weight, seed) if stage.model is None else stage.model
-        return Response(base_model, stage.losses, stage.answers)
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A fraction of the rows is held out as selection data.
-
+    Without a fraction, the training losses drive the player, as in the papers for small data. The selection
+    data are then the same rows, or a validation set of the user on which ``predict`` evaluates base models.
     With ``refit`` the base model is fitted again, on all rows, after its losses were measured.
     """
 
     session: Session
     train: Rows
     selection_rows: Rows
-    held: Mask
-    refit: bool
+    held: Mask | None = None
+    refit: bool = False
+    predict: Callable[[Any], Ints] | None = None
 
     @property
-    def player_rows(self) -> Mask:
+    def player_rows(self) -> Mask | None:
         """Rows that are not held out."""
-        return ~self.held
+        return None if self.held is None else ~self.held
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
-        """Fit without the held-out rows for the losses, and with ``refit`` on all rows for the ensemble."""
+        """Fit on the player's rows for the losses, and with ``refit`` on all rows for the ensemble."""
+        session, held, rest, grow = self.session, self.held, self.player_rows, goal is not None
         weight = self.train.weight * round_significant(u)
-        rest, grow = ~self.held, goal is not None
-        rest_weight = outside(self.held, weight, self.train)
+        rest_weight = weight if held is None else outside(held, weight, self.train)
 
         def measure(model: Any) -> StageResult:
-            answers = self.session.predict(model)
-            return row_losses(answers, self.train.y)[rest], answers[self.held]
+            answers = session.predict(model)
+            losses = row_losses(answers, self.train.y)
+            if held is not None:
+                return losses[rest], answers[held]
+            return losses, answers if self.predict is None else self.predict(model)
 
-        keep = lasting(self.session) and not self.refit
-        stage = choose_stage(stages(self.session, rest_weight, seed, rest, grow=grow), measure, goal, keep)
+        keep = lasting(session) and not self.refit
+        stage = choose_stage(stages(session, rest_weight, seed, rest, grow=grow), measure, goal, keep)
         base_model = stage.model
         if self.refit:
-            base_model = grown(self.session, stage.number, weight, seed, grow=grow)
+            base_model = grown(session, stage.number, weight, seed, grow=grow)
         elif base_model is None:
-            base_model = grown(self.session, stage.number, rest_weight, seed, rest)
+            base_model = grown(session, stage.number, rest_weight, seed, rest)
         return Response(base_model, stage.losses, stage.answers)
 
 
@@ -414,7 +390,7 @@ class Split:
     @classmethod
     def of(
         cls,
-        problem: Problem,
+        problem: TrainingSet,
         validation: Any,
         seed: int,
         otherwise: str = "",
@@ -425,7 +401,7 @@ class Split:
 
         Parameters
         ----------
-        problem : Problem
+        problem : TrainingSet
             Training set.
         validation : {"auto", "cv"}, int or float
             Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
@@ -491,7 +467,7 @@ class Split:
 
 def choose_scheme(
     session: Session,
-    problem: Problem,
+    problem: TrainingSet,
     validation: Any,
     *,
     seed: int,
@@ -507,7 +483,7 @@ def choose_scheme(
     ----------
     session : Session
         Session of the base learner on the training rows.
-    problem : Problem
+    problem : TrainingSet
         Training set, and a validation set if the user gave one.
     validation : {"auto", "train"}, int, float or Split
         As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
@@ -532,9 +508,11 @@ def choose_scheme(
     train = problem.rows
     if problem.validation is not None:
         X_val, judged = problem.validation
-        return AllRows(session, train, judged, lambda base_model: next(predict_models([base_model], X_val)))
+        return SingleFit(
+            session, train, judged, predict=lambda base_model: next(predict_models([base_model], X_val))
+        )
     if validation == "train":
-        return AllRows(session, train, replace(train, fitted=True))
+        return SingleFit(session, train, replace(train, fitted=True))
     split = validation
     if not isinstance(split, Split):
         split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
@@ -545,7 +523,7 @@ def choose_scheme(
         session.leave_out(split.fold)
     if split.validation == "cv":
         return CrossFitted(session, train, judged, split.fold, n_jobs, together)
-    return HeldOut(session, train, judged, split.fold == 0, refit)
+    return SingleFit(session, train, judged, split.fold == 0, refit)
 
 
 def _smallest_unit(rows: Rows) -> int:
@@ -555,7 +533,7 @@ def _smallest_unit(rows: Rows) -> int:
     return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
 
 
-def only_known_classes(judged: Rows, side: Ints, problem: Problem) -> Rows:
+def only_known_classes(judged: Rows, side: Ints, problem: TrainingSet) -> Rows:
     """Exclude rows from their subgroups if their whole class is held out at once, or never."""
     first, last = np.full(problem.n_classes, side.max()), np.full(problem.n_classes, side.min())
     np.minimum.at(first, problem.y, side)

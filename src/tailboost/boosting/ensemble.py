@@ -27,9 +27,9 @@ class MixtureEnsemble:
 
     Parameters
     ----------
-    members : list of classifiers
+    base_models : list of classifiers
         The pool: the boosted models in order, then models that were fitted without boosting weights.
-    weights : ndarray of shape (n_members,)
+    weights : ndarray of shape (n_base_models,)
         λ, with sum 1.
     n_classes : int
         K.
@@ -39,29 +39,31 @@ class MixtureEnsemble:
         Optimality gap of the solution behind λ; 0 if λ has a closed form.
     """
 
-    members: list[Any]
+    base_models: list[Any]
     weights: Floats
     n_classes: int
     tie_order: Ints
     gap: float = 0.0
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.base_models)
 
     def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
         """Yield the class numbers of some base models (all by default), shape (n,)."""
-        return predict_models(self.members if members is None else (self.members[m] for m in members), X)
+        return predict_models(
+            self.base_models if members is None else (self.base_models[m] for m in members), X
+        )
 
     @property
-    def drawing(self) -> Ints:
+    def random_candidates(self) -> Ints:
         """Numbers of the base models that answer with a label distribution."""
-        return np.flatnonzero([getattr(member, "draws", False) for member in self.members])
+        return np.flatnonzero([getattr(member, "draws", False) for member in self.base_models])
 
     @property
     def draws(self) -> bool:
         """Whether answers are random: several models have positive weight, or a single one that is random."""
         used = np.flatnonzero(self.weights > 0)
-        return len(used) > 1 or bool(np.isin(used, self.drawing).any())
+        return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
     def answer(self, member: int, X: Any) -> Ints:
         """Return the class numbers of one base model, shape (n,)."""
@@ -85,12 +87,12 @@ class MixtureEnsemble:
         """
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.probabilities(take(X, part)) for part in parts])
-        informed = [m for m, member in enumerate(self.members) if not is_constant(member)]
+        informed = [m for m, member in enumerate(self.base_models) if not is_constant(member)]
         if not informed:
             return self.scores(X)
         weights = self.weights[informed]
         weights = weights / weights.sum() if weights.any() else np.full(len(informed), 1.0 / len(informed))
-        used = [self.members[informed[i]] for i in np.flatnonzero(weights)]
+        used = [self.base_models[informed[i]] for i in np.flatnonzero(weights)]
         total = np.zeros((n_rows_of(X), self.n_classes))
         tables = model_probabilities(used, X, self.n_classes)
         for weight, P in zip(weights[weights > 0], tables, strict=True):
@@ -98,7 +100,7 @@ class MixtureEnsemble:
         return total / total.sum(axis=1, keepdims=True)
 
     def scores_of(self, answers: Any) -> Floats:
-        """Return `scores` from the answers of all base models, (n_members, n)."""
+        """Return `scores` from the answers of all base models, (n_base_models, n)."""
         used = np.flatnonzero(self.weights > 0)
         return self.mix((answers[m] for m in used), len(answers[0]), lambda m, rows: answers[m][rows])
 
@@ -114,9 +116,9 @@ class AdditiveEnsemble:
 
     Parameters
     ----------
-    members : list of classifiers
+    base_models : list of classifiers
         The base models.
-    weights : ndarray of shape (n_members,)
+    weights : ndarray of shape (n_base_models,)
         Their steps a.
     n_classes : int
         K.
@@ -124,17 +126,17 @@ class AdditiveEnsemble:
         Optimality gap of the solution behind the weights; 0 if they have a closed form.
     """
 
-    members: list[Any]
+    base_models: list[Any]
     weights: Floats
     n_classes: int
     gap: float = 0.0
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.base_models)
 
     def answers(self, X: Any) -> Iterator[Ints]:
         """Yield the class numbers of each base model, shape (n,)."""
-        return predict_models(self.members, X)
+        return predict_models(self.base_models, X)
 
     def _staged_votes(self, X: Any) -> Iterator[Floats]:
         """Yield the votes after each base model; the same array is changed in place."""

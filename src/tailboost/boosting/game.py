@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import memberships
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.html import html_table
 
 State = TypeVar("State")
@@ -230,18 +229,26 @@ class StopKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Stop:
-    """End of a game: the reason, and the reason as text with its numbers."""
+    """End of a game.
+
+    Attributes
+    ----------
+    kind : StopKind
+        Reason, for decisions in code.
+    text : str
+        Reason with its numbers, for messages.
+    """
 
     kind: StopKind
-    words: str
+    text: str
 
     # Model files store no enumerations.
     def __getstate__(self) -> dict[str, str]:
-        return {"kind": self.kind.name, "words": self.words}
+        return {"kind": self.kind.name, "text": self.text}
 
     def __setstate__(self, state: dict[str, str]) -> None:
         object.__setattr__(self, "kind", StopKind[state["kind"]])
-        object.__setattr__(self, "words", state["words"])
+        object.__setattr__(self, "text", state["text"])
 
     @property
     def early(self) -> bool:
@@ -292,7 +299,7 @@ class Turn:
 class Response:
     """Output of the learner in a round: a base model and its losses."""
 
-    member: Any  # the base model
+    base_model: Any
     losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
     # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.
@@ -314,6 +321,15 @@ class Round:
     seconds: float
     gap: float
     value: float
+
+
+# Names of the numbers of a round.
+COLUMNS = ("weighted_loss", "effective_size", "seconds", "gap", "value")
+
+
+def _column(name: str) -> property:
+    """Return a property with a number of all rounds, shape (T,)."""
+    return property(lambda trace: np.array([getattr(r, name) for r in trace.rounds], dtype=np.float64))
 
 
 @dataclass
@@ -354,59 +370,30 @@ class Trace:
     def __iter__(self) -> Iterator[Round]:
         return iter(self.rounds)
 
-    def _column(self, name: str) -> Floats:
-        return np.array([getattr(r, name) for r in self.rounds], dtype=np.float64)
+    weighted_loss, effective_size, seconds, gap, value = map(_column, COLUMNS)
 
     @property
-    def weighted_loss(self) -> Floats:  # noqa: D102 -- documented with the class
-        return self._column("weighted_loss")
-
-    @property
-    def effective_size(self) -> Floats:  # noqa: D102
-        return self._column("effective_size")
-
-    @property
-    def seconds(self) -> Floats:  # noqa: D102
-        return self._column("seconds")
-
-    @property
-    def gap(self) -> Floats:  # noqa: D102
-        return self._column("gap")
-
-    @property
-    def value(self) -> Floats:  # noqa: D102
-        return self._column("value")
-
-    @property
-    def weights(self) -> Floats | None:  # noqa: D102
+    def weights(self) -> Floats | None:  # noqa: D102 -- documented with the class
         return None if self.unit_weights is None else np.array(self.unit_weights)
 
     @property
     def stop_reason(self) -> str:  # noqa: D102
-        return "" if self.stop is None else self.stop.words
+        return "" if self.stop is None else self.stop.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""
-        columns: dict[str, Any] = {
-            name: getattr(self, name).tolist()
-            for name in ("weighted_loss", "effective_size", "seconds", "gap", "value")
-        }
+        columns: dict[str, Any] = {name: getattr(self, name).tolist() for name in COLUMNS}
         if self.unit_weights is not None:
             columns["weights"] = [w.tolist() for w in self.unit_weights]
         return columns | {"stop_reason": self.stop_reason}
 
     def _repr_html_(self) -> str:
         heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
+        numbers = ((r.weighted_loss, r.effective_size, r.value, r.gap, r.seconds) for r in self.rounds)
+        forms = ("{:.4f}", "{:.3f}", "{:.4f}", "{:.1e}", "{:.2f}")
         rows = [
-            [
-                str(t),
-                f"{r.weighted_loss:.4f}",
-                f"{r.effective_size:.3f}",
-                f"{r.value:.4f}",
-                f"{r.gap:.1e}",
-                f"{r.seconds:.2f}",
-            ]
-            for t, r in enumerate(self.rounds, start=1)
+            [str(t), *(form.format(x) for form, x in zip(forms, row, strict=True))]
+            for t, row in enumerate(numbers, start=1)
         ]
         half = SHOWN_ROUNDS // 2
         shown = rows if len(rows) <= SHOWN_ROUNDS else [*rows[:half], *rows[-half:]]
@@ -475,7 +462,6 @@ class Game(Generic[State]):
         w, t = self.player.weights(self.state), self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
-    @one_blas_thread
     def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
         """Add one round, in which the learner answered weights ``w`` with ``response``.
 
@@ -486,8 +472,9 @@ class Game(Generic[State]):
         state = self.player.update(self.state, losses)
         value, gap = take(response, state)
         played = Round(
-            weighted_loss=float(w @ losses.astype(np.float64)),
-            effective_size=float(1.0 / (w @ (w / self.units.base))),
+            # Sums, not products of vectors, for which BLAS would start threads.
+            weighted_loss=float((w * losses).sum()),
+            effective_size=float(1.0 / (w * (w / self.units.base)).sum()),
             seconds=time.perf_counter() - began,
             gap=max(gap, self.player.gap(self.state)),
             value=value,

@@ -19,7 +19,7 @@ LEAST_GAIN = 1e-7
 
 
 @dataclass(frozen=True)
-class SoftMarginStage:
+class SoftMarginWeights:
     """New weights of the base models, and the facts about their solution."""
 
     weights: Floats  # shape (T,): all 0 if the best constant is used
@@ -39,7 +39,7 @@ class SoftMargin:
     """
 
     # Values of C, per unit of sample weight, in order of preference.
-    prices: tuple[float, ...]
+    slack_prices: tuple[float, ...]
     sample_weight: Floats  # shape (m,): sample weights of the rows
     class_weight: Floats  # shape (K,): the same, summed within each class
     loss: str  # {"linear", "quadratic"}: RLP or RQP
@@ -47,7 +47,7 @@ class SoftMargin:
 
     def choose(
         self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
-    ) -> SoftMarginStage:
+    ) -> SoftMarginWeights:
         """Return the weights with the smallest error of their vote on ``rows``, the selection data.
 
         ``wrong`` are the losses (T, m) on the training rows, ``answers`` the T class numbers for the
@@ -56,7 +56,7 @@ class SoftMargin:
         K = len(self.class_weight)
         error_of_constant = float(np.average(rows.wrong(np.array(constant)), weights=rows.weight))
         best, least, refusal = None, np.inf, ""
-        for price in self.prices:
+        for price in self.slack_prices:
             solution = self._solve(wrong, price, self.sample_weight)
             constants = self._solve(1.0 - np.eye(K), price, self.class_weight)
             error = _error(answers, solution.mixture, rows, K)
@@ -67,16 +67,16 @@ class SoftMargin:
                     f"errs on {error:.3g} of the training rows, the best constant on {error_of_constant:.3g}"
                 )
             elif error < least:
-                least, best = error, SoftMarginStage(solution.mixture, solution.gap, price, solution.value)
+                least, best = error, SoftMarginWeights(solution.mixture, solution.gap, price, solution.value)
         if best is None:
-            hint = "; C=None tries several prices" if len(self.prices) == 1 else ""
-            price = self.prices[-1]
+            hint = "; C=None tries several prices" if len(self.slack_prices) == 1 else ""
+            price = self.slack_prices[-1]
             warning = (
                 f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
                 f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
                 "'quadratic'"
             )
-            return SoftMarginStage(np.zeros(len(answers)), 0.0, price, warning=warning)
+            return SoftMarginWeights(np.zeros(len(answers)), 0.0, price, warning=warning)
         if least <= error_of_constant:
             return best
         warning = (

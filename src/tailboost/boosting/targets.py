@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.training_set import GroupNames, Rows, memberships
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.numeric import check_number
+from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
 
 # Values of max_error="auto"; θ in the paper is 1 − max_error.
@@ -67,7 +67,7 @@ class NamedSubgroups:
         names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
 
-    def number(self, rows: Rows) -> Rows:
+    def with_subgroups(self, rows: Rows) -> Rows:
         """Return rows with their subgroups as groups; −1 for a cell without training rows."""
         if self.kind == "class":
             return replace(rows, groups=rows.y)
@@ -101,7 +101,7 @@ class Pools:
         other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
         """
         m = len(named.names)
-        numbered = [named.number(rows) for rows in tables]
+        numbered = [named.with_subgroups(rows) for rows in tables]
         size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
         of = np.arange(m)
         for number in np.unique(named.family[size < least]):

@@ -86,11 +86,16 @@ class Rows:
     words: str  # description for messages
     # Shape (n,): short hash of the content, equal for equal rows.
     row_hashes: NDArray[np.uint16] | None = None
-    given: RowOrigin | None = None
+    origin: RowOrigin | None = None
     fitted: bool = False  # whether base models were fitted on these rows, so losses are not out of fold
     fold: NDArray[np.uint8] | None = None  # shape (n,): fold of each row if losses are out of fold
     multiplicity: Multiplicity | None = None  # if a row aggregates several rows
     refit: bool = False  # whether models are fitted again after their losses were measured on these rows
+
+    @property
+    def used(self) -> Ints | None:
+        """Numbers of the rows among those that the user passed; None for all."""
+        return None if self.origin is None else self.origin.index
 
     @property
     def base(self) -> Floats:
@@ -106,7 +111,7 @@ class Rows:
             weight=self.weight[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             row_hashes=None if self.row_hashes is None else self.row_hashes[chosen],
-            given=None if self.given is None else self.given.part(chosen),
+            origin=None if self.origin is None else self.origin.part(chosen),
             fold=None if self.fold is None else self.fold[chosen],
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
@@ -201,7 +206,7 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def number(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
+    def numbers_of(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 
         With a mask, only the used rows are numbered; other rows may be in any group.
@@ -226,9 +231,22 @@ class GroupNames:
         return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 
 
-def n_group_rows(groups: Any) -> int:
-    """Return the number of rows of a groups argument: a column or a table."""
-    return n_rows_of(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else n_rows_of(groups)
+def rows_among(groups: Any, rows: Rows) -> Mask:
+    """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
+
+    Raises
+    ------
+    ValueError
+        If the number of rows is another one, or unknown.
+    """
+    n, origin = n_rows_of(groups), rows.origin
+    if origin is None or n != origin.n_rows:
+        n_rows = len(rows.y) if origin is None else origin.n_rows
+        raise ValueError(
+            f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
+            "rows: give one group for each of these rows"
+        )
+    return np.ones(n, dtype=np.bool_) if origin.index is None else np.isin(np.arange(n), origin.index)
 
 
 def _describe_columns(columns: tuple[Any, ...]) -> str:
@@ -248,7 +266,7 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
 
 
 @dataclass
-class Problem:
+class TrainingSet:
     """Checked training set: rows of positive weight (``used``), with labels and groups as numbers."""
 
     X: Any

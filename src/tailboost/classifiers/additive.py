@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import FOLDS
@@ -27,11 +27,10 @@ from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
-from tailboost.core.fingerprints import Fingerprint
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import InfeasibleLimitsError, Largest, Objective, error
-from tailboost.selection.curve import Curve, CurvePoint, RateOf
+from tailboost.rates import InfeasibleLimitsError, Largest, error
+from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 
 
@@ -56,10 +55,10 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         """Return the cost of the steps, and the bounds that follow for the training errors."""
 
     @abstractmethod
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         """Return the weight player, and set attributes for parameters that depend on the data."""
 
-    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
+    def _refit(self, problem: TrainingSet, units: Units) -> SoftMargin | None:
         """Return the program that computes the weights after the last round."""
         return None
 
@@ -82,7 +81,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
             )
         return self.cv
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
         rule = self._rule(problem, scheme, seed, units)
         heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
@@ -97,18 +96,16 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         self.ensemble_ = ensemble
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
-        self.__dict__.pop("_guarantee", None)
+        self._results = {}
 
     @property
     def summary_(self) -> AdditiveSummary:
         """Errors and their bounds; computed at the first access."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            combiner = self.combiner_
-            self._guarantee = additive_summary(
-                combiner, self._cost(), self.gap_, self.classes_.tolist(), fitted=self._judged_on_fitted
-            )
-        return self._guarantee
+        return cast("AdditiveSummary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> AdditiveSummary:
+        classes, fitted = self.classes_.tolist(), self._judged_on_fitted
+        return additive_summary(self.combiner_, self._cost(), self.gap_, classes, fitted=fitted)
 
     @property
     def _judged_on_fitted(self) -> bool:
@@ -148,20 +145,18 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         a : rate, largest, gap or ratio, optional
             The first rate; by default the overall error.
         b : rate or largest, optional
-            The second rate; by default the largest error of a class.
+            The second rate; by default the overall error, or the largest error of a class if ``a`` is the
+            overall error.
 
         Returns
         -------
         Curve
         """
-        one = error() if a is None else a
-        limited: Any = one if getattr(one, "compares", False) else Objective.of(one)
-        other = Objective.of(Largest(error(by="class")) if b is None else b)
+        limited, other, _ = rates_of_curve(a, b, error(), Largest(error(by="class")), ())
         reached = [
             stated.value(np.array([line.value for line in self._measured(stated.rate)]))
             for stated in (limited, other)
         ]
-        point = CurvePoint(reached[0], reached[1], copy.copy(self))
 
         def at(level: float, point: Any) -> Any:
             if point is not None:
@@ -170,15 +165,8 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
                 f"{limited} at most {level:g}: an additive classifier has one rule, with {reached[0]:.4g}"
             )
 
-        words, measures = self.combiner_.rows.words, (RateOf(limited), RateOf(other))
-        return Curve((point,), limited, other, words, measures, at, self._along, self._sketch)
-
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve."""
-        return [(each.predict(X), None) for each in classifiers]
-
-    def _sketch(self, X: Any) -> Fingerprint:
-        return Fingerprint.of_rows(self._checked(X))
+        point = CurvePoint(reached[0], reached[1], copy.copy(self))
+        return Curve((point,), limited, other, self.combiner_.rows.words, at, self)
 
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import answers_by, draw
+from tailboost.boosting.ensemble import answers_by
 from tailboost.boosting.training_set import GroupNames, batches, take
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.randomized import RandomizedClassifier
@@ -52,14 +52,14 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     @property
     def candidates_(self) -> list[str]:
         """Names of the selected candidates."""
-        return [member.words(self.classes_) for member in self.ensemble_.members]
+        return [member.words(self.classes_) for member in self.ensemble_.base_models]
 
     @property
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on a single `Scores` column, otherwise costs on probabilities."""
         check_is_fitted(self)
         groups = self._group_names.values[0].tolist() if self.by_group else None
-        models, (first, *others) = self._models, self.ensemble_.members
+        models, (first, *others) = self._models, self.ensemble_.base_models
         score = getattr(models.fitted[0], "estimator", None) if len(models.fitted) == 1 else None
         if isinstance(score, Scores) and len(score.column_list) == 1 and not others:
             part = first.as_part(plain=False)
@@ -86,7 +86,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return the label distribution, ties settled; only models with positive weight are read."""
         ensemble = self.ensemble_
         used = np.flatnonzero(ensemble.weights > 0)
-        answers = {m: ensemble.members[m].predict_table(table) for m in used.tolist()}
+        answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
         return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
 
     def _scores(self, X: Any, groups: Any = None) -> Floats:
@@ -117,7 +117,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         columns, groups = self._group_names.columns or (), as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
-        return self._group_names.number(groups, "groups", n)
+        return self._group_names.numbers_of(groups, "groups", n)
 
     def example_groups(self, n_rows: int) -> Any:
         """Return groups in the form in which `predict` takes them, each group in turn.
@@ -162,32 +162,6 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         models, X = self._read(X)
         return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
 
-    def predict_distribution(self, X: Any, *, groups: Any = None) -> Floats:
-        """Return the label distribution of the randomised rule.
-
-        This is **not** P(y | x), which `predict_proba` estimates: it is the probability with which each label
-        is drawn. If the rule is a single candidate, its label has probability 1.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`, or a dict of the models' probabilities of the rows.
-            Models without weight (see `used_models_`) may be left out.
-        groups : array-like of shape (n,), optional
-            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Columns in the order of ``classes_``; rows sum to 1 (to 1e-9).
-
-        Raises
-        ------
-        ValueError
-            If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
-        """
-        return self._scores(X, groups)
-
     def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.
 
@@ -196,9 +170,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            As in `predict_distribution`.
-        groups : array-like of shape (n,), optional
+        X, groups : array-like of shape (n, d), (n,)
             As in `predict_distribution`.
         deferred : str or number, optional
             Value for deferred rows, as "human"; none of the labels.
@@ -229,86 +201,35 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
             mark, answers = np.array(deferred, dtype=object), answers.astype(object)
         return np.where(self._deferred(table), mark, answers)
 
-    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
-        """Draw a label for every row from ``predict_distribution``, for simulation studies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict_distribution`.
-        random_state : int, RandomState or None
-            Seed of the draw.
-        groups : array-like of shape (n,), optional
-            As in `predict_distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-        """
-        return self.classes_[draw(self._scores(X, groups), check_random_state(random_state))]
-
-    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
-        """Return the label of each row by one stated candidate.
-
-        `tailboost.RandomizedDecision` draws candidates for people such that a person's draw never changes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        members : array-like of int, shape (n,)
-            The candidate of each row: an index into ``estimator_weights_``.
-        groups : array-like of shape (n,), optional
-            As in `predict_distribution`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Labels, as in `classes_`.
-
-        Raises
-        ------
-        ValueError
-            If ``members`` are not n numbers of candidates, or one of them answers by a further draw.
-        """
-        return self.classes_[self._by_member(X, members, groups, "predict_table")]
-
     def defers_with(self, X: Any, members: Any, *, groups: Any = None) -> Mask:
         """Return whether the stated candidate of each row defers the row.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            The rows, as in `fit`.
-        members : array-like of int, shape (n,)
-            The candidate of each row: an index into ``estimator_weights_``.
-        groups : array-like of shape (n,), optional
-            As in `predict_distribution`.
+        X, members, groups
+            As in `predict_with`.
 
         Returns
         -------
         ndarray of bool, shape (n,)
             All False if the rule defers no row.
-
-        Raises
-        ------
-        ValueError
-            If there is no such candidate.
         """
-        if not self.can_defer:
-            return np.zeros(len(self._drawn(members, n_rows_of(X))), dtype=bool)
-        return self._by_member(X, members, groups, "defers_table") == 1
+        n, ask = self._asker(X, groups, "defers_table")
+        drawn = self._drawn(members, n)
+        return answers_by(drawn, ask) == 1 if self.can_defer else np.zeros(n, dtype=bool)
 
-    def _by_member(self, X: Any, members: Any, groups: Any, method: str) -> Ints:
+    def _asker(
+        self, X: Any, groups: Any, method: str = "predict_table"
+    ) -> tuple[int, Callable[[int, Ints], Ints]]:
         models, X = self._read(X)
-        numbers, drawn = self._numbers(groups, n_rows_of(X)), self._drawn(members, n_rows_of(X))
+        n, members = n_rows_of(X), self.ensemble_.base_models
+        numbers = self._numbers(groups, n)
 
-        def answer(member: int, rows: Ints) -> Ints:
-            ask = getattr(self.ensemble_.members[member], method)
-            return np.asarray(ask(_table(models, X, numbers, rows)), dtype=np.intp)
+        def ask(member: int, rows: Ints) -> Ints:
+            answers = getattr(members[member], method)(_table(models, X, numbers, rows))
+            return np.asarray(answers, dtype=np.intp)
 
-        return answers_by(drawn, answer)
+        return n, ask
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
         """Return the accuracy of `predict`.
@@ -347,9 +268,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-            As in `predict_distribution`.
-        groups : array-like of shape (n,), optional
+        X, groups : array-like of shape (n, d), (n,)
             As in `predict_distribution`.
 
         Returns
@@ -368,13 +287,13 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def can_defer(self) -> bool:
         """Whether the rule may defer rows: `defers` tells which."""
         check_is_fitted(self)
-        return any(getattr(member, "defers", False) for member in self.ensemble_.members)
+        return any(getattr(member, "defers", False) for member in self.ensemble_.base_models)
 
     def _deferred(self, table: LogProbabilities) -> Mask:
         if not self.can_defer:
             raise ValueError("no row is deferred: state a limit on rates.deferred()")
         probability = np.zeros(table.n_rows)
-        for weight, member in zip(self.ensemble_.weights, self.ensemble_.members, strict=True):
+        for weight, member in zip(self.ensemble_.weights, self.ensemble_.base_models, strict=True):
             probability += weight * member.defers_table(table)
         deferred: Mask = probability >= 0.5
         return deferred
@@ -389,12 +308,12 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def used_models_(self) -> list[str]:
         """Names of the models that the rule reads."""
         ensemble = self.ensemble_
-        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.members[m].source}
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
         return [self._models.names[i] for i in sorted(used)]
 
     @property
     def _models(self) -> Models:
-        models: Models = self.ensemble_.members[0].table_
+        models: Models = self.ensemble_.base_models[0].table_
         return models
 
 

@@ -29,7 +29,7 @@ from tailboost.boosting.checkpoints import Checkpoints, identify
 from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme, respond
 from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     ValidationRows,
@@ -129,7 +129,7 @@ class BaseBoostClassifier(
     # -- defined by a subclass -----------------------------------------------------------------------
 
     @abstractmethod
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         """Return the game on a checked problem.
 
         If the plan needs a fitted model first, the scheme fits it with the seed of round 1.
@@ -155,7 +155,7 @@ class BaseBoostClassifier(
         """Return the learner for ``estimator=None``."""
         return HistBoostClassifier(n_jobs=self.n_jobs)
 
-    def _learner(self, problem: Problem | None = None) -> Any:
+    def _learner(self, problem: TrainingSet | None = None) -> Any:
         """Return the base learner; without a problem, a learner of the same input."""
         if self.estimator is None:
             return self._default_learner()
@@ -163,7 +163,7 @@ class BaseBoostClassifier(
             return named_learner(self.estimator, n_jobs=self.n_jobs)
         return self.estimator
 
-    def _name_subgroups(self, problem: Problem) -> Problem:
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
         """Return the problem with the subgroups of the game as its groups."""
         return problem
 
@@ -221,26 +221,26 @@ class BaseBoostClassifier(
         ValueError
             If an argument is not as described. Nothing has been fitted then.
         """
-        validation = ValidationRows(X_val, y_val, None, sample_weight_val)
+        validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
         return self
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
+    ) -> TrainingSet:
         refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
         problem, attributes = read_problem(
             self, self._learner(), X, y, sample_weight, groups, self.class_weight
         )
         self.__dict__.pop("group_features_", None)  # of an earlier fit
         self.__dict__.update(attributes)
-        if validation.given:
+        if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
             X_val = self._checked(validation.X)
             problem.validation = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
         return self._name_subgroups(problem)
 
-    def _split(self, problem: Problem) -> Any:
+    def _split(self, problem: TrainingSet) -> Any:
         """Return ``cv`` for `choose_scheme`, with given splits as the fold of each row."""
         cv = self._cv()
         if isinstance(cv, (str, Real)) or problem.validation is not None:
@@ -256,7 +256,7 @@ class BaseBoostClassifier(
             "does not hold out"
         )
 
-    def _open_scheme(self, problem: Problem, fit_params: dict[str, Any], entropy: int) -> Scheme:
+    def _open_scheme(self, problem: TrainingSet, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
             self._learner(problem),
             problem.X,
@@ -297,7 +297,7 @@ class BaseBoostClassifier(
         X, y = unpack(X, y)
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             try:
-                problem = self._problem(X, y, sample_weight, groups, validation.unpacked())
+                problem = self._problem(X, y, sample_weight, groups, validation)
                 # Fingerprints by which `certify` recognises training rows and selection data.
                 seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
                 chosen: tuple[Fingerprint, ...] = ()
@@ -328,31 +328,31 @@ class BaseBoostClassifier(
             self._settle()
         stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
         if stop is not None and stop.early:
-            warn_user(f"fit {stop.words}; the rounds so far are kept", FitInterruptedWarning)
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
-    def _identity(self, problem: Problem, entropy: int) -> dict[str, Any]:
+    def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
         """Return everything on which the rounds of the fit depend."""
         free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
         return identify(self, problem.digest(self.classes_), entropy, free)
 
-    def _conclude(self, problem: Problem) -> None:
+    def _conclude(self, problem: TrainingSet) -> None:
         """Set attributes and give warnings after a finished fit."""
 
-    def _open_game(self, problem: Problem, scheme: Scheme, entropy: int) -> Plan:
+    def _open_game(self, problem: TrainingSet, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))
 
-        def extras() -> Iterator[Response]:
+        def unboosted() -> Iterator[Response]:
             yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
 
-        plan.combiner.open(scheme.selection_rows, extras)
+        plan.combiner.open(scheme.selection_rows, unboosted)
         self.game_, self.combiner_ = Game.new(plan.player, plan.units), plan.combiner
         return plan
 
     def _play(
         self,
         plan: Plan,
-        problem: Problem,
+        problem: TrainingSet,
         scheme: Scheme,
         entropy: int,
         checkpoints: Checkpoints | None,
@@ -360,7 +360,7 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, watched=schedule.watched)
+        take = partial(combiner.take, needs_objective=schedule.needs_objective)
         oracle = self._oracle(plan, scheme)
         if checkpoints is not None:
             while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
@@ -425,7 +425,7 @@ class BaseBoostClassifier(
     @property
     def estimators_(self) -> list[Any]:
         """The hypotheses in order, then plain ERM and constants if these were added."""
-        return self.ensemble_.members
+        return self.ensemble_.base_models
 
     @property
     def estimator_weights_(self) -> Floats:

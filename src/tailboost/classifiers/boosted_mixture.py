@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows
+from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
@@ -26,17 +26,18 @@ from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.subgroups import group_uses
+from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.curve import Curve, CurvePoint, Measured, RateOf, front
+from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
 from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
+from tailboost.solvers import mixture_path
 
 # Advice of the warning for rows that the hypotheses were fitted on.
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
@@ -74,8 +75,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         self.ensemble_ = ensemble
-        for name in ("_guarantee", "_counted"):
-            self.__dict__.pop(name, None)
+        self._results = {}
         self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
 
     def _rows_kept(self) -> Rows:
@@ -95,10 +95,11 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _counts(self) -> Floats:
         """Return the confusion counts of `predict` on the selection data."""
-        if "_counted" not in self.__dict__:
-            shares = self.combiner_.pool.shares(self.ensemble_)
-            self._counted = self._counting.counted(shares.argmax(axis=1))
-        return self._counted
+        return cast("Floats", self._cached("counts", self._count))
+
+    def _count(self) -> Floats:
+        shares = self.combiner_.pool.shares(self.ensemble_)
+        return self._counting.counted(shares.argmax(axis=1))
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
@@ -206,7 +207,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         X, y = unpack(X, y)
         pool, grouping = combiner.pool, self._counting.grouping
         given = rows_given("reweight", X, y, sample_weight=sample_weight)
-        if groups is not None and same and not self._by_groups:
+        by_groups = combiner is self._counting and self._counting.steering.needs_groups
+        if groups is not None and same and not by_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given:
             if groups is not None and not same:
@@ -218,7 +220,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             X, rows = judged_rows(new, self._checked(X), rows_given_here, "", words)
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
-            pool = pool.judged_on(X, rows)
+            pool = pool.on_rows(X, rows)
             grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
         elif groups is not None:
             if same or objective in (None, "cvar", "worst_class"):
@@ -232,7 +234,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         mixed = self._combined_by(new, other)
         if max_error is not None:
             mixed._take_targets(max_error)
-            mixed._warn_of_missed()
+            missed = [(x.subgroup, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
+            if missed:
+                warn_of_missed(missed, mixed._counting, mixed._rows_kept().words)
         return mixed
 
     def _aimed(
@@ -248,19 +252,12 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         if rate.by is None:  # the objective has limits already
             rate = self._counting.steering
         strata = grouping.table(pool.rows)[0].strata
-        names = strata.units(rate.by)[0]
+        names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
 
     def _take_targets(self, max_error: Any) -> None:
         """Set the limits given to `reweight`."""
-
-    def _warn_of_missed(self, reasons: Sequence[str] = ()) -> None:
-        """Warn of subgroups whose error is above their limit."""
-        combiner = self._counting
-        missed = [line for line in self._subgroup_table() if line.met is False]
-        if missed:
-            warn_of_missed(missed, combiner, self._rows_kept().words, reasons)
 
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
         """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
@@ -274,7 +271,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
     def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture) -> Self:
         """Set another combiner of the same hypotheses in a copy of this classifier."""
-        if self.combiner_.chooses_shares and "error_budget" in self.get_params(deep=False):
+        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=combiner.error_budget)
         new.combiner_ = combiner
         new._set_ensemble(combiner.settle(new.game_))
@@ -312,35 +309,23 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         objective = counting.objective
         small: Any = Largest(objective.rate) if objective.worst else objective.rate
         limited: Any = error() if counting.limit is None else Largest(counting.limit.rate)
-        if getattr(b, "compares", False):
-            a, b = b, a
-        if a is not None:
-            limited, small = a, error()
-        if limited == small:
-            small = Largest(error(by="class"))
-        return self._rate_curve(limited, small if b is None else b, n_points)
-
-    def _rate_curve(self, limited: Any, small: Any, n_points: int) -> Curve:
-        """Return the trade-off of two rates."""
-        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-        other, combiner = Objective.of(small), self._counting
-        of_one = one.within(one.most)
-        others = tuple(x for x in combiner.limits if (x.form, x.rate) != (of_one.form, of_one.rate))
-        budget = None if error() in (one.rate, other.rate) else combiner.error_budget
-        stated = combiner.stating(other, others, budget)
+        one, other, others = rates_of_curve(a, b, limited, small, counting.limits)
+        budget = None if error() in (one.rate, other.rate) else counting.error_budget
+        stated = counting.stating(other, others, budget)
 
         def at(level: float, point: Any) -> Any:
             if point is not None:
                 return point
-            return self._selecting(combiner.stating(other, (*others, one.within(level)), budget))
+            return self._combined_by(
+                copy.copy(self), counting.stating(other, (*others, one.within(level)), budget)
+            )
 
         reached, weights = stated.front_of(one, n_points)
         points = tuple(
             CurvePoint(float(reached[i, 0]), float(reached[i, 1]), self._weighing(stated, weights[i]))
             for i in front(one, *reached.T)
         )
-        words, measures = self._rows_kept().words, (RateOf(one), RateOf(other))
-        return Curve(points, one, other, words, measures, at, self._along, self._sketch)
+        return Curve(points, one, other, self._rows_kept().words, at, self)
 
     def _tail_curve(self) -> Curve:
         """Return the trade-off of the overall error and an objective over rows."""
@@ -349,7 +334,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
         def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
-            return self._selecting(combiner.aiming_at(combiner.objective, error_budget=budget))
+            return self._combined_by(
+                copy.copy(self), combiner.aiming_at(combiner.objective, error_budget=budget)
+            )
 
         values = combiner.values(corners.mixture)
         points = tuple(
@@ -358,10 +345,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 corners.mean.tolist(), values.tolist(), corners.mixture, strict=True
             )
         )
-        overall = Objective.of(error())
-        measures, words = (RateOf(overall), cast("Measured", combiner.objective)), self._rows_kept().words
-        about = points, overall, combiner.objective, words, measures
-        return Curve(*about, at, self._along, self._sketch, corners.gap)
+        overall, words = Objective.of(error()), self._rows_kept().words
+        return Curve(points, overall, combiner.objective, words, at, self, corners.gap)
 
     def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
         """Return the classifier with these mixture weights."""
@@ -370,22 +355,10 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         new._set_ensemble(combiner.ensemble(mixture))
         return new
 
-    @property
-    def _by_groups(self) -> bool:
-        """Whether the objective or a limit is about groups."""
-        return self.combiner_ is self._counting and bool(self._counting.steering.needs_groups)
-
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
-
-    def _sketch(self, X: Any) -> Fingerprint:
-        return Fingerprint.of_rows(self._checked(X))
-
-    def _selecting(self, combiner: Mixture | SubgroupMixture) -> Self:
-        """Return the classifier of another combiner of the same hypotheses."""
-        return self._combined_by(copy.copy(self), combiner)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Set the names of groups that differ from the groups of `fit`."""
@@ -396,18 +369,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.rows
-        given = rows.given
-        if given is None:
-            raise ValueError("groups without X and y: the rows of the selection data are unknown")
-        n = n_group_rows(groups)
-        if n != given.n_rows:
-            raise ValueError(
-                f"groups has {n} entries, but the selection data are {rows.words}, from a table of "
-                f"{given.n_rows:,} rows: give one group for each of these rows"
-            )
-        names = self._name_groups(groups, n)
-        numbers = names.number(groups, "groups", n)
-        kept = numbers if given.index is None else numbers[given.index]
+        used = rows_among(groups, rows)
+        names = self._name_groups(groups, len(used))
+        kept = names.numbers_of(groups, "groups", len(used), used)
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             absent_names = names.names[absent].tolist()
             raise ValueError(
@@ -425,20 +389,60 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     @property
     def summary_(self) -> Summary:
         """Bounds and achieved objective; computed at the first access."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            summary = mixture_summary(
-                self.game_,
-                self.combiner_,
-                self.estimator_weights_,
-                self.gap_,
-                self._bounds(),
-                self.classes_.tolist(),
-            )
-            self._guarantee = replace(summary, errors=self._unit_table(), groups=group_uses(self))
-        return self._guarantee
+        return cast("Summary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> Summary:
+        classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
+        summary = mixture_summary(self.game_, combiner, weights, self.gap_, self._bounds(), classes)
+        return replace(summary, errors=self._unit_table(), groups=group_uses(self))
 
     # -- prediction ----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any, groups: Any = None) -> Floats:
+        if groups is not None:
+            raise ValueError(GROUPS_UNUSED)
+        return super()._scores(X)
+
+    def _asker(self, X: Any, groups: Any) -> tuple[int, Callable[[int, Ints], Ints]]:
+        if groups is not None:
+            raise ValueError(GROUPS_UNUSED)
+        X = self._checked(X)
+        return n_rows_of(X), lambda m, rows: self.ensemble_.answer(m, take(X, rows))
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return the mixture weights λ for several α; nothing is trained.
+
+        The classifier of one α is ``reweight(alpha=α)``.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            One row per α and one column per hypothesis, in the order of ``estimator_weights_``. Rows sum to
+            1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimator_weights_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
+        """
+        check_is_fitted(self)
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        pool = self.combiner_.pool
+        return np.array([s.mixture for s in mixture_path(pool.losses(), values, pool.base())])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.

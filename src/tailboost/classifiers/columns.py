@@ -17,8 +17,8 @@ from tailboost.core.schema import (
     ColumnSchema,
     TableChangedWarning,
     TableSchema,
+    as_number,
     is_code,
-    number,
     text,
 )
 from tailboost.core.warn import warn_user
@@ -132,7 +132,7 @@ def _numbers(present: Any, name: Any) -> Any:
 
 
 def _number(value: Any) -> float:
-    spelled = float(value) if isinstance(value, bool | np.bool_) else number(value)
+    spelled = float(value) if isinstance(value, bool | np.bool_) else as_number(value)
     return float("nan") if spelled is None else spelled
 
 

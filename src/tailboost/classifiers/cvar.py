@@ -13,7 +13,7 @@ from tailboost.boosting.cross_fitting import CrossFitted, Scheme
 from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -203,8 +203,10 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
-        if self._even and validation.given:
+    ) -> TrainingSet:
+        if self.n_estimators == "auto" and self.player != "entropic":
+            raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
+        if self._even and validation.any_given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
@@ -214,18 +216,15 @@ class CVaRBoostClassifier(MixtureClassifier):
         return "train" if self._even else self.cv
 
     def _most_rounds(self) -> int:
-        if not isinstance(self.n_estimators, str):
-            return int(self.n_estimators)
-        if self.player != "entropic":
-            raise ValueError(f"n_estimators='auto' is for player='entropic', got player={self.player!r}")
-        return entropic_theory(self.alpha, self.delta)[1]
+        by_theory = isinstance(self.n_estimators, str)
+        return entropic_theory(self.alpha, self.delta)[1] if by_theory else int(self.n_estimators)
 
     def _schedule(self, plan: Plan) -> Schedule:
         if self._even:
             return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
         return super()._schedule(plan)
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
@@ -354,11 +353,6 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
-
     def __init__(
         self,
         estimator: Any = None,
@@ -446,11 +440,6 @@ class LPBoostClassifier(CVaRBoostClassifier):
     >>> clf.predict(X[:1])
     array([0])
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
 
     def __init__(
         self,
@@ -637,11 +626,6 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     >>> clf.fit(X, y).estimator_weights_
     array([0.25, 0.25, 0.25, 0.25])
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CVaRBoostClassifier._parameter_constraints,
-        "n_estimators": CONSTRAINTS["n_estimators"],
-    }
 
     def __init__(
         self,

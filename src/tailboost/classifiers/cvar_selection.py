@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.classifiers.rated import SelectionEngine
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats
 from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.loss_mixture import CVaR, Mixture
@@ -38,10 +38,8 @@ class PowerDraw:
 
     def predict_table(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, shape (n, K)."""
-        return np.asarray(softmax(self.power * self._logs(table), axis=1))
-
-    def _logs(self, table: LogProbabilities) -> Floats:
-        return table.pooled if self.model is None else table[self.model]
+        logs = table.pooled if self.model is None else table[self.model]
+        return np.asarray(softmax(self.power * logs, axis=1))
 
     @property
     def source(self) -> tuple[int, ...]:
@@ -51,10 +49,6 @@ class PowerDraw:
     def as_part(self) -> RulePart:
         """Return the candidate as plain numbers."""
         return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
-
-    def predict(self, X: Any) -> Ints:
-        """Return the most likely class numbers, shape (n,)."""
-        return self._logs(self.table_.transform(X)).argmax(axis=1)
 
     def words(self, classes: Any) -> str:
         """Return a name for people."""
@@ -125,26 +119,26 @@ class SelectedMixture:
         for mean, value, weights in zip(found.mean.tolist(), values.tolist(), found.mixture, strict=True):
             yield mean, value, replace(self, ensemble=_settled(combiner.ensemble(weights)))
 
-    @property
-    def table(self) -> RateTable:
-        """The errors of the classes by `predict`, on the selection data."""
-        return self.errors
-
     @cached_property
-    def errors(self) -> RateTable:
+    def table(self) -> RateTable:
         """The errors of the classes by `predict`, on the selection data."""
         strata, logs = self.engine.data.strata, self.outputs.table
         used = np.flatnonzero(self.ensemble.weights > 0)
-        answers = {m: self.ensemble.members[m].predict_table(logs) for m in used.tolist()}
+        answers = {m: self.ensemble.base_models[m].predict_table(logs) for m in used.tolist()}
         distributions = self.ensemble.mix(answers.values(), logs.n_rows, lambda m, rows: answers[m][rows])
         counts = self.engine.data.in_memory.count(distributions.argmax(axis=1))
         stated = [(error(by="class"), None)]
         refit = self.engine.refit
         return RateTable.counted(stated, strata, counts, self.engine.words, kind="class", refit=refit)
 
+    @property
+    def errors(self) -> RateTable:
+        """The same table: a CVaR has no other rates."""
+        return self.table
+
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
-        names = [member.words(classes) for member in self.ensemble.members]
+        names = [member.words(classes) for member in self.ensemble.base_models]
         weights, nothing = self.ensemble.weights, ((), ())
         return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, names)
 

@@ -275,7 +275,7 @@ def _parts_of(model: Any) -> tuple[Any, Any]:
             f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
             "AdaLPBoostClassifier or RobustMixtureClassifier"
         )
-    drawing = [m for m in ensemble.drawing if ensemble.weights[m] > 0]
+    drawing = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
     if drawing:
         raise ValueError(
             f"model: candidate {drawing[0]} draws its own answers from probabilities, so one draw does not "

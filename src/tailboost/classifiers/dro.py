@@ -14,7 +14,7 @@ from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
-from tailboost.boosting.training_set import Problem, take
+from tailboost.boosting.training_set import TrainingSet, take
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.core.warn import warn_user
@@ -174,7 +174,7 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
+    ) -> TrainingSet:
         if self.smoothing and self.uncertainty == "chi2":
             raise ValueError(
                 f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
@@ -208,7 +208,7 @@ class DROBoostClassifier(AdditiveClassifier):
             },
         )
 
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> WorstCase:
+    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> WorstCase:
         radius, dim = self._radius(problem, scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
@@ -216,13 +216,15 @@ class DROBoostClassifier(AdditiveClassifier):
         smoothing = float(self.smoothing)
         return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
-    def _radius(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> tuple[float, int | None]:
+    def _radius(
+        self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units
+    ) -> tuple[float, int | None]:
         """Return δ, and the effective dimensions d if δ is computed from them."""
         if not isinstance(self.radius, str):
             return float(self.radius), None
         if isinstance(self.effective_dim, str):
             # At zero margins the worst case is p, so round 1 fits the same hypothesis.
-            dim = n_leaves(scheme(units.density(units.base), seed).member)
+            dim = n_leaves(scheme(units.density(units.base), seed).base_model)
         else:
             dim = int(self.effective_dim)
         radius = dro_radius(problem.n_distinct(scheme.player_rows), self.confidence, dim)
@@ -230,7 +232,7 @@ class DROBoostClassifier(AdditiveClassifier):
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim
 
-    def _conclude(self, problem: Problem) -> None:
+    def _conclude(self, problem: TrainingSet) -> None:
         self._warn_of_a_large_radius()
         units, rule = self.game_.units, cast("WorstCase", self.game_.player)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.classifiers.plan import FitInterruptedWarning
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import positions
@@ -38,14 +38,14 @@ MOST_PARTS = 255
 
 def fit_models(
     estimators: Estimators,
-    problem: Problem,
+    problem: TrainingSet,
     classes: Any,
     *,
     cv: Any,
     weighted: bool,
     seed: int,
     n_jobs: int | None,
-    clock: Clock | None = None,
+    clock: Clock,
     factors: Floats | None = None,
 ) -> tuple[ModelOutputs, Any]:
     """Cross-fit every estimator; return the final models and their out-of-fold log-probabilities.
@@ -57,7 +57,7 @@ def fit_models(
     ----------
     estimators : list of (str, classifier)
         Frozen estimators are not fitted. Their earlier training data must not include selection data.
-    problem : Problem
+    problem : TrainingSet
         The training rows, with a validation set if one was given.
     classes : ndarray of shape (K,)
         The labels.
@@ -69,7 +69,7 @@ def fit_models(
         Seeds the folds, and the estimators without a seed.
     n_jobs : int or None
         Number of parallel fits.
-    clock : Clock, optional
+    clock : Clock
         Time limit; the first estimator is always fitted.
     factors : ndarray of shape (n,), optional
         Factors of the weights in the fits alone, from ``class_weight``.
@@ -84,7 +84,6 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
     judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
-    clock = Clock.of(None, False) if clock is None else clock
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
@@ -98,7 +97,10 @@ def fit_models(
         if None in found:
             continue
         if is_frozen:
-            kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
+            columns = positions(
+                estimator.classes_, classes, f"classes_ of {name!r}", "classes that y has not"
+            )
+            kept, of_parts = (estimator, columns), []
         else:
             *of_parts, kept = found
         number = len(models.names)
@@ -124,7 +126,7 @@ def fit_models(
 def _fits(
     estimators: Estimators,
     frozen: list[bool],
-    problem: Problem,
+    problem: TrainingSet,
     parts: Parts,
     *,
     weighted: bool,
@@ -167,11 +169,6 @@ class Clock:
     until: float  # seconds since the epoch, valid in all processes
     verbose: bool  # whether each fit is printed with its seconds
 
-    @classmethod
-    def of(cls, seconds: float | None, verbose: bool) -> Clock:
-        """Return a started clock."""
-        return cls(np.inf if seconds is None else time.time() + seconds, verbose)
-
     def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""
         if time.time() >= self.until:
@@ -194,7 +191,7 @@ class Parts:
     chosen: Any  # name of the scheme
 
     @classmethod
-    def of(cls, problem: Problem, cv: Any, seed: int, all_frozen: bool) -> Parts:
+    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool) -> Parts:
         """Return the parts for a value of ``cv``.
 
         Raises
@@ -210,17 +207,12 @@ class Parts:
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            held = split.parts
-            return cls(
-                held,
-                [~part for part in held],
-                split.selection_rows(problem.rows, "probabilities"),
-                split.validation,
-            )
+            rows, held = split.selection_rows(problem.rows, "probabilities"), split.parts
+            return cls(held, [~part for part in held], rows, split.validation)
         return cls._given(problem, cv)
 
     @classmethod
-    def _given(cls, problem: Problem, cv: Any) -> Parts:
+    def _given(cls, problem: TrainingSet, cv: Any) -> Parts:
         n, place = len(problem.y), np.full(problem.n_given, -1)
         place[problem.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
@@ -246,12 +238,9 @@ class Parts:
             fold[part] = j
             held.append(part)
             fitted.append(rest)
-        judged = fold >= 0
-        words = (
-            f"out-of-fold probabilities of {judged.sum():,} of the {n:,} training rows ({len(held)} splits)"
-        )
-        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(judged)
-        return cls(held, fitted, replace(rows, words=words), "splits")
+        count = f"{(fold >= 0).sum():,} of the {n:,} training rows ({len(held)} splits)"
+        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
+        return cls(held, fitted, replace(rows, words=f"out-of-fold probabilities of {count}"), "splits")
 
     @property
     def fold(self) -> Ints:
@@ -291,7 +280,7 @@ def _marked(rows: Any, place: Ints, split: int) -> Mask:
 class _Fitter:
     """Return an estimator fitted on some rows of a problem, and the class number of each column."""
 
-    problem: Problem
+    problem: TrainingSet
     weighted: bool
 
     def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
@@ -321,7 +310,7 @@ class _OneTable:
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingSet
         The rows.
     parts : Parts
         The held-out parts.
@@ -329,7 +318,7 @@ class _OneTable:
         Seed of the session.
     """
 
-    def __init__(self, problem: Problem, parts: Parts, seed: int) -> None:
+    def __init__(self, problem: TrainingSet, parts: Parts, seed: int) -> None:
         self.problem, self.parts, self.seed = problem, parts, seed
         self.opened = OpenTable(problem.X)
 
@@ -355,10 +344,6 @@ class _OneTable:
         if kept is None:
             return [None]
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
-
-
-def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:
-    return positions(frozen.classes_, classes, f"classes_ of {name!r}", "classes that y has not")
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

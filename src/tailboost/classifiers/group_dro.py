@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.grouped import GroupedBoostClassifier
-from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.plan import Plan
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
@@ -139,17 +136,12 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         if self.error_budget is not None and self.combine == "average":
             raise ValueError("error_budget needs combine='mixture': with 'average' no shares are chosen")
 
-    def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
-        if groups is not None:
-            return groups, validation
-        return y, validation if validation.X is None else replace(validation, groups=validation.y)
-
-    def _name_subgroups(self, problem: Problem) -> Problem:
-        assert problem.groups is not None
-        self._name("class" if np.array_equal(problem.groups, problem.y) else "group", problem)
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+        self._name("class" if problem.groups is None else "group", problem)
+        self.groups_ = self._named.names
         return problem
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         judged, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
         assert judged.groups is not None

@@ -10,13 +10,15 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from tailboost.boosting.targets import NamedSubgroups, Pools
-from tailboost.boosting.training_set import GroupNames, Problem
+from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
+from tailboost.classifiers.plan import SmallSubgroupsWarning
 from tailboost.classifiers.subgroup_views import intervals_of
-from tailboost.classifiers.target_game import warn_of_small
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.selection.rate_table import RateTable
@@ -26,6 +28,8 @@ from tailboost.selection.subgroup_mixture import Grouping
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
 # times the seconds. One tree of depth 5 had a largest class error higher by .089 ± .022.
 N_TREES, DEPTH = 20, 3
+# Maximum number of small subgroups in a warning.
+MOST_COUNTED = 20
 
 
 class GroupedBoostClassifier(MixtureClassifier):
@@ -61,19 +65,13 @@ class GroupedBoostClassifier(MixtureClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
         groups : array-like of shape (n,) or table of n rows, optional
             Group of each row. In a table (data frame, dict of columns, array of several columns) each value
             of each column is a group, named (column, value). Without groups, the subgroups are the classes.
         X_val, y_val, groups_val, sample_weight_val : optional
             Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
 
         Returns
         -------
@@ -84,11 +82,10 @@ class GroupedBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. Nothing has been fitted then.
         """
-        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val)
+        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
-        X, y = unpack(X, y)
-        groups, validation = self._groups_of_game(y, groups, validation.unpacked())
+
         self._fit(X, y, sample_weight, groups, validation, fit_params)
         self._warn()
         return self
@@ -99,17 +96,17 @@ class GroupedBoostClassifier(MixtureClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _groups_of_game(self, y: Any, groups: Any, validation: ValidationRows) -> tuple[Any, ValidationRows]:
-        """Return the groups of the game, and the held-out rows with their groups."""
-        return groups, validation
-
-    def _name(self, kind: str, problem: Problem) -> None:
-        """Name the subgroups of a problem, and pool the small ones."""
+    def _name(self, kind: str, problem: TrainingSet) -> None:
+        """Name the subgroups of a problem, number them as its groups, and pool the small ones."""
         self._regrouped = False
         groups = None if problem.groups is None else self._group_names
         self._named = NamedSubgroups.of(kind, problem.rows, self.classes_, groups)
         tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
         self._pools = Pools.small(self._named, tables, self.min_subgroup_rows)
+        problem.groups = self._named.with_subgroups(problem.rows).groups
+        if problem.validation is not None:
+            X_val, rows = problem.validation
+            problem.validation = X_val, self._named.with_subgroups(rows)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         self._regrouped = True  # the game had other groups
@@ -118,13 +115,18 @@ class GroupedBoostClassifier(MixtureClassifier):
     def _warn(self) -> None:
         """Warn of small subgroups."""
         pools = self._pools
-        effect = (
-            "their errors are uncertain"
-            if pools.trivial
-            else "they share a weight with others, see subgroup_pools_"
+        small = np.flatnonzero(pools.size < pools.least).tolist()
+        if not small:
+            return
+        names = self._named.names.tolist()
+        listed = ", ".join(f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED])
+        more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
+        shared = "they share a weight with others, see subgroup_pools_"
+        warn_user(
+            f"{self._named.kind} {listed}{more}: fewer than min_subgroup_rows={pools.least} different rows; "
+            f"{'their errors are uncertain' if pools.trivial else shared}",
+            SmallSubgroupsWarning,
         )
-        names, few = self._named.names.tolist(), f"min_subgroup_rows={pools.least}"
-        warn_of_small(self._named.kind, names, pools.size, few, pools.least, effect)
 
     @property
     def subgroup_pools_(self) -> Ints:
@@ -159,13 +161,17 @@ class GroupedBoostClassifier(MixtureClassifier):
         if not self._own:
             return table
         names, lines = self._named.names.tolist(), [table.lines[code] for code in self._codes]
-        return replace(table, lines=tuple(replace(x, unit=n) for x, n in zip(lines, names, strict=True)))
+        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
+
+    def _error_values(self, counts: Floats) -> Floats:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        errors = self._counting.errors(counts)
+        return errors[self._codes] if self._own else errors
 
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        drawn = self._counting.mixed(self.estimator_weights_)
-        return np.array([line.value for line in self._errors(drawn)])
+        return self._error_values(self._counting.mixed(self.estimator_weights_))
 
     @property
     def expected_subgroup_intervals_(self) -> Floats:

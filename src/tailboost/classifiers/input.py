@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -15,7 +16,7 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, Problem, RowOrigin, Rows, short_hashes, take
+from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, short_hashes, take
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
@@ -47,13 +48,9 @@ class ValidationRows:
     sample_weight: Any = None
 
     @property
-    def given(self) -> bool:
+    def any_given(self) -> bool:
         """Whether any argument was given."""
-        return any(part is not None for part in (self.X, self.y, self.groups, self.sample_weight))
-
-    def unpacked(self) -> ValidationRows:
-        """Return the arguments with a torch Dataset split into X and y."""
-        return ValidationRows(*unpack(self.X, self.y), self.groups, self.sample_weight)
+        return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
 
 def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
@@ -75,11 +72,11 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
 
 
 def input_tags(learner: Any) -> InputTags:
-    """Return the input tags of a learner; for a pipeline, the tags of its first step."""
+    """Return the input tags of a learner; for a pipeline, the tags of its first transformer."""
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        first = get_tags(learner.steps[0][1]).input_tags
+        first = get_tags(next(step for _, step in learner.steps if step != "passthrough")).input_tags
         tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
     return tags
 
@@ -200,7 +197,7 @@ def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, wor
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
     if given.groups is not None:
-        numbers = classifier._group_names.number(given.groups, f"groups{suffix}", n, used)
+        numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
@@ -227,12 +224,16 @@ def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    revealing = tuple((column, features.get(column)) for column in names.columns or (None,))
+    return group_attributes(names, [features.get(column) for column in names.columns or (None,)])
+
+
+def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, Any]:
+    """Return a classifier's attributes for groups, with the features that reveal each column of groups."""
     return {
         "_group_names": names,
         "groups_": names.names,
         "group_combinations_": names.combinations,
-        "group_features_": revealing,
+        "group_features_": tuple(zip(names.columns or (None,), revealing, strict=True)),
     }
 
 
@@ -244,7 +245,7 @@ def read_problem(
     sample_weight: Any,
     groups: Any,
     class_weight: Any,
-) -> tuple[Problem, dict[str, Any]]:
+) -> tuple[TrainingSet, dict[str, Any]]:
     """Return the checked training set, and the attributes of the classifier that it defines.
 
     The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
@@ -278,13 +279,7 @@ def read_problem(
     attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
-        numbers = names.number(groups, "groups", len(y), used)
-        revealing = zip(names.columns or (None,), telling_features(table, numbers), strict=True)
-        attributes |= {
-            "_group_names": names,
-            "groups_": names.names,
-            "group_combinations_": names.combinations,
-            "group_features_": tuple(revealing),
-        }
-    problem = Problem(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
+        numbers = names.numbers_of(groups, "groups", len(y), used)
+        attributes |= group_attributes(names, telling_features(table, numbers))
+    problem = TrainingSet(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
     return problem, attributes

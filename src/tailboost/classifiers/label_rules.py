@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
@@ -22,7 +22,7 @@ from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.learners.scores import Scores
-from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits, from_dict, to_dict
+from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
@@ -177,7 +177,7 @@ class LabelRules:
         return {
             "format": FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
-            "limits": [to_dict(limit) for limit in self.limits],
+            "limits": [repr(limit) for limit in self.limits],
         }
 
     @classmethod
@@ -195,7 +195,7 @@ class LabelRules:
             rules = {str(name): ThresholdRule.from_dict(each) for name, each in document["labels"].items()}
             if not rules or any(rule.classes != [0, 1] or rule.groups for rule in rules.values()):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
-            limits = checked_limits([from_dict(limit) for limit in document["limits"]])
+            limits = checked_limits(document["limits"])
             _split(limits, list(rules))
         except (AttributeError, KeyError, TypeError, ValueError) as failure:
             raise ValueError(f"these are no rules by label: {type(failure).__name__}: {failure}") from None
@@ -283,7 +283,7 @@ def tune_labels(
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
-    table = np.concatenate([score.probability(X) for score in fitted])[:, None], y.T.ravel()
+    table = np.concatenate([score.probability for score in fitted])[:, None], y.T.ravel()
     groups = {LABEL: np.repeat(names, len(y))}
     bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
     shared, best = bounds, None
@@ -303,15 +303,12 @@ def tune_labels(
                 if best is None:
                     raise
                 break
-        rule = classifier.rule_
-        assert isinstance(rule, ThresholdRule)
-        assert rule.groups is not None
-        bands = dict(zip(rule.groups, rule.bands, strict=True))
-        rules = {name: score.rule(bands[name]) for name, score in zip(names, fitted, strict=True)}
+        rules = {name: score.rule(classifier, name) for name, score in zip(names, fitted, strict=True)}
         found = LabelRules(rules, checked_limits(limits))
         found = replace(found, rates_=found._measured(X, y))
-        values = np.array([line.value for line in found.lines if line.unit == ANY])
-        order = float(np.max(values - bounds, initial=0.0)), classifier.rates_.lines[0].value
+        values = np.array([line.value for line in found.lines if line.subgroup == ANY])
+        excess = [(line.value - line.bound) * (1 if line.sense == "≤" else -1) for line in found.lines]
+        order = max([0.0, *excess]), classifier.rates_.lines[0].value
         best = (order, found) if best is None else min(best, (order, found), key=lambda pair: pair[0])
         of_pairs = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
         free = (shared >= bounds) | (of_pairs < shared * (1 - CLOSE))
@@ -322,7 +319,8 @@ def tune_labels(
     assert best is not None
     if missed := [line for line in best[1].lines if line.met is False]:
         words = "; ".join(
-            f"{line.rate} of {line.unit}: {line.value:.4g} ({line.sense} {line.bound:g})" for line in missed
+            f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
+            for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
     return best[1]
@@ -337,32 +335,27 @@ class _CalibratedScore:
     """
 
     score: Scores
-    slope: float
-    offset: float
+    values: Floats  # shape (n,): the score
+    probability: Floats  # shape (n,)
 
     @classmethod
     def of(cls, score: Scores, X: Any, y: Ints) -> Self:
-        """Fit the score and its calibration; a falling one is left out."""
+        """Calibrate a score on the selection data, unless the calibration falls."""
         fitted = clone(score).set_params(label=1).fit(X, y)
-        logits = _logit(fitted.predict_proba(X)[:, 1])
-        model = LogisticRegression().fit(logits[:, None], y)
-        slope, offset = float(model.coef_[0, 0]), float(model.intercept_[0])
-        return cls(fitted, slope, offset) if slope > 0 else cls(fitted, 1.0, 0.0)
+        P = np.clip(fitted.predict_proba(X)[:, 1], LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+        calibration = LogisticRegression().fit(logit(P)[:, None], y)
+        if calibration.coef_[0, 0] > 0:
+            P = calibration.predict_proba(logit(P)[:, None])[:, 1]
+        return cls(fitted, fitted.values(X)[:, 0], P)
 
-    def probability(self, X: Any) -> Floats:
-        """Return the calibrated probabilities of rows."""
-        return np.asarray(expit(self.slope * _logit(self.score.predict_proba(X)[:, 1]) + self.offset))
-
-    def rule(self, band: Sequence[tuple[float | None, Any]]) -> ThresholdRule:
-        """Return the rule on the score from a band of calibrated probabilities."""
-        ends = [None if p is None else expit((logit(p) - self.offset) / self.slope) for p, _ in band]
-        ends = [None if p is None else self.score.score_at(float(p)) for p in ends]
-        pairs = list(zip(ends, (action for _, action in band), strict=True))
-        return ThresholdRule(self.score.column_list[0], [0, 1], None, [pairs], self.score.missing)
-
-
-def _logit(p: Floats) -> Floats:
-    return np.asarray(logit(np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)))
+    def rule(self, classifier: Any, name: str) -> ThresholdRule:
+        """Return the rule of a label, from the answers of a classifier to each value of the score."""
+        values, row = np.unique(self.values, return_index=True)
+        mark = {"deferred": REVIEW} if classifier.can_defer else {}
+        groups = {LABEL: np.repeat(name, len(row))}
+        actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
+        column, missing = self.score.column_list[0], self.score.missing
+        return ThresholdRule.of_actions(column, [0, 1], values, actions, missing)
 
 
 def _indicators(Y: Any, labels: Sequence[Any]) -> Ints:

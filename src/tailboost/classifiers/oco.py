@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -113,16 +113,16 @@ class OCOBoostClassifier(MixtureClassifier):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
-        if validation.given:
+    ) -> TrainingSet:
+        if validation.any_given:
             raise ValueError("X_val: OCO boosting selects nothing on other rows")
         return super()._problem(X, y, sample_weight, groups, validation)
 
-    def _conclude(self, problem: Problem) -> None:
+    def _conclude(self, problem: TrainingSet) -> None:
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
-                f"{stop.words}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
+                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
             )
 
     def _default_learner(self) -> Any:
@@ -144,9 +144,11 @@ class OCOBoostClassifier(MixtureClassifier):
         return "train"
 
     def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(self._most_rounds(plan.units), Stopping(max_time=self.max_time), watched=False)
+        return Schedule(
+            self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_objective=False
+        )
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         units = Units.samples(problem.weight)
         rule = Hedge(eta_for(self.eta, units.count, self._most_rounds(units)), self.outlier_fraction)
         fraction = self.outlier_fraction

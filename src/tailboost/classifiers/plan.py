@@ -51,7 +51,7 @@ class Schedule:
 
     last: int  # largest number of rounds T
     stopping: Stopping
-    watched: bool  # whether the objective is needed after every round
+    needs_objective: bool  # whether the objective is needed after every round
 
     @classmethod
     def of(
@@ -59,4 +59,4 @@ class Schedule:
     ) -> Schedule:
         """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
-        return cls(n_rounds, stopping, watched=patience is not None or bool(verbose))
+        return cls(n_rounds, stopping, needs_objective=patience is not None or bool(verbose))

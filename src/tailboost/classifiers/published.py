@@ -53,20 +53,15 @@ def adalpboost(
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
+    estimator, T, **params
+        The learner, the number of rounds, and further parameters of `AdaLPBoostClassifier`.
     alpha : float in (0, 1]
         α, the tail mass.
-    T : int
-        Number of rounds.
     eta : float or "theory"
         η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
     cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected. "train" is the paper's choice for COMPAS. For rows of a validation set,
         as for the paper's images, take "auto" and pass ``X_val`` and ``y_val`` to `fit`.
-    **params
-        Further parameters of `AdaLPBoostClassifier`.
-
 
     Examples
     --------
@@ -92,16 +87,12 @@ def lpboost(
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
+    estimator, T, **params
+        The learner, the number of rounds, and further parameters of `LPBoostClassifier`.
     alpha : float in (0, 1]
         α, the tail mass.
-    T : int
-        Number of rounds.
     cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected, as in `adalpboost`.
-    **params
-        Further parameters of `LPBoostClassifier`.
     """
     return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, cv=cv, **_ALL_ROUNDS | params)
 
@@ -120,8 +111,8 @@ def regularized_lpboost(
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
+    estimator, **params
+        The learner, and further parameters of `RegularizedLPBoostClassifier`.
     alpha : float in (0, 1]
         α, the tail mass.
     beta : float or "theory"
@@ -132,8 +123,6 @@ def regularized_lpboost(
         δ of Theorem 4, for ``beta="theory"`` and ``T="auto"``.
     cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected, as in `adalpboost`.
-    **params
-        Further parameters of `RegularizedLPBoostClassifier`.
     """
     return RegularizedLPBoostClassifier(
         estimator,
@@ -153,14 +142,10 @@ def average_boost(
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
-    T : int
-        Number of rounds.
+    estimator, T, **params
+        The learner, the number of rounds, and further parameters of `AverageBoostClassifier`.
     eta : float or "theory"
         η, the step size of Hedge. "theory" is √(8 log n / T), the step size of Theorem 5.
-    **params
-        Further parameters of `AverageBoostClassifier`.
     """
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
 
@@ -173,14 +158,12 @@ def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) ->
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
+    estimator, **params
+        The learner, and further parameters of `VadaBoostClassifier`.
     lambda_ : float in [0, 1]
         λ, the weight of the variance.
     T : int
         Largest number of rounds. The fit ends earlier at a step α ≤ 0.
-    **params
-        Further parameters of `VadaBoostClassifier`.
     """
     return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
 
@@ -302,17 +285,13 @@ def group_dro_boost(
 
     Parameters
     ----------
-    estimator : classifier or str
-        The learner.
-    T : int
-        Number of rounds.
+    estimator, T, **params
+        The learner, the number of rounds, and further parameters of `GroupDROBoostClassifier`.
     eta : float or "theory"
         η, the step size of Hedge over the mean losses of the groups. "theory" is √(8 log m / T) for m groups.
     combine : {"average", "mixture"}
         The average of all rounds, as in group DRO (Sagawa et al. 2020), or the λ with the least largest group
         error, as the section of Zhai et al. 2021 suggests.
-    **params
-        Further parameters of `GroupDROBoostClassifier`.
     """
     # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
     published: dict[str, Any] = {

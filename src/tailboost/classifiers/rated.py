@@ -85,7 +85,7 @@ class RateProblem:
         TypeError, ValueError
             If they are no objective and limits, or cannot be combined.
         """
-        checked = checked_limits(limits)
+        checked = checked_limits(limits) if limits else ()
         by_name = objective is None or isinstance(objective, str)
         if objective == "cvar":
             if checked:
@@ -185,10 +185,6 @@ class RateProblem:
         )
         return strata, stratum, numbers
 
-    def check(self, strata: Strata) -> None:
-        """Raise ValueError if a rate names an unknown label, group or column."""
-        Program.of_rates(strata, self.objective, self.limits)
-
     @property
     def pair(self) -> tuple[Any, Any]:
         """The rates of a trade-off by default: the limited one and the minimised one.
@@ -255,17 +251,6 @@ class ProbabilityRule:
             ones = np.ones((1, 1), dtype=np.float32)
             return np.repeat(expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1)
         return expected_costs(stratum_probabilities(self.probabilities, table), self.candidate.action_costs)
-
-    def predict(self, X: Any) -> Ints:
-        """Return class numbers, shape (n,)."""
-        return self.predict_table(self.table_.transform(X))
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Mean importances of the models that the rule reads, shape (d,); 0 for a constant."""
-        each = [self.table_.fitted[i].feature_importances_ for i in self.table_.pooled_models]
-        mean: Floats = np.mean([values / values.sum() for values in each], axis=0)
-        return np.zeros_like(mean) if self.candidate.is_constant else mean
 
     def words(self, classes: Any) -> str:
         """Return a name for people: the models, and the class weights."""
@@ -362,7 +347,6 @@ class SelectionEngine:
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
         strata, stratum, numbers = problem.strata(rows, classes, names, costs, group_aware=group_aware)
-        problem.check(strata)
         table = outputs.table.beside(X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if group_aware:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -16,7 +17,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
-from tailboost.boosting.training_set import Problem, Rows, take
+from tailboost.boosting.training_set import take
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     ValidationRows,
@@ -41,10 +42,15 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
+from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
 from tailboost.learners.stopped import StoppedBoost
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.probability_tables import Models, averaging, check_named
+from tailboost.selection.program import Program
+
+# Fingerprints of the training rows of models that are not fitted here.
+NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
 
 
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
@@ -312,11 +318,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             return default_estimators()
         if self.estimators == "strong":
             return strong_estimators()
+        if not self.estimators:
+            raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+        for pair in self.estimators:
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
         return [
-            (pair[0], named_learner(pair[1], f"estimators: {pair[0]!r}"))
-            if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], str)
-            else pair
-            for pair in self.estimators
+            (name, named_learner(model, f"estimators: {name!r}") if isinstance(model, str) else model)
+            for name, model in self.estimators
         ]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -373,20 +382,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described, or an estimator cannot be used. Then nothing is fitted.
         """
-        clock = Clock.of(self.max_time, bool(self.verbose))
+        until = np.inf if self.max_time is None else time.time() + self.max_time
         X, y = unpack(X, y)
-        check_parameters(self, groups)
-        estimators = self._chosen_estimators()
-        self._check_names(estimators)
-        estimators = [(name, as_classifier(model, X, y)) for name, model in estimators]
+        rate_problem = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
-        check_estimators(estimators, weighted)
-        validation = ValidationRows(X_val, y_val, groups_val, sample_weight_val).unpacked()
+        estimators = self._chosen_estimators()
+        if self.estimators is not None:
+            estimators = self._usable(estimators, X, y, weighted)
+        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         problem, found = read_problem(self, self, X, y, sample_weight, groups, None)
         self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
-        factors = class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y]
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
@@ -395,85 +402,85 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 )
         if groups is not None:
             self._check_columns()
-        if validation.given:
+        costs, selection_rows = check_costs(costs, problem.n_given, self.classes_, problem.used), problem.rows
+        if validation.any_given:
             check_group_arguments(groups, validation)
-            if not (isinstance(self.cv, str) and self.cv == "auto"):
-                raise ValueError(f"cv={self.cv!r} and X_val were both given; use cv='auto'")
-            check_validation(validation, "auto")
+            check_validation(validation, self.cv)
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
-            X_val, rows_val = judged_rows(
-                self, checked_table(self, self, X_val), validation, "_val", "the {:,} rows of X_val"
-            )
+            X_val = checked_table(self, self, validation.X)
+            X_val, selection_rows = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
-                rows_val = noting_seen(problem.fingerprints, X_val, rows_val)
-            problem.validation = X_val, rows_val
-        problem_of_rates, names = self._problem, getattr(self, "_group_names", None)
-        judged_on, costs = problem.rows, check_costs(costs, problem.n_given, self.classes_, problem.used)
-        if problem.validation is not None:
-            judged_on = problem.validation[1]
-            given = judged_on.given
-            n, used = (len(judged_on.y), None) if given is None else (given.n_rows, given.index)
-            costs = check_costs(costs_val, n, self.classes_, used, "costs_val")
+                selection_rows = noting_seen(problem.fingerprints, X_val, selection_rows)
+            problem.validation = X_val, selection_rows
+            n_val = n_rows_of(validation.X)
+            costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
-        if problem_of_rates is not None:
-            names = None if groups is None else names
-            strata = problem_of_rates.strata(
-                judged_on, self.classes_, names, costs, group_aware=self.by_group
+        if rate_problem is not None:
+            names = None if groups is None else self._group_names
+            strata = rate_problem.strata(
+                selection_rows, self.classes_, names, costs, group_aware=self.by_group
             )[0]
-            problem_of_rates.check(strata)
-            warn_of_noise(problem_of_rates.limits, strata)
+            Program.of_rates(strata, rate_problem.objective, rate_problem.limits)
+            warn_of_noise(rate_problem.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        judged, self.validation_ = fit_models(
+        outputs, self.validation_ = fit_models(
             estimators,
             problem,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            factors=factors,
+            factors=class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y],
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
-            clock=clock,
+            clock=Clock(until, bool(self.verbose)),
         )
-        given = problem.X if problem.validation is None else problem.validation[0]
-        rows = noting_frozen(estimators, given, judged.rows)
-        score_columns = only_scores([model for _, model in estimators])
+        # Learners for prepared tables contain no models of earlier fits.
+        others = [
+            model
+            for _, model in estimators
+            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
+        ]
+        score_columns = frozen and only_scores(others)
+        features, rows = problem.X, outputs.rows
+        if problem.validation is not None:
+            features = problem.validation[0]
+        if others:
+            rows = noting_frozen(others, features, rows)
         if score_columns:  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
-        judged = averaging(replace(judged, rows=rows))
-        if problem.validation is not None:
-            features, known = problem.validation[0], costs
-        else:
-            places = _places(problem, judged.rows)
-            known = None if costs is None else costs[places]
-            features = take(problem.X, places)
+        if problem.validation is None:
+            places = np.arange(len(problem.y))
+            if rows.used is not None:
+                places = np.searchsorted(problem.used, rows.used)
+            costs, features = None if costs is None else costs[places], take(features, places)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
-        self._settle(judged, features, costs=known)
+        self._settle(averaging(replace(outputs, rows=rows)), features, costs=costs)
         self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
-        fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.fingerprints
-        self.seen_rows_ = replace(fitted_on, complete=not holds_unknown(estimators))
+        fitted_on = NO_ROWS if frozen else problem.fingerprints
+        self.seen_rows_ = replace(fitted_on, complete=not (others and holds_unknown(others)))
         chosen_on = problem.fingerprints if frozen else None
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
         return self
 
-    def _check_names(self, estimators: list[Any]) -> None:
-        if not estimators:
-            raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
-        for pair in estimators:
-            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
-            if not (hasattr(pair[1], "__sklearn_tags__") or needs_adapter(pair[1])):
+    def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
+        """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
+        for name, model in estimators:
+            if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
                 raise TypeError(
-                    f"estimators: {pair[0]!r} is a {type(pair[1]).__name__}, which is no scikit-learn "
+                    f"estimators: {name!r} is a {type(model).__name__}, which is no scikit-learn "
                     "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator or, "
                     "if it is fitted, give it to tailboost.tune"
                 )
         self._validate_names([name for name, _ in estimators])
+        estimators = [(name, as_classifier(model, X, y)) for name, model in estimators]
+        check_estimators(estimators, weighted)
+        return estimators
 
     @classmethod
     def from_probabilities(
@@ -499,18 +506,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             printed numbers do; rows are scaled.
         y : array-like of shape (n,)
             Labels of these rows.
-        objective : optional
-            As in the class.
-        groups : array-like of shape (n,), optional
-            Group of each row. A group-blind rule estimates groups from the probabilities alone.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
+        groups, costs, sample_weight : optional
+            Of these rows, as in `fit`. A group-blind rule estimates groups from the probabilities alone.
         classes : array-like of shape (K,), optional
             The labels in the order of the columns; by default those of y, sorted.
-        **params
-            Other parameters of the class: ``alpha``, ``max_error``, ``error_budget``, …
+        objective, **params : optional
+            Parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
 
         Returns
         -------
@@ -530,8 +531,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        used = None if judged.rows.given is None else judged.rows.given.index
-        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, used))
+        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
         mix._selected.warn(forewarned=False)
         return mix
 
@@ -543,6 +543,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_parameters(mix, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
+        mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()
         return mix
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
@@ -560,7 +561,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        for pair in self._chosen_estimators():
+        for pair in default_estimators() if self.estimators is None else self.estimators:
             if len(pair) == 2 and hasattr(pair[1], "__sklearn_tags__"):
                 own = input_tags(pair[1])
                 tags.input_tags.sparse &= own.sparse
@@ -570,13 +571,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
-
-
-def _places(problem: Problem, judged: Rows) -> Any:
-    """Return the places of the selection data among the training rows."""
-    if judged.given is None or judged.given.index is None:
-        return np.arange(len(problem.y))
-    return np.searchsorted(problem.used, judged.given.index)
 
 
 def default_estimators() -> list[tuple[str, Any]]:
@@ -640,24 +634,10 @@ def tune(
         Selection data: rows that no model was fitted on.
     y_val : array-like of shape (n,)
         Their labels.
-    groups : array-like of shape (n,), dict or data frame, optional
-        Groups of the rows, for rates by group.
-    costs : array-like of shape (n, K) or data frame, optional
-        Cost of each answer in each row, for ``rates.cost()``; the columns of a data frame are named by the
-        labels.
-    objective : str, rate or largest, optional
-        As in `RobustMixtureClassifier`: by default the largest error of a class. With
-        limits the overall error.
-    limits : list of Limit or str, optional
-        From `tailboost.rates`, or as text: ``["miss(1) <= 40%"]``.
-    error_budget : float in [0, 1], optional
-        Largest increase of the overall error relative to the most accurate candidate.
-    confidence : float in [0, 1), optional
-        Probability with which all limits have to hold on new rows.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows.
-    **params
-        Other parameters of `RobustMixtureClassifier`.
+    groups, costs, sample_weight : optional
+        Of these rows, as in `RobustMixtureClassifier.fit`.
+    objective, limits, error_budget, confidence, **params : optional
+        As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
     Returns
     -------

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, take
+from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
@@ -28,7 +28,7 @@ from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, RateOf, front
+from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front, rates_of_curve
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
@@ -54,7 +54,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
         """Set the names of groups, of all rows or of some."""
-        n = n_group_rows(groups)
+        n = n_rows_of(groups)
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
@@ -100,7 +100,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
-        return any(ensemble.members[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
     def _settle(
         self,
@@ -146,7 +146,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     def _take(self, rule: SelectedRule | SelectedMixture) -> None:
         """Answer by a selected rule."""
         self._selected, self.ensemble_ = rule, rule.ensemble
-        self.__dict__.pop("_guarantee", None)
+        self._results = {}
 
     @property
     def _randomized(self) -> bool:
@@ -232,15 +232,16 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             if groups is not None:
                 new._name_groups(groups)
             outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
-            origin = outputs.rows.given
-            used = None if origin is None else origin.index
+            used = outputs.rows.used
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
             if outputs.models.are_given:
                 outputs.check_order(self.classes_)
             else:
                 checked = self._checked(unpack(X, y)[0])
                 table = checked if used is None else take(checked, used)
-                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._sketch(checked)]))
+                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
+                if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
+                    table = np.zeros((len(outputs.rows.y), 1))
         elif groups is not None:
             outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
         check_parameters(new, outputs.rows.groups)
@@ -255,15 +256,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _with_groups(self, rows: Rows, groups: Any) -> Rows:
         """Return the selection data with other groups, which are given for all rows of the table."""
-        n, given = n_group_rows(groups), rows.given
-        if given is None or n != given.n_rows:
-            raise ValueError(
-                f"groups has {n} entries, but the probabilities kept are of {rows.words}, from a table given "
-                f"with {len(rows.y) if given is None else given.n_rows:,} rows: one group for each is needed"
-            )
-        used = np.arange(n) if given.index is None else given.index
-        self._name_groups(groups, np.isin(np.arange(n), used))
-        return replace(rows, groups=self._group_names.number(groups, "groups", n)[used])
+        used = rows_among(groups, rows)
+        self._name_groups(groups, used)
+        return replace(rows, groups=self._group_names.numbers_of(groups, "groups", len(used), used))
 
     def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
         """Return the trade-off curve of two rates, without training.
@@ -296,25 +291,16 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             return self._deferral_curves(a, b, n_points, deferred)
         if a is None and b is None and self._problem is None:
             return self._tail_curve()
-        limited, small = self._pair(a, b, self._rate_problem)
-        return self._rate_curve(limited, small, n_points)
-
-    def _pair(self, a: Any, b: Any, problem: RateProblem) -> tuple[Any, Any]:
-        """Return the limited and the minimised rate of a curve; by default those of a problem."""
-        limited, small = problem.pair
-        if getattr(b, "compares", False):
-            a, b = b, a
-        if a is not None:
-            limited, small = a, error() if a != error() else Largest(error(by="class"))
-        return limited, small if b is None else b
+        problem = self._rate_problem
+        return self._rate_curve(rates_of_curve(a, b, *problem.pair, problem.limits), n_points)
 
     def _rate_curve(
-        self, limited: Any, small: Any, n_points: int, measured_rows: MeasuredRows | None = None
+        self,
+        rates: tuple[Any, Objective, tuple[Limit, ...]],
+        n_points: int,
+        measured_rows: MeasuredRows | None = None,
     ) -> Curve:
-        one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-        other = Objective.of(small)
-        form = one.within(one.most).form
-        others = tuple(x for x in self._rate_problem.limits if (x.form, x.rate) != (form, one.rate))
+        one, other, others = rates
         loosest = self._reaching(other, (*others, one.within(one.most)))
         engine, start_rule = loosest._engine, cast("SelectedRule", loosest._selected)
         objective, overall = start_rule.problem.objective, one == Objective.of(error())
@@ -365,22 +351,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 self._reaching(other, limits) if point is None else point._answering(point._selected, limits)
             )
 
-        return Curve(
-            points,
-            one,
-            other,
-            engine.words,
-            (RateOf(one), RateOf(other)),
-            at,
-            self._along,
-            self._sketch,
-            _measured_rows=measured_rows or MeasuredRows(),
-        )
+        shared = measured_rows or MeasuredRows()
+        return Curve(points, one, other, engine.words, at, self, _measured_rows=shared)
 
     def _tail_curve(self) -> Curve:
         rule = self._selected
         assert isinstance(rule, SelectedMixture)
-        overall = Objective.of(error())
 
         def reweighted(level: float, found: SelectedMixture | None = None) -> ProbabilityMixture:
             new = copy.copy(self)
@@ -388,18 +364,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             new._take(rule.within(new.error_budget) if found is None else found)
             return new
 
-        points = [CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve()]
-        measures, words = (RateOf(overall), rule.objective), self._outputs.rows.words
-        return Curve(
-            tuple(points),
-            overall,
-            rule.objective,
-            words,
-            measures,
-            lambda level, point: reweighted(level),
-            self._along,
-            self._sketch,
-        )
+        points = tuple(CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve())
+
+        def at(level: float, point: Any) -> Any:
+            return reweighted(level)
+
+        return Curve(points, Objective.of(error()), rule.objective, self._outputs.rows.words, at, self)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         """Return the classifier of an objective within limits, which include targets and budget."""
@@ -431,14 +401,17 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
             )
         problem = self._rate_problem
-        others = tuple(limit for limit in problem.limits if limit.rate != deferred())
-        limited, small = self._pair(a, b, replace(problem, limits=others))
-        loosest = [self._reaching(Objective.of(small), (*others, deferred() <= x)) for x in given]
+        problem = replace(problem, limits=tuple(x for x in problem.limits if x.rate != deferred()))
+        one, other, others = rates_of_curve(a, b, *problem.pair, problem.limits)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
-        return {
-            fraction: classifier._rate_curve(limited, small, n_points, measured_rows)
-            for fraction, classifier in zip(given, loosest, strict=True)
-        }
+        curves = {}
+        for fraction in given:
+            within = *problem.limits, deferred() <= fraction
+            classifier = self._reaching(other, within)
+            curves[fraction] = classifier._rate_curve(
+                (one, other, (*others, deferred() <= fraction)), n_points, measured_rows
+            )
+        return curves
 
     def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
@@ -450,7 +423,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             for c in classifiers
         ]
 
-    def _sketch(self, X: Any) -> Fingerprint | None:
+    def _fingerprint(self, X: Any) -> Fingerprint | None:
         """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
         if isinstance(X, Mapping) or only_scores(self._outputs.models.fitted):
             return None
@@ -478,11 +451,11 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     @property
     def summary_(self) -> Summary:
         """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
-        check_is_fitted(self)
-        if "_guarantee" not in self.__dict__:
-            found = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
-            self._guarantee = replace(found, groups=group_uses(self))
-        return self._guarantee
+        return cast("Summary", self._cached("summary", self._summarise))
+
+    def _summarise(self) -> Summary:
+        summary = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
+        return replace(summary, groups=group_uses(self))
 
     @property
     def rates_(self) -> RateTable:
@@ -495,9 +468,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return self._selected.errors
 
 
-def check_parameters(mix: Any, groups: Any) -> None:
-    """Raise ValueError if parameters exclude each other, or groups are needed."""
-    problem, name = mix._problem, name_of(mix.objective)
+def check_parameters(mix: Any, groups: Any) -> RateProblem | None:
+    """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
+    problem = mix._problem
     if problem is None:
         if mix.alpha is None:
             raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
@@ -510,10 +483,11 @@ def check_parameters(mix: Any, groups: Any) -> None:
             )
         if mix.by_group:
             raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
-        return
+        return None
     if mix.alpha is not None:
         raise ValueError(
-            f"alpha={mix.alpha!r} has no meaning with objective={name!r}: it is the tail mass of a CVaR"
+            f"alpha={mix.alpha!r} has no meaning with objective={name_of(mix.objective)!r}: it is the tail "
+            "mass of a CVaR"
         )
     if groups is None and problem.needs_groups:
         if isinstance(mix.objective, str):
@@ -522,3 +496,4 @@ def check_parameters(mix: Any, groups: Any) -> None:
         raise ValueError(f"{rate!r} needs groups")
     if mix.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
+    return problem

@@ -33,7 +33,7 @@ from tailboost.rates import (
     error,
 )
 from tailboost.selection.candidates import Pool, decide, expected_costs, plain_state
-from tailboost.selection.confidence import LimitsOutlook, outlook
+from tailboost.selection.confidence import LimitsOutlook, effective_rows, outlook
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
 from tailboost.selection.rate_table import RateTable, below_noise
 from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
@@ -106,7 +106,7 @@ class SelectedRule:
     @property
     def _guesses_groups(self) -> bool:
         """Whether rules estimate the group from the models' probabilities, without features."""
-        members = self.ensemble.members
+        members = self.ensemble.base_models
         return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
 
     def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
@@ -184,7 +184,7 @@ class SelectedRule:
         best_guess = mixed(solve(constants, program).weights, constants.counts)
         random_guess = mixed(np.full(len(numbers), 1.0 / len(numbers)), constants.counts)
         most_accurate = min(self.pool.counts, key=lambda counts: overall_errors(program, counts[None])[0])
-        members = self.ensemble.members
+        members = self.ensemble.base_models
         only = None if len(members) > 1 else name
         if only is not None and members[0].candidate.is_constant:
             costs = members[0].candidate.action_costs[0, : len(classes)]
@@ -230,7 +230,8 @@ class SelectedRule:
                 f"limit violated on {words}: {limit}, but the best rule found reaches {reached}{mixture}",
                 BoundNotMetWarning,
             )
-        self._warn_of_confidence()
+        if self.confidence and self.problem.limits:
+            self._warn_of_confidence(self.confidence)
         if limits and not self.randomized and selection.keeps:
             self._warn_of_mixture()
         if (why := useless(self.pool, self.program, selection)) is not None:
@@ -239,13 +240,13 @@ class SelectedRule:
             self._warn_of_deferral()
         self._warn_of_rates()
 
-    def _warn_of_confidence(self) -> None:
+    def _warn_of_confidence(self, confidence: float) -> None:
         """Warn if the limits hold on new rows with less than the stated probability."""
-        likely, confidence = self.outlook, self.confidence
-        if confidence and likely is None and self.problem.limits:
+        likely = self.outlook
+        if likely is None:
             reason = GUESSED if self._guesses_groups else UNKNOWN
             warn_user(f"confidence={confidence:g}: {reason}", ConfidenceNotReachedWarning)
-        if confidence is not None and likely is not None and likely.probability < confidence:
+        elif likely.probability < confidence:
             warn_user(
                 f"no rule found satisfies all limits on new rows with probability {confidence:g}: this one "
                 f"does with {likely.probability:.2f}; {likely.shortfall}. Widen the limits, bring more rows, "
@@ -289,22 +290,25 @@ class SelectedRule:
 
     def _warn_of_rates(self) -> None:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
-        lines, limits, strata = self._table().lines, self.program.limits, self.program.strata
-        few = [
-            f"{line.rate}{'' if line.unit is None else f' of {unit_name(line.unit)}'} ({line.rows:,.0f} rows)"
-            for line in lines
-            if 0 < line.rows < FEW_ROWS
-        ]
+        limits, strata, few = self.program.limits, self.program.strata, list[str]()
+        for rate in self.problem.rates:
+            terms = rate.terms(strata)
+            sizes = effective_rows(terms, strata, self.selection.counts)
+            for i in np.flatnonzero((sizes > 0) & (sizes < FEW_ROWS)):
+                of = "" if terms.names[i] is None else f" of {unit_name(terms.names[i])}"
+                few.append(f"{rate}{of} ({sizes[i]:,.0f} rows)")
         if few:
             warn_user(
                 f"few rows of selection data ({self.words}): fewer than {FEW_ROWS} for "
-                f"{'; '.join(dict.fromkeys(few[:SHOWN]))}{' …' if len(few) > SHOWN else ''}",
+                f"{'; '.join(few[:SHOWN])}{' …' if len(few) > SHOWN else ''}",
                 SmallSubgroupsWarning,
             )
+        if not limits:
+            return
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
-        for line in lines:
-            noisy = line.unit == GAP and line.high - line.value > line.bound  # the other end stops at 0
-            noisy |= line.unit == RATIO and line.value - line.low > 1.0 - line.bound
+        for line in self._table():
+            noisy = line.subgroup == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
                     f"{line.limit}: below the noise of its rates, {line.low:.4f} to {line.high:.4f} on "

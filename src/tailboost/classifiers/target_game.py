@@ -12,29 +12,27 @@ from numpy.typing import NDArray
 from tailboost.boosting.cross_fitting import Scheme, ask
 from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
 from tailboost.boosting.targets import MAX_ERRORS, Pools
-from tailboost.boosting.training_set import Problem
-from tailboost.classifiers.plan import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers.plan import BoundNotMetWarning
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bound
-from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
 
 # Maximum number of subgroups in a warning about missed limits.
 NAMED = 5
-# Maximum number of small subgroups in a warning about few rows.
-MOST_COUNTED = 20
 
 
 def target_subgroups(
-    problem: Problem, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
-    problem : Problem
+    problem : TrainingSet
         Training set.
     scheme : Scheme
         Selection data of the game.
@@ -91,65 +89,32 @@ def least_error_met(reached: float) -> float:
     return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
 
 
-def warn_of_unmeasured(errors: RateTable) -> None:
-    """Warn of subgroups without rows."""
-    unmeasured = [unit_name(line.unit) for line in errors if np.isnan(line.value)]
-    if unmeasured:
-        warn_user(
-            f"{errors.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except rows "
-            "of the fit",
-            BoundNotMetWarning,
-        )
-
-
-def warn_of_small(kind: str, names: Sequence[Any], size: Floats, few: str, least: int, effect: str) -> None:
-    """Warn of subgroups with few distinct rows.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of the subgroups.
-    names : sequence
-        Names of the subgroups.
-    size : ndarray of shape (m,)
-        Distinct rows of each.
-    few : str
-        The limit as text.
-    least : int
-        The limit.
-    effect : str
-        Effect on small subgroups.
-    """
-    small = np.flatnonzero(size < least)
-    if not len(small):
-        return
-    listed = ", ".join(f"{unit_name(names[u])} ({size[u]:.3g})" for u in small[:MOST_COUNTED])
-    more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
-    warn_user(f"{kind} {listed}{more}: fewer than {few} different rows; {effect}", SmallSubgroupsWarning)
-
-
 def warn_of_missed(
-    missed: Sequence[RateLine], combiner: SubgroupMixture, words: str, reasons: Sequence[str] = ()
+    missed: Sequence[tuple[Any, float, float]],
+    combiner: SubgroupMixture,
+    words: str,
+    reasons: Sequence[str] = (),
+    below: str = "",
 ) -> None:
     """Warn of subgroups with an error above their limit.
 
     Parameters
     ----------
-    missed : sequence of RateLine
-        Errors of these subgroups.
+    missed : sequence of (name, error, limit)
+        The subgroups.
     combiner : SubgroupMixture
         The candidates.
     words : str
         Name of the selection data.
     reasons : sequence of str
         Further reasons for the message.
+    below : {"", "less than "}
+        Whether an error equal to the limit is too large.
     """
-    below = "less than " if any(line.sense == "<" for line in missed) else ""
-    named = [f"{unit_name(x.unit)} ({x.value:.3g}, allowed {below}{x.bound:.3g})" for x in missed]
+    named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
     more = " and others" if len(named) > NAMED else ""
     subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
-    because = "; ".join(filter(None, (*reasons, unreachable(combiner))))
-    because = f"; {because}" if because else ""
+    because = "".join(f"; {reason}" for reason in (*reasons, unreachable(combiner)) if reason)
     warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)
 
 

@@ -14,7 +14,7 @@ from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
 from tailboost.boosting.soft_margin import SoftMargin
-from tailboost.boosting.training_set import Problem
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
@@ -151,7 +151,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
-    ) -> Problem:
+    ) -> TrainingSet:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
@@ -170,13 +170,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, problem: Problem, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)
         return (EBBoost if self.stumps else VadaBoost)(K, float(penalty), learning_rate=rate)
 
-    def _refit(self, problem: Problem, units: Units) -> SoftMargin | None:
+    def _refit(self, problem: TrainingSet, units: Units) -> SoftMargin | None:
         if (program := self._program) is None:
             return None
         tried = tuple(c / units.total for c in PRICES[program])
@@ -194,9 +194,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
         super()._set_ensemble(ensemble)
         choice, refit = self.combiner_.choice, self.combiner_.refit
         if refit is not None:
-            self.C_ = refit.prices[-1] if choice is None else choice.price
+            self.C_ = refit.slack_prices[-1] if choice is None else choice.price
 
-    def _conclude(self, problem: Problem) -> None:
+    def _conclude(self, problem: TrainingSet) -> None:
         if self.combiner_.choice is not None and self.combiner_.choice.warning:
             warn_user(self.combiner_.choice.warning)
 

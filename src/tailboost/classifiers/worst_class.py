@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,23 +13,24 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
-from tailboost.boosting.training_set import Problem, Rows
+from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.classifiers.plan import Plan, Schedule
+from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.classifiers.target_game import (
+    NAMED,
     about_voters,
     least_error_met,
     target_bound,
     target_subgroups,
     warn_of_missed,
-    warn_of_unmeasured,
     with_least_allowed,
 )
 from tailboost.core.array_types import Floats
+from tailboost.core.subgroups import unit_name
+from tailboost.core.warn import warn_user
 from tailboost.guarantees.fit_summary import Bounds
 from tailboost.rates import Limit, Objective, error, largest
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 
 # Default number of rounds of the error game.
@@ -292,15 +292,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """Whether the hypotheses vote."""
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
-    def _name_subgroups(self, problem: Problem) -> Problem:
-        kind = (
-            ("class" if problem.groups is None else "group") if self.subgroups == "auto" else self.subgroups
-        )
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+        kind = self.subgroups
+        if kind == "auto":
+            kind = "class" if problem.groups is None else "group"
         self._name(kind, problem)
-        problem.groups = self._named.number(problem.rows).groups
-        if problem.validation is not None:
-            X_val, rows = problem.validation
-            problem.validation = X_val, self._named.number(rows)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "
@@ -311,7 +307,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _plan(self, problem: Problem, scheme: Scheme, seed: int) -> Plan:
+    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
         indicator, T = self._indicator, self._most_rounds()
         units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
@@ -338,7 +334,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error == "auto":
             return ()
         rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
-        names = table.strata.units(self._named.kind)[0]
+        names = table.strata.subgroups(self._named.kind)[0]
         named = [names[code] for code in self._codes]
         return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
 
@@ -371,7 +367,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
         zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
-        return Schedule(self._most_rounds(), stopping, watched=True)
+        return Schedule(self._most_rounds(), stopping, needs_objective=True)
 
     def _depends_on_rounds(self) -> bool:
         return self.eta == "theory" or not (self._indicator or self.max_error == "auto")
@@ -383,20 +379,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         player, units = cast("Hedge", self.game_.player), self._targets
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
-            least = (
-                units.limit if units.indicator else least_error_met(float(np.nanmax(self._error_values())))
-            )
-            self.max_error_ = np.full(len(self.subgroups_), round(least, DECIMALS))
+            largest_error = float(np.nanmax(self._error_values(self._counts())))
+            least = units.limit if units.indicator else least_error_met(largest_error)
+            self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Any) -> None:
         if self._own:
             names = self._named.names.tolist()
             self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)
-
-    @property
-    def _strict(self) -> bool:
-        """Whether an error equal to its limit is too large, as in the indicator game."""
-        return self._targets.indicator
 
     @property
     def _targets(self) -> TargetSubgroups:
@@ -413,16 +403,14 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         constants = self._counting.constants
-        if np.nanmax(self._error_values()) < constants - TOLERANCE:
+        if np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
             return ""
         return f"predict is no better than the best mixture of constants ({constants:.3g})"
 
-    def _met(self, errors: Floats) -> bool:
-        allowed = self.max_error_ if self._own else np.full(len(errors), np.inf)
-        return bool(is_kept(float(np.nanmax(errors - allowed)), self._strict))
-
-    def _error_values(self) -> Floats:
-        return np.array(list(self.subgroup_errors_.values()))
+    def _met(self, counts: Floats) -> bool:
+        """Whether a rule with these confusion counts satisfies ``max_error_``."""
+        excess = self._error_values(counts) - self.max_error_ if self._own else np.array([-np.inf])
+        return bool(is_kept(float(np.nanmax(excess)), self._targets.indicator))
 
     @property
     def limits_met_(self) -> bool | None:
@@ -432,36 +420,30 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._met(self._error_values())
+        return self._met(self._counts())
 
     @property
     def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        return self._met(self.expected_subgroup_errors_)
+        return self._met(self._counting.mixed(self.estimator_weights_))
 
     def _warn(self) -> None:
         super()._warn()
-        errors = self._limited_errors
-        warn_of_unmeasured(errors)
-        if not self._met(self._error_values()) or self._useless:
-            missed = [line for line in errors if line.met is False]
-            reasons = self._useless, self.trace_.stop_reason
-            warn_of_missed(missed, self._counting, errors.words, reasons)
-
-    @property
-    def _limited_errors(self) -> RateTable:
-        """Errors of `predict` on the subgroups with their limits."""
-        table, sense = self._subgroup_table(), "<" if self._strict else "≤"
-        lines = [
-            replace(
-                x, bound=bound, sense=sense, met=None if np.isnan(x.value) else self._kept(x.value, bound)
+        useless, words = self._useless, self._rows_kept().words
+        errors = self._error_values(self._counts())
+        named = list(zip(self._named.names.tolist(), errors.tolist(), self.max_error_.tolist(), strict=True))
+        unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
+        if unmeasured:
+            warn_user(
+                f"{self._named.kind} {', '.join(unmeasured[:NAMED])}: no row to measure the error on, except "
+                "rows of the fit",
+                BoundNotMetWarning,
             )
-            for x, bound in zip(table, self.max_error_.tolist(), strict=True)
-        ]
-        return replace(table, lines=tuple(lines))
-
-    def _kept(self, value: float, bound: float) -> bool:
-        return bool(is_kept(value - bound, self._strict))
+        strict = self._targets.indicator
+        missed = [each for each in named if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)]
+        if useless or missed:
+            reasons = useless, self.trace_.stop_reason
+            warn_of_missed(missed, self._counting, words, reasons, below="less than " * strict)
 
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
@@ -469,5 +451,5 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
         if self.max_error == "auto" or not self._own:
             return promised, observed
-        bound = target_bound(self._subgroup_table(), self.max_error_, self._strict)
+        bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)
         return promised, (*observed, bound)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -59,47 +59,14 @@ def _mix(x: Hashes) -> Hashes:
     return x ^ (x >> np.uint64(31))
 
 
-def _words(values: NDArray[Any]) -> Hashes:
-    """Return numbers as 64-bit words; equal numbers have equal words (−0 = 0, one NaN)."""
-    x = np.array(values, dtype=np.float64)
-    x += 0.0
-    x[np.isnan(x)] = np.nan
-    return x.view(np.uint64)
-
-
-def _packed(X: NDArray[Any]) -> NDArray[Any]:
-    """Return images as a table with few columns: eight pixels of uint8 form one word."""
-    flat = X.reshape(len(X), -1)
-    if X.dtype != np.uint8:
-        return flat
-    padded = np.zeros((len(X), -(-flat.shape[1] // 8) * 8), dtype=np.uint8)
-    padded[:, : flat.shape[1]] = flat
-    return padded.view(np.uint64)
-
-
 def _multipliers(n_columns: int) -> Hashes:
-    odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    odd = _mix(np.arange(1, n_columns + 1, dtype=np.uint64) * _ODD)
     return odd | np.uint64(1)
 
 
 def _word(value: Any) -> int:
     """Return any object as a 64-bit word. With 32 bits, collisions would be likely among 100,000 values."""
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
-
-
-def _columns(X: Any) -> Iterator[Hashes]:
-    """Yield the columns of a table as words, equal for an array and a data frame with the same numbers."""
-    frame = hasattr(X, "iloc")
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j] if frame else X[:, j]
-        if getattr(column.dtype, "kind", "O") in "fiub":
-            yield _words(column.to_numpy(dtype=np.float64, na_value=np.nan) if frame else column)
-        elif frame:
-            from pandas.util import hash_pandas_object  # X is a data frame, so pandas is installed
-
-            yield np.asarray(hash_pandas_object(column, index=False), dtype=np.uint64)
-        else:
-            yield np.array([_word(v) for v in column], dtype=np.uint64)
 
 
 def hash_rows(X: Any, seed: int = 0) -> Hashes:
@@ -111,37 +78,10 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     * a sparse matrix;
     * a data frame or an object array with values of any type.
 
-    Equal rows have equal hashes at any position. Different rows almost surely have different hashes. The hash
-    of a row depends on the seed.
+    Equal rows have equal hashes at any position, in an array and in a data frame. Different rows almost
+    surely have different hashes. The hash of a row depends on the seed.
     """
-    if sp.issparse(X):
-        rows = sp.csr_matrix(summed(X))
-        terms = _mix(_words(rows.data)) * _multipliers(rows.shape[1])[rows.indices]
-        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        h = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]  # wraps around, as it should
-    elif len(X.shape) > 2:
-        h = np.zeros(len(X), dtype=np.uint64)
-        for part in _parts(X):
-            words = _packed(np.asarray(X[part]))
-            words = words if words.dtype == np.uint64 else _words(words)
-            h[part] = (_mix(words) * _multipliers(words.shape[1])).sum(axis=1, dtype=np.uint64)
-    elif hasattr(X, "iloc"):
-        h = _by_columns(X)
-    else:
-        parts = range(0, max(len(X), 1), ROWS_AT_ONCE)
-        h = np.concatenate([_by_columns(X[a : a + ROWS_AT_ONCE]) for a in parts])
-    return _mix(h + _mix(np.full(1, seed, dtype=np.uint64)))
-
-
-def _by_columns(X: Any) -> Hashes:
-    """Return the sum over the columns of their scrambled words, shape (n,)."""
-    h = np.zeros(len(X), dtype=np.uint64)
-    for words, a in zip(_columns(X), _multipliers(X.shape[1]), strict=True):
-        h += _mix(words) * a  # zeros add nothing, so a sparse matrix has the hashes of its dense form
-    return h
-
-
-# -- hashes that files and tools do not change --------------------------------------------------------------
+    return _mix(_hashes(X, exact=True) + _mix(np.full(1, seed, dtype=np.uint64)))
 
 
 def hash_rounded_rows(X: Any) -> Hashes:
@@ -152,87 +92,77 @@ def hash_rounded_rows(X: Any) -> Hashes:
     values are 0 and 1, −0 is 0, and all kinds of missing values are equal. Other text is unchanged. Rows with
     a number on a border of the rounding may still differ.
     """
+    return _mix(_hashes(X, exact=False))
+
+
+def _hashes(X: Any, *, exact: bool) -> Hashes:
+    """Return the sum over the columns of their scrambled words, shape (n,); zeros add nothing."""
     if sp.issparse(X):
-        return _mix(_sparse_words(sp.csr_matrix(summed(X))))
+        rows = sp.csr_matrix(summed(X))
+        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        terms = _mix(_words(rows.data, exact, row)) * _multipliers(rows.shape[1])[rows.indices]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])  # wraps around, as it should
     if len(X.shape) > 2:
         X = X.reshape(len(X), -1)
+    a = _multipliers(X.shape[1])
     size = max(1, min(ROWS_AT_ONCE, 2**18 // max(1, X.shape[1])))
-    frame, a = hasattr(X, "iloc"), _multipliers(X.shape[1])
     h = np.empty(X.shape[0], dtype=np.uint64)
     for start in range(0, len(h), size):
         part = slice(start, start + size)
-        numbers, other = _numbers_and_words(X.iloc[part] if frame else X[part], a)
-        h[part] = (_mix(_rounded(numbers)) * a).sum(axis=1, dtype=np.uint64) + other
-    return _mix(h)
+        numbers, other = _numbers_and_words(X.iloc[part] if hasattr(X, "iloc") else X[part], a, exact)
+        h[part] = (_mix(_words(numbers, exact)) * a).sum(axis=1, dtype=np.uint64) + other
+    return h
 
 
-def _sparse_words(rows: Any) -> Hashes:
-    """Return for each row of a csr matrix the same sum as for a dense table."""
-    values = _single(rows.data)
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    largest = np.zeros(rows.shape[0], dtype=np.float32)
-    np.maximum.at(largest, row, np.nan_to_num(np.abs(values), nan=0.0, posinf=np.inf))
-    _drop_zeros(values, largest[row])
-    shift = _shifts(np.bincount(row[_fractional(values)], minlength=rows.shape[0]))[row]
-    terms = _mix(_cut(values, shift)) * _multipliers(rows.shape[1])[rows.indices]
-    sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-    return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])
+def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashes:
+    """Return numbers as 64-bit words; equal numbers have equal words (−0 = 0, one NaN).
 
-
-def _rounded(values: NDArray[np.float32]) -> Hashes:
-    """Return numbers of shape (n, d) as words, rounded by the number of fractional ones in their row."""
-    largest = np.fmax.reduce(np.abs(values), axis=1, initial=0.0)[:, None]
-    _drop_zeros(values, largest)
-    return _cut(values, _shifts(_fractional(values).sum(axis=1))[:, None])
-
-
-def _single(values: Any) -> NDArray[np.float32]:
+    Numbers have the shape (n, d), or are the entries of a sparse matrix, with their rows. If not ``exact``,
+    they become float32. Rounding errors, such as 1e-12 in a row with 1, become 0. Fractional numbers are
+    rounded to a relative grid, by their number in the row.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.array(values, dtype=np.float32)
+        x: Any = np.array(numbers, dtype=np.float64 if exact else np.float32)
+    x += 0.0
+    x[np.isnan(x)] = np.nan
+    if exact:
+        return x.view(np.uint64)
+    sizes = np.where(np.isnan(x), 0.0, np.abs(x)).astype(np.float32)
+    if row is None:
+        largest = sizes.max(axis=1, initial=0.0, keepdims=True)
+    else:
+        by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
+        np.maximum.at(by_row, row, sizes)
+        largest = by_row[row]
+    x[np.abs(x) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))] = 0.0
+    fractional = (np.rint(x) != x) & (x == x)
+    n_fractional = fractional.sum(axis=1, keepdims=True) if row is None else np.bincount(row[fractional])
+    if row is not None:
+        n_fractional = np.append(n_fractional, np.zeros(int(row.max(initial=0)) + 1))[row].astype(np.intp)
+    least, n_bits = np.array(MANTISSA_BITS).T
+    place = np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1
+    shift = (23 - n_bits[place]).astype(np.uint32)  # how many of the mantissa's 23 bits are cut
+    bits = x.view(np.uint32)
+    # The sum may carry to the exponent.
+    carried = bits + np.ldexp(GRID_OFFSET, shift.astype(np.int32)).astype(np.uint32)
+    return np.where(fractional, (carried >> shift) << shift, bits).astype(np.uint64)
 
 
-def _fractional(values: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return a mask of the numbers that are not integers; missing values are excluded."""
-    return np.asarray((np.rint(values) != values) & (values == values))
-
-
-def _drop_zeros(values: NDArray[np.float32], largest: NDArray[np.float32]) -> None:
-    """Set rounding errors, such as 1e-12 in a row with 1, to 0."""
-    values[np.abs(values) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))] = 0.0
-
-
-def _shifts(n_fractional: Ints) -> NDArray[np.uint32]:
-    """Return how many of the mantissa's 23 bits are cut in rows with this many fractional numbers."""
-    least, bits = np.array(MANTISSA_BITS).T
-    n_bits = bits[np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1]
-    return (23 - n_bits).astype(np.uint32)
-
-
-def _cut(values: NDArray[np.float32], shift: NDArray[np.uint32]) -> Hashes:
-    """Return float32 numbers as words, with fractional ones rounded to a relative grid."""
-    values += np.float32(0.0)  # −0 is 0
-    values[np.isnan(values)] = np.nan
-    bits = values.view(np.uint32)
-    carried = bits + np.ldexp(GRID_OFFSET, shift.astype(np.int32)).astype(
-        np.uint32
-    )  # may carry to the exponent
-    return np.where(_fractional(values), (carried >> shift) << shift, bits).astype(np.uint64)
-
-
-def _numbers_and_words(X: Any, multipliers: Hashes) -> tuple[NDArray[np.float32], Hashes]:
+def _numbers_and_words(X: Any, multipliers: Hashes, exact: bool) -> tuple[NDArray[Any], Hashes]:
     """Return the numbers of some rows (0 for other values), and the sum of the other values' words."""
     if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
-        return _single(X), np.zeros(len(X), dtype=np.uint64)
-    numbers = np.zeros(X.shape, dtype=np.float32)
+        return X, np.zeros(len(X), dtype=np.uint64)
+    numbers = np.zeros(X.shape)
     rest = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
         column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
         if getattr(column.dtype, "kind", "O") in "fiub":
-            numbers[:, j] = _single(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            numbers[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
         values, place = _different(column)
-        numbers_and_words = [_number_or_word(value) for value in values]
-        numbers[:, j] = _single([number for number, _ in numbers_and_words])[place]
+        numbers_and_words = [_number_or_word(value, exact) for value in values]
+        numbers[:, j] = np.array([number for number, _ in numbers_and_words])[place]
         words = np.array([word for _, word in numbers_and_words], dtype=np.uint64)[place]
         rest += _mix(words) * multipliers[j]
     return numbers, rest
@@ -255,10 +185,12 @@ def is_missing(value: Any) -> bool:
     return value is None or is_scalar_nan(value) or is_pandas_na(value)
 
 
-def _number_or_word(value: Any) -> tuple[float, int]:
-    """Return an object as a number and 0, or as 0 and a word."""
+def _number_or_word(value: Any, exact: bool) -> tuple[float, int]:
+    """Return an object as a number and 0, or as 0 and a word. If ``exact``, all text is a word."""
     if is_missing(value):
         return np.nan, 0
+    if exact and isinstance(value, str):
+        return 0.0, _word(value)
     try:
         return float(value), 0
     except (TypeError, ValueError, OverflowError):
@@ -294,12 +226,6 @@ def random_numbers(*parts: NDArray[Any]) -> Floats:
     generator = np.random.default_rng([DRAWS_SEED, int(word.sum(dtype=np.uint64))])
     numbers[np.argsort(word, kind="stable")] = generator.random(len(word))
     return numbers
-
-
-def _parts(X: NDArray[Any]) -> Iterator[slice]:
-    """Yield slices of about 2¹⁸ values each, which fit the processor's cache."""
-    size = max(1, 2**18 // max(1, int(np.prod(X.shape[1:]))))
-    return (slice(a, a + size) for a in range(0, len(X), size))
 
 
 @dataclass(frozen=True)

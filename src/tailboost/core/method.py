@@ -51,7 +51,7 @@ class Method:
     @property
     def uses_alpha(self) -> bool:
         """Whether the parameter ``alpha`` has an effect by default."""
-        return "alpha" in self._parameters and "objective" not in self._parameters
+        return "alpha" in self.parameters and "objective" not in self.parameters
 
     @property
     def uses_groups(self) -> bool:
@@ -61,7 +61,7 @@ class Method:
     @property
     def may_use_groups(self) -> bool:
         """Whether ``fit`` takes groups under another ``objective`` than the default."""
-        return "objective" in self._parameters and self._fit_takes_groups
+        return "objective" in self.parameters and self._fit_takes_groups
 
     @property
     def _fit_takes_groups(self) -> bool:
@@ -69,7 +69,8 @@ class Method:
         return fit is not None and "groups" in inspect.signature(fit).parameters
 
     @property
-    def _parameters(self) -> set[str]:
+    def parameters(self) -> set[str]:
+        """Names of the parameters of the factory."""
         return set(inspect.signature(self.factory).parameters)
 
     def make(
@@ -83,7 +84,7 @@ class Method:
         """Return an unfitted estimator; arguments without a use are left out."""
         if self.uses_alpha and alpha is not None:
             params["alpha"] = alpha
-        if {"random_state", "n_jobs"} <= self._parameters:
+        if {"random_state", "n_jobs"} <= self.parameters:
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
 

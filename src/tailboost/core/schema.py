@@ -228,7 +228,7 @@ def _converted(
     column: Any, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
     dtype = column.dtype
-    if convert is number and getattr(dtype, "kind", "O") in "iuf" and not hasattr(dtype, "categories"):
+    if convert is as_number and getattr(dtype, "kind", "O") in "iuf" and not hasattr(dtype, "categories"):
         numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
         other: list[int] = []
     else:
@@ -269,13 +269,13 @@ def _read_texts(column: Any, schema: ColumnSchema) -> tuple[Any, str]:
 
 
 _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
-    "number": lambda column, schema: _converted(column, number, "are no numbers"),
+    "number": lambda column, schema: _converted(column, as_number, "are no numbers"),
     "truth": lambda column, schema: _converted(column, _truth, "are neither true nor false"),
     "text": _read_texts,
 }
 
 
-def number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
     """Return a value, or the number that its ASCII text spells; None if it is no number."""
     if isinstance(value, str):
         if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
@@ -293,7 +293,7 @@ def _truth(value: Any) -> float | None:
         return float(value)
     if isinstance(value, str) and value.casefold() in _TRUTH:
         return _TRUTH[value.casefold()]
-    return digit if (digit := number(value)) in (0.0, 1.0) else None
+    return digit if (digit := as_number(value)) in (0.0, 1.0) else None
 
 
 def is_code(value: str) -> bool:
@@ -350,7 +350,7 @@ def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
     """Return the numbers that texts spell, NaN for other texts; None if these are more than ``most_odd``."""
     numbers, odd = [], 0
     for each in texts:
-        value = number(each)
+        value = as_number(each)
         odd += value is None
         if odd > most_odd:
             return None

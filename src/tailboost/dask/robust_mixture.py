@@ -52,43 +52,19 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     sample. If the rule is group-blind, a model of the sample estimates the group from the probabilities; on
     one machine these estimates are out of fold.
 
-    Parameters and attributes that are not explained here are those of `tailboost.RobustMixtureClassifier`.
-
     Parameters
     ----------
-    estimators : list, dict or None
-        Not used: the models are the user's.
-    objective : str, rate or largest, optional
-        Minimised rate. None is "worst_class", and with limits the overall error.
-    limits : list of Limit or str, default=()
-        Limits on rates.
-    alpha : float in (0, 1], optional
-        Tail mass of the CVaR.
-    max_error : float or dict, optional
-        Allowed error of each subgroup of the objective.
-    error_budget : float in [0, 1], optional
-        Largest increase of the overall error relative to the most accurate candidate.
-    confidence : float in [0, 1), optional
-        Probability with which all limits have to hold on new rows.
-    cv : optional
-        Not used: all rows are selection data.
-    randomized : bool or "auto", default="auto"
-        Whether the rule may draw one of several candidates for each row.
-    by_group : bool, default=False
-        Whether the rule may read the group.
-    class_weight, max_time, n_jobs : optional
-        Not used: no model is fitted.
+    objective, limits, alpha, max_error, error_budget, confidence, randomized, by_group : optional
+        As in `tailboost.RobustMixtureClassifier`.
     random_state : int, RandomState or None
         Seed of the sample.
-    verbose : int, default=0
-        Not used.
+    estimators, cv, class_weight, max_time, n_jobs, verbose : optional
+        Not used: no model is fitted, and all rows are selection data.
 
     Attributes
     ----------
-    rates_ : RateTable
-        Rates of the objective and of the limits by subgroup.
     n_threshold_rows_ : int
-        Number of rows on which the candidates were made.
+        Number of rows on which the candidates were made. Further attributes are those of one machine.
 
     See Also
     --------
@@ -134,18 +110,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         ----------
         probabilities : dict of str to Dask array or data frame of shape (n, K)
             Class probabilities of each model, as for one machine.
-        y : Dask array of shape (n,) or column
-            Labels of these rows, cut at the same rows.
-        objective : optional
-            As in the class.
-        groups : Dask array of shape (n,) or (n, c), column or data frame, optional
-            Groups of the rows.
-        sample_weight : Dask array of shape (n,) or column, optional
-            Weights of the rows.
-        classes : array-like of shape (K,), optional
-            The labels in the order of the columns; by default those of y, sorted.
-        **params
-            Other parameters of the class: ``limits``, ``max_error``, ``error_budget``, …
+        y, groups, sample_weight : Dask array or column
+            Labels, groups (or a data frame of groups) and weights of these rows, with the same partitions.
+        objective, classes, **params
+            As for one machine.
 
         Returns
         -------
@@ -173,11 +141,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def _choose(self, reader: _RemoteReader, table: _Table) -> None:
         """Make candidates on a sample, and select by their confusion counts on all rows."""
-        seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
+        seen: RowSample | None = _folded(table.blocks, partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        counts, self.n_threshold_rows_ = seen.counts, int(seen.totals[0].sum())
-        n = int(counts.totals[0].sum())
+        n, self.n_threshold_rows_ = int(seen.totals[0].sum()), int(seen.row_totals[0].sum())
         words, of_sample = f"the {n:,} rows given to from_probabilities", ""
         complete = self.n_threshold_rows_ == n
         if not complete:
@@ -188,16 +155,18 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         stated, names = reader.stated, getattr(self, "_group_names", None)
         engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
         if not complete and self._problem is not None:
-            lines = reader.lines(counts.keys, counts.totals, words)
+            lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
-            counting = _Counting(
-                replace(reader, models=sample.models), engine.probabilities, strata, counts.keys, stratum
-            )
+            averaged = replace(reader, models=sample.models)
+            weight = seen.totals[1].sum()
+            about = averaged, engine.probabilities, strata, seen.keys, stratum
 
             def count(members: Sequence[Any]) -> Floats:
-                sums: Floats = table.folded(partial(_count, counting, members), partial(np.sum, axis=0))
-                return sums / counts.totals[1].sum()
+                sums: Floats = _folded(
+                    table.blocks, partial(_count, *about, members), partial(np.sum, axis=0)
+                )
+                return sums / weight
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
             engine = replace(
@@ -281,19 +250,15 @@ class _Table:
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
-        values = _folded(_values, [(y, groups) for _, groups, y, _ in self.blocks], _joint_values)
+        values = _folded([(y, groups) for _, groups, y, _ in self.blocks], _values, _joint_values)
         if values is None:
             raise ValueError("y holds no rows")
         labels, names = values
         return labels, names
 
-    def folded(self, function: Callable[..., Any], join: Callable[[list[Any]], Any]) -> Any:
-        """Return the results of a function on all partitions, joined on the workers."""
-        return _folded(function, self.blocks, join)
-
 
 def _folded(
-    function: Callable[..., Any], blocks: list[tuple[Any, ...]], join: Callable[[list[Any]], Any]
+    blocks: list[tuple[Any, ...]], function: Callable[..., Any], join: Callable[[list[Any]], Any]
 ) -> Any:
     """Return the joined results of a function on all blocks, without None; `FAN` results at a time."""
     ask, add = _everywhere(function), _everywhere(partial(_join, join))
@@ -365,7 +330,7 @@ class _RemoteReader:
         return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return rows with multiplicities: class and groups from ``keys``, totals as in `KeyCounts`."""
+        """Return rows with multiplicities: class and groups from ``keys``, totals as in `RowSample`."""
         y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
         n, weight, squares = totals
@@ -390,39 +355,27 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class KeyCounts:
-    """Totals of the rows of each combination of class and groups."""
-
-    keys: Ints  # shape (m,): numbers of the combinations, sorted
-    totals: Floats  # shape (3, m): number of rows, sum of their weights and of their squared weights
-
-    @classmethod
-    def of(cls, keys: Ints, totals: Floats) -> KeyCounts:
-        """Add up totals of shape (3, n) with equal keys."""
-        distinct, place = np.unique(keys, return_inverse=True)
-        sums = np.stack([np.bincount(place, weights=v, minlength=len(distinct)) for v in totals])
-        return cls(distinct, sums.astype(np.float64))
-
-
-@dataclass(frozen=True)
 class RowSample:
-    """Counts of all rows by class and groups, and a sample of distinct rows."""
+    """Totals of all rows by class and groups, and a sample of distinct rows.
 
-    counts: KeyCounts
+    Totals are the number of rows, the sum of their weights and of their squared weights.
+    """
+
+    keys: Ints  # shape (k,): numbers of the combinations of class and groups, sorted
+    totals: Floats  # shape (3, k): of all rows of each combination
     stratum: Ints  # shape (m,): number of the class and groups of each sampled row
     hashes: Hashes  # shape (m,): content of each sampled row
     logs: Floats  # shape (m, M, K): their log-probabilities
-    totals: Floats  # shape (3, m), as in `KeyCounts`: of all rows with this content
+    row_totals: Floats  # shape (3, m): of all rows with the content of each sampled row
 
     @classmethod
     def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return the sample of the rows of several parts."""
-        keys, totals = (
-            np.concatenate([getattr(part.counts, name) for part in parts], axis=-1)
-            for name in ("keys", "totals")
-        )
-        counts = KeyCounts.of(keys, totals)
-        if len(counts.keys) > MOST_STRATA:
+        keys, place = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        of_parts = np.hstack([part.totals for part in parts])
+        sums = [np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts]
+        totals: Floats = np.stack(sums).astype(np.float64)
+        if len(keys) > MOST_STRATA:
             raise ValueError(
                 f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
                 "groups"
@@ -432,19 +385,20 @@ class RowSample:
         order = np.lexsort((hashes, stratum))
         s, h = stratum[order], hashes[order]
         first = np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])])
-        totals = np.add.reduceat(np.hstack([part.totals for part in parts])[:, order], first, axis=1)
+        row_totals = np.hstack([part.row_totals for part in parts])[:, order]
+        row_totals = np.add.reduceat(row_totals, first, axis=1)
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
         strata = s[first]
-        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(counts.totals[0], SAMPLE)
+        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(totals[0], SAMPLE)
         rows = order[first[sampled]]
         logs = np.concatenate([part.logs for part in parts])[rows]
-        return cls(counts, stratum[rows], hashes[rows], logs, totals[:, sampled])
+        return cls(keys, totals, stratum[rows], hashes[rows], logs, row_totals[:, sampled])
 
     def sample(self, reader: _RemoteReader, words: str) -> ModelOutputs:
         """Return the sampled rows; their weights are scaled so that each stratum has its whole weight."""
-        at = np.searchsorted(self.counts.keys, self.stratum)
-        sampled = np.array([np.bincount(at, weights=v) for v in self.totals])
-        rows = reader.lines(self.stratum, self.totals * (self.counts.totals / sampled)[:, at], words)
+        at = np.searchsorted(self.keys, self.stratum)
+        sampled = np.array([np.bincount(at, weights=v) for v in self.row_totals])
+        rows = reader.lines(self.stratum, self.row_totals * (self.totals / sampled)[:, at], words)
         return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
@@ -464,37 +418,32 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     keys, weight = block.keys, block.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     hashes = hash_rows(block.logs.reshape(len(keys), -1))
-    return RowSample.merged([RowSample(KeyCounts(keys, totals), keys, hashes, block.logs, totals)])
+    return RowSample.merged([RowSample(keys, totals, keys, hashes, block.logs, totals)])
 
 
-@dataclass(frozen=True)
-class _Counting:
-    """Input of the workers for the confusion counts of candidates."""
+def _count(
+    reader: _RemoteReader,
+    probabilities: StratumProbabilities,
+    strata: Strata,
+    keys: Ints,
+    stratum_of: Ints,
+    members: Sequence[Any],
+    *columns: Any,
+) -> Floats | None:
+    """Return the confusion counts of candidates on a partition, shape (T, S, A).
 
-    reader: _RemoteReader
-    belief: StratumProbabilities
-    strata: Strata
-    keys: Ints  # shape (m,): numbers of the combinations of class and groups, sorted
-    stratum: Ints  # shape (m,): the stratum of each
-
-
-def _count(counting: _Counting, members: Sequence[Any], *columns: Any) -> Floats | None:
-    """Return the confusion counts of candidates on a partition, shape (T, S, A)."""
-    block = counting.reader.read(*columns)
+    ``keys`` are the numbers of the combinations of class and groups, sorted, ``stratum_of`` their strata.
+    """
+    block = reader.read(*columns)
     if block is None:
         return None
-    strata, models = counting.strata, counting.reader.models
     n_strata, A = len(strata.mass), strata.n_actions
-    at = np.searchsorted(counting.keys, block.keys).clip(max=len(counting.keys) - 1)
-    if not np.array_equal(counting.keys[at], block.keys):
+    at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
+    if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities changed between two passes: store or persist them")
-    stratum, sums = counting.stratum[at], np.zeros((len(members), n_strata * A))
-    for part, table in block.parts(models, strata.combination[stratum]):
-        p, weight, cell = (
-            stratum_probabilities(counting.belief, table),
-            block.rows.weight[part],
-            stratum[part] * A,
-        )
+    stratum, sums = stratum_of[at], np.zeros((len(members), n_strata * A))
+    for part, table in block.parts(reader.models, strata.combination[stratum]):
+        p, cell = stratum_probabilities(probabilities, table), stratum[part] * A
         for t, member in enumerate(members):
-            sums[t] += np.bincount(cell + member.actions(p), weight, n_strata * A)
+            sums[t] += np.bincount(cell + member.actions(p), block.rows.weight[part], n_strata * A)
     return sums.reshape(len(members), n_strata, A)

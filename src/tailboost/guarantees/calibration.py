@@ -73,15 +73,10 @@ class Shortfall:
         words = f"{self.name} has an error of {self.error:.4f} on {self.n:,} rows (target {self.target:g})"
         if self.more_rows is None:
             return f"{words}. The true error is at least {self.low:.4f} (95 %), so more rows would not help"
+        rows = f"bout {self.more_rows:,} fresh rows of this subgroup would"
         if self.error >= self.target:
-            return (
-                f"{words}. The true error may be as low as {self.low:.4f} (95 %). About {self.more_rows:,} "
-                "fresh rows of this subgroup would then suffice"
-            )
-        return (
-            f"{words}. If this is the true error, about {self.more_rows:,} fresh rows of this subgroup would "
-            "suffice"
-        )
+            return f"{words}. The true error may be as low as {self.low:.4f} (95 %). A{rows} then suffice"
+        return f"{words}. If this is the true error, a{rows} suffice"
 
 
 class NotCertifiedError(ValueError):
@@ -110,48 +105,6 @@ class NotCertifiedError(ValueError):
         self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts
-
-
-@dataclass(frozen=True)
-class _Goals:
-    """The targets or limits to certify."""
-
-    limits: list[Limit]
-    targets: dict[tuple[Kind, Any], float]  # largest errors allowed, if there are no limits
-    rule: Rule
-    of_every: bool  # whether the targets are for every subgroup of a kind
-
-    @classmethod
-    def of(cls, fresh: FreshRows, limits: list[Limit], max_error: Any, rule: Rule) -> _Goals:
-        """Check the targets on fresh rows."""
-        targets = targets_of(max_error, error_names(fresh))
-        if max_error is not None and not targets:
-            raise ValueError(f"max_error={max_error!r} sets no target below 1")
-        return cls(limits, targets, rule, targets_every(max_error))
-
-    @property
-    def kind(self) -> Kind:
-        """Kind of the subgroups with targets."""
-        ((kind, *_),) = {(kind,) for kind, _ in self.targets}
-        return kind
-
-    def families(self, fresh: FreshRows) -> list[RateFamily]:
-        """Return the limited rates of the rows."""
-        if self.limits:
-            return [RateFamily.of(limit, fresh) for limit in self.limits]
-        targets = {name: target for (_, name), target in self.targets.items()}
-        return [RateFamily.of_errors(self.kind, fresh, self.rule, targets, of_every=self.of_every)]
-
-    def without_rows(self, fresh: FreshRows, delta: float) -> list[Shortfall]:
-        """Return the targets without rows, which no rule can certify."""
-        # The rows of a precision depend on the rule.
-        families = [family for family in self.families(fresh) if not family.rate.is_ratio]
-        return [
-            Shortfall(bound.title if self.limits else bound.name, None, 0, float(bound.target or 0.0), None)
-            for family in families
-            for bound in family.bounds(delta)
-            if not bound.n and bound.certified is False
-        ]
 
 
 def calibrate(
@@ -266,23 +219,40 @@ def calibrate(
         subgroups=subgroups,
         clusters=clusters,
     )
-    goals = _Goals.of(fresh, checked, max_error, rule)
-    if absent := goals.without_rows(fresh, 1.0 - confidence):  # known before any answer was tested
+    targets = targets_of(max_error, error_names(fresh))
+    if max_error is not None and not targets:
+        raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    kind = next((kind for kind, _ in targets), None)
+    allowed, every = {name: target for (_, name), target in targets.items()}, targets_every(max_error)
+
+    def families_of(answered: FreshRows) -> list[RateFamily]:
+        if kind is None:
+            return [RateFamily.of(limit, answered) for limit in checked]
+        return [RateFamily.of_errors(kind, answered, rule, allowed, of_every=every)]
+
+    absent = [
+        Shortfall(bound.title if checked else bound.name, None, 0, float(bound.target or 0.0), None)
+        for family in families_of(fresh)
+        for bound in (() if family.rate.is_ratio else family.bounds(1.0 - confidence))
+        if not bound.n and bound.certified is False
+    ]
+    if absent:  # known before any answer was tested; the rows of a precision depend on the rule
         words = "; ".join(map(str, absent))
         raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
-    targets = sorted(goals.targets.items(), key=repr)
-    call = repr((targets, checked, confidence, rule, len(before), subgroups, equal_rows))
+    call = repr(
+        (sorted(targets.items(), key=repr), checked, confidence, rule, len(before), subgroups, equal_rows)
+    )
     key = _refuse_repetition(model, fresh, before, call)
-    rules = _from_the_safest(model, checked) if checked else candidates(model, goals.targets)
+    rules = _from_the_safest(model, checked) if kind is None else candidates(model, kind, allowed)
     model.calibration_attempts_ = {**known_attempts(model), key: fingerprints}
     attempts = (*before, fingerprints)
     level = level_of(len(attempts), confidence)
     passed: tuple[Any, FreshRows, list[CertifiedBound]] | None = None
     for classifier in rules:
         answered = fresh.by(classifier)
-        families = goals.families(answered)
+        families = families_of(answered)
         bounds = limit_bounds(families, level)
         if any(bound.certified is False for bound in bounds):
             break
@@ -300,7 +270,7 @@ def calibrate(
         "error probability. All attempts together keep the confidence if each is given the result of the "
         "previous one.",
         *fresh.notes,
-        *unlisted(fresh, [limit.rate.by for limit in checked] if checked else [goals.kind]),
+        *unlisted(fresh, [limit.rate.by for limit in checked] if checked else [kind]),
     ]
     if checked:
         notes.append(f"The rule was selected within {'; '.join(map(str, classifier.limits))}.")
@@ -308,40 +278,29 @@ def calibrate(
     else:
         notes += _notes(answered, rule)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
-    classifier.certificate_ = Certificate(
-        [] if checked else certified,
-        confidence,
-        len(fresh),
-        tuple(notes),
-        copy.copy(classifier),
-        fingerprints,
-        attempts,
-        rates=tuple(certified) if checked else (),
-    )
+    errors, rates = ([], tuple(certified)) if checked else (certified, ())
+    about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
+    classifier.certificate_ = Certificate(errors, *about)
     return classifier
 
 
 # -- sequences ---------------------------------------------------------------------------------------------
 
 
-def candidates(model: Any, targets: Mapping[tuple[Kind, Any], float]) -> Iterable[Any]:
+def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable[Any]:
     """Return classifiers with the same candidates, from the safest to the least restricted.
 
     Each has the smallest overall error within a fraction of the targets. If the selection data do not know
     the subgroups of the targets, the classifiers are the points of the model's curve.
     """
-    ((kind, *_),) = {(kind,) for kind, _ in targets}
-    allowed = {name: target for (_, name), target in targets.items()}
+    parts = [
+        {name: max(part * b, LEAST) for name, b in allowed.items()} | {None: 1.0}
+        for part in np.linspace(0.0, 1.0, POINTS)
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         try:
-            return [
-                model.reweight(
-                    objective=f"worst_{kind}",
-                    max_error={name: max(part * b, LEAST) for name, b in allowed.items()} | {None: 1.0},
-                )
-                for part in np.linspace(0.0, 1.0, POINTS)
-            ]
+            return [model.reweight(objective=f"worst_{kind}", max_error=part) for part in parts]
         except ValueError:
             return [point.classifier for point in reversed(model.tradeoff().points)]
 
@@ -362,15 +321,14 @@ def _margin(lines: Any, limits: Any) -> float:
 
     A limited rate without an interval (few rows) gives −∞: the rule is not safe.
     """
-    bounds = {(limit.rate, limit.unit, limit.sense): limit.bound for limit in limits if limit.limit}
+    bounds = {(limit.rate, limit.subgroup, limit.sense): limit.bound for limit in limits if limit.limit}
     margins = [np.inf]
     for line in lines:
-        bound = bounds.get((line.rate, line.unit, line.sense), np.nan)
-        if np.isnan(bound):
-            continue
+        bound = bounds.get((line.rate, line.subgroup, line.sense), np.nan)
         width = max(line.high - line.value, line.value - line.low)
-        distance = bound - line.value if line.sense == "≤" else line.value - bound
-        margins.append(distance / width if width > 0 else -np.inf)
+        distance = (bound - line.value) * (1 if line.sense == "≤" else -1)
+        if not np.isnan(bound):
+            margins.append(distance / width if width > 0 else -np.inf)
     return float(min(margins))
 
 
@@ -385,7 +343,7 @@ def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
             if 0 <= line.bound <= 1 and line.rows > 0:
                 # A rate far from its limit here can be close if other limits are tighter.
                 width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
-            half.setdefault(line.limit, {})[line.unit] = width
+            half.setdefault(line.limit, {})[line.subgroup] = width
         for factor in TIGHTER:
             widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
             tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
@@ -456,21 +414,17 @@ def not_certified(
             if bound.certified is not False:
                 continue
             if bound.rate is None:  # an error: number of rows for its target
-                assert bound.target is not None
-                assert bound.estimate is not None
+                estimate, target = float(bound.estimate or 0.0), float(bound.target or 0.0)
                 low, _ = family.ends(family.samples[j], 0.05, (BELOW,))
-                likely = low if bound.estimate >= bound.target else bound.estimate
-                needed = (
-                    rows_needed(likely, bound.target, 1.0 - next_level) if likely < bound.target else None
-                )
-                lacks = Shortfall(bound.name, bound.estimate, bound.n, bound.target, needed, low)
-                shortfalls.append(lacks)
-                words.append(str(lacks))
+                likely = low if estimate >= target else estimate
+                needed = rows_needed(likely, target, 1.0 - next_level) if likely < target else None
+                shortfalls.append(Shortfall(bound.name, estimate, bound.n, target, needed, low))
+                words.append(str(shortfalls[-1]))
                 continue
-            estimate = "–" if bound.estimate is None else f"{bound.estimate:.4g}"
+            printed = "–" if bound.estimate is None else f"{bound.estimate:.4g}"
             shows = bound.upper if bound.sense == "≤" else bound.lower
             words.append(
-                f"{bound.title} {bound.sense} {bound.target:g}: estimate {estimate} on {bound.n:,} rows, "
+                f"{bound.title} {bound.sense} {bound.target:g}: estimate {printed} on {bound.n:,} rows, "
                 f"which certifies only {bound.sense} {shows:.4g} ({later[j].verdict})"
             )
     return NotCertifiedError(

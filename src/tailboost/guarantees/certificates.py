@@ -82,10 +82,10 @@ class Certificate:
         KeyError
             If there is no such bound.
         """
-        for b in self.bounds:
-            if (b.kind, b.subgroup, b.rule) == (kind, subgroup, rule):
-                return b
-        raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
+        found = [b for b in self.bounds if (b.kind, b.subgroup, b.rule) == (kind, subgroup, rule)]
+        if not found:
+            raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
+        return found[0]
 
     @property
     def certified(self) -> bool | None:
@@ -161,8 +161,7 @@ class Certificate:
                 "the certificate or of an earlier batch (if fresh rows equal others by nature, set "
                 "equal_rows='natural')"
             )
-        keys = dict.fromkeys((b.counted, b.rule) for b in self.tested)
-        of_key = {(rate, rule): fresh.samples(rate, rule) for rate, rule in keys}
+        of_key = {key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
         rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
         return before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
@@ -402,25 +401,24 @@ class CertificateRequest:
     def of(cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]) -> CertificateRequest:
         """Check the arguments of `certify`."""
         check_number(confidence, "confidence", 0, 1, below=True)
-        tails = [check_alpha(alpha, "each of alphas") for alpha in np.atleast_1d(np.asarray(alphas)).tolist()]
-        radii = np.atleast_1d(np.asarray(shifts)).tolist()
+        masses, radii = (np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts))
+        tails = [check_alpha(alpha, "each of alphas") for alpha in masses]
         radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
         return cls(float(confidence), tails, radii)
 
 
 def read_rates(given: Any) -> list[Expression]:
     """Return rates and limits, also given as text, checked."""
-    expressions: list[Expression] = []
     alone = isinstance(given, str) or as_expression(given) is not None
-    for one in [given] if alone else given:
-        expression = as_expression(parse(one) if isinstance(one, str) else one)
+    stated = [given] if alone else list(given)
+    expressions = [as_expression(parse(one) if isinstance(one, str) else one) for one in stated]
+    for one, expression in zip(stated, expressions, strict=True):
         if expression is None or not expression.sides:
             raise TypeError(
                 f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap or ratio with "
                 "a number"
             )
-        expressions.append(expression)
-    return expressions
+    return [expression for expression in expressions if expression is not None]
 
 
 def requested_rates(model: Any, rates: Any, max_error: Any, request: CertificateRequest) -> list[Expression]:
@@ -468,21 +466,15 @@ def targets_of(max_error: Any, names: Mapping[Kind, Sequence[Any]]) -> dict[tupl
     if isinstance(max_error, Mapping):
         if not max_error:
             raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-        keys = [key for key in max_error if key is not None]
+        keys, given = [key for key in max_error if key is not None], f"max_error={max_error!r}"
         every = [name for k in kinds for name in names[k]]
-        for key in keys:
-            if key not in every:
-                which = f"{key!r} is no {' or '.join(kinds)}; there are {every[:20]}"
-                raise ValueError(f"max_error={max_error!r}: {which}")
+        if stray := [key for key in keys if key not in every]:
+            raise ValueError(f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}")
         about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
         if keys and not about:
-            raise ValueError(
-                f"max_error={max_error!r} names subgroups of several kinds, such as classes and groups"
-            )
+            raise ValueError(f"{given} names subgroups of several kinds, such as classes and groups")
         if len(about) > 1:
-            raise ValueError(
-                f"max_error={max_error!r}: {keys[0]!r} names a class and a group; rename the groups"
-            )
+            raise ValueError(f"{given}: {keys[0]!r} names a class and a group; rename the groups")
         kind = about[0] if about else kind
         max_error = {None: 1.0, **max_error}
     else:
@@ -603,20 +595,18 @@ def _notes_of_errors(
 ) -> Iterator[str]:
     yield from fresh.notes
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
-    for kind, names in empty.items():
-        if names:
-            yield (
-                f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the worst "
-                f"{kind} is 1: {joined(names, SHOWN)}."
-            )
+    for kind in [kind for kind, names in empty.items() if names]:
+        yield (
+            f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the worst {kind} "
+            f"is 1: {joined(empty[kind], SHOWN)}."
+        )
     yield from unlisted(fresh, list(empty))
-    if fresh.hashes is not None and fresh.clusters is None:
-        n_repeated = len(fresh.hashes) - len(np.unique(fresh.hashes))
-        if n_repeated:
-            yield (
-                f"{n_repeated:,} of the {len(fresh.hashes):,} rows equal an earlier row. This is no problem "
-                "if features take few values; copies of rows would make the bounds too small."
-            )
+    hashes = None if fresh.clusters is not None else fresh.hashes
+    if hashes is not None and (n_repeated := len(hashes) - len(np.unique(hashes))):
+        yield (
+            f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no problem if "
+            "features take few values; copies of rows would make the bounds too small."
+        )
     yield (
         f"The error probability is divided equally among the {len(parts)} kinds ({', '.join(parts)}), and "
         "within a kind among the subgroups with rows and the rules (union bound)."
@@ -631,11 +621,8 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
     unknown = [by if isinstance(by, tuple) else (by,) for by in families if not fresh.knows(by)]
     names = {name for by in unknown for name in by}
-    of_groups = CELL in names or bool(names - {None, CLASS})
-    for kind, plural, concerned in (
-        (CLASS, "labels", CLASS in names or CELL in names),
-        (GROUP, "groups", of_groups),
-    ):
+    of_groups = bool(names - {None, CLASS})
+    for kind, plural, concerned in ((CLASS, "labels", names & {CLASS, CELL}), (GROUP, "groups", of_groups)):
         if concerned and not fresh.knows(kind):
             yield (
                 f"The {plural} of the population are not listed: bounds on every one, or on the worst, are "

@@ -289,12 +289,9 @@ class Summary(PrintedSummary):
         gap = f"solver gap {self.gap:.1e}"
         if self.gap >= SINGLE_GAP:
             gap = f"a mixture of several candidates would lower it by at most {self.gap:.2g}"
-        about = "about predict, because one candidate answers"
-        if self.draws:
-            about = "about the randomised rule (predict_distribution), not about predict"
-        weights = "several candidates have weight"
-        if self.single is not None:
-            weights = f"{self.single} has all weight"
+        drawn = "about the randomised rule (predict_distribution), not about predict"
+        about = drawn if self.draws else "about predict, because one candidate answers"
+        weights = "several candidates have weight" if self.single is None else f"{self.single} has all weight"
         compared = (
             f"random guess {self.random_guess_value:.4g}; best mixture of constants "
             f"{self.constants_value:.4g}; {self.reference} {self.reference_value:.4g}; {weights}"
@@ -330,13 +327,10 @@ def mixture_summary(
     promised, observed = bounds
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [pool.constant_answer(int(m)) for m in used]
-    single = None
-    if len(used) == 1:
-        (number,), (constant,) = used.tolist(), constants
-        single = named(number)
-        if constant is not None:
-            extra = number >= pool.n_rounds or names is not None
-            single = f"the constant {classes[constant]!r}" if extra else f"{single}, a constant"
+    single = named(int(used[0])) if len(used) == 1 else None
+    if single is not None and constants[0] is not None:
+        extra = used[0] >= pool.n_rounds or names is not None
+        single = f"the constant {classes[constants[0]]!r}" if extra else f"{single}, a constant"
     return Summary(
         promised=promised,
         observed=observed,
@@ -357,7 +351,7 @@ def mixture_summary(
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
         upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
-        draws=len(used) > 1 or bool(getattr(pool.members[used[0]], "draws", False)),
+        draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
     )
 
 
@@ -418,21 +412,19 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
     V, p, mean_losses = float(trace.weighted_loss.mean()), game.state.base, game.state.cumulative / T
     least = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
-    notes = [
-        "on the losses of the game" + ("; with η = 0 it does not learn" if step == 0 and least < 1 else "")
-    ]
+    idle = ["with η = 0 it does not learn"] * (step == 0 and least < 1)
     shrunk = "mean losses are shrunk towards their mean over the units, more if they rest on fewer rows"
     shrinkage = [] if game.units.shrinkage is None else [shrunk]
-
-    def observed_bound(name: str, of: str, mass: float, achieved: float) -> Bound:
-        bound = V - math.log(mass) / (step * T) + step / 8 if step > 0 else None
-        bound = V if least == 1 else bound  # with one unit the player has no regret
-        return Bound(name, f"V + log(1/{of})/(ηT) + η/8", bound, achieved, "; ".join([*notes, *shrinkage]))
-
-    observed = [observed_bound(LARGEST_MEAN, "min p", least, float(mean_losses[p > 0].max()))]
+    note = "; ".join(["on the losses of the game", *idle, *shrinkage])
+    masses = [("min p", LARGEST_MEAN, least, float(mean_losses[p > 0].max()))]
     if alpha is not None and not game.units.grouped:
         even = "CVaR_α of the even mixture's loss"
-        observed.insert(0, observed_bound(even, "α", alpha, cvar(mean_losses, alpha, p)))
+        masses.insert(0, ("α", even, alpha, cvar(mean_losses, alpha, p)))
+    observed = []
+    for symbol, name, mass, achieved in masses:
+        bound = V - math.log(mass) / (step * T) + step / 8 if step > 0 else None
+        bound = V if least == 1 else bound  # with one unit the player has no regret
+        observed.append(Bound(name, f"V + log(1/{symbol})/(ηT) + η/8", bound, achieved, note))
     if eta != "theory":
         return (), tuple(observed)
     value, early = None, ["only if all planned rounds are played"]
@@ -459,12 +451,10 @@ def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: floa
     same = same and np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
 
     def of_mixture(even: Bound) -> Bound:
-        if not same:
-            return Bound(
-                name, even.formula, None, value, "λ was selected on other losses than those of the game"
-            )
         note = even.note if even.bound is None else "as for the even mixture; on the losses of the game"
-        return Bound(name, even.formula, even.bound, value, note)
+        if not same:
+            note = "λ was selected on other losses than those of the game"
+        return Bound(name, even.formula, even.bound if same else None, value, note)
 
     # The first observed bound is on the even mixture's CVaR; a bound on every row's loss is one on the CVaR.
     return (*promised, *map(of_mixture, promised)), (*observed, of_mixture(observed[0]))
@@ -495,21 +485,21 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     8/δ}``.
     """
     player: Any = game.player
-    name, formula = _name_of_cvar(player.alpha), "g + δ"
+    about = _name_of_cvar(player.alpha), "g + δ"
     if player.outlier_fraction > 0:
-        return (Bound(name, formula, None, note=OUTLIERS),), ()
-    best = player.best(game.state)
+        return (Bound(*about, None, note=OUTLIERS),), ()
+    best, T = player.best(game.state), game.n_rounds
     if player.beta < 0.5:
-        return (Bound(name, formula, None, best, f"only for β ≥ 1/2, got {player.beta:g}"),), ()
+        return (Bound(*about, None, best, f"only for β ≥ 1/2, got {player.beta:g}"),), ()
     if delta is None:  # α = 1 requires only T ≥ 8/δ
         log_inverse = math.log(1 / player.alpha)
-        delta = 2 * log_inverse / player.beta if log_inverse > 0 else 8 / game.n_rounds
-    needed = entropic_theory(player.alpha, delta)[1]
-    if game.n_rounds < needed:
-        note = f"δ = {delta:.3g} at β = {player.beta:g} needs T ≥ {needed:,}; T = {game.n_rounds}"
-        return (Bound(name, formula, None, best, note),), ()
-    bound = float(game.trace.weighted_loss.max()) + delta
-    return (Bound(name, formula, bound, best, f"δ = {delta:.3g}"),), ()
+        delta = 2 * log_inverse / player.beta if log_inverse > 0 else 8 / T
+    note, needed = f"δ = {delta:.3g}", entropic_theory(player.alpha, delta)[1]
+    if needed > T:
+        return (
+            Bound(*about, None, best, f"{note} at β = {player.beta:g} needs T ≥ {needed:,}; T = {T}"),
+        ), ()
+    return (Bound(*about, float(game.trace.weighted_loss.max()) + delta, best, note),), ()
 
 
 def beats_random_guess_from(pool: ModelPool) -> float:

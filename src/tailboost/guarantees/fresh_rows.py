@@ -48,6 +48,11 @@ ASSUMED = (
     "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
     "of one person, no later shift), and no row was used to train or select the model."
 )
+ONLY_SCORES = (
+    "The rule reads scores alone, so rows with equal scores are different rows, and none is compared with "
+    "earlier ones: make sure that none of these rows was used in the selection or by the model."
+)
+UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
     "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
@@ -127,7 +132,7 @@ class FreshRows:
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
-        return self.answered.strata.units(rate.by)[0]
+        return self.answered.strata.subgroups(rate.by)[0]
 
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
@@ -209,18 +214,16 @@ class FreshRows:
             deferred = int((self.answered.actions == strata.n_classes).sum())
             assumed = f"{assumed} {deferral_words(deferred, len(self))}"
         if self.repeated is None:
-            return [
-                assumed,
-                "The rows of the fit are not known here: make sure that none of these rows was used in it.",
-            ]
+            return [assumed, UNKNOWN_ROWS]
+        if not self.repeated[:, 1].any():
+            return [assumed, ONLY_SCORES]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
         overlap = f"{share} of these rows equal a training row of the model"
         if selected:
-            overlap += (
-                f", {100 * max(selected):.3g} % equal a row on which it, or a model inside, was selected"
-            )
+            most = 100 * max(selected)
+            overlap += f", {most:.3g} % equal a row on which it, or a model inside, was selected"
         overlap += ". Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (
@@ -310,11 +313,12 @@ def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None
     if subgroups is None:
         return None, None
     lists = subgroups if isinstance(subgroups, Mapping) else {"group": subgroups}
-    is_list = (
-        hasattr(names, "__len__") and len(names) > 0 and not isinstance(names, (str, bytes, Mapping))
+    no_list = (str, bytes, Mapping)
+    are_lists = all(
+        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
         for names in lists.values()
     )
-    if not lists or not set(lists) <= {"class", "group"} or not all(is_list):
+    if not lists or not set(lists) <= {"class", "group"} or not are_lists:
         raise ValueError(
             "subgroups must be a list of all groups, or a dict of such lists with the keys 'class' and "
             f"'group', got {subgroups!r}"
@@ -324,7 +328,7 @@ def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None
     classes = distinct_labels(lists["class"], "subgroups") if "class" in lists else None
     if "group" not in lists:
         return classes, None
-    names = [tuple(name) if isinstance(name, list) else name for name in _plain_list(lists["group"])]
+    names = [tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])]
     columns = list(columns_by_name(groups, "groups"))
     if not set(by_column(names)) <= set(columns):
         kind = "(column, value) pairs" if columns != [None] else "values of groups"
@@ -332,14 +336,14 @@ def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None
     return classes, names
 
 
-def _plain_list(values: Any) -> list[Any]:
-    return list(values.tolist() if hasattr(values, "tolist") else values)
+def plain_list(values: Any) -> list[Any]:
+    """Return an array or sequence as a list, None as an empty one."""
+    return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def groups_of_fit(model: Any) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
-    names = getattr(last_step(model), "groups_", None)
-    return [] if names is None else _plain_list(names)
+    return plain_list(getattr(last_step(model), "groups_", None))
 
 
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
@@ -380,19 +384,13 @@ class _ListedGroups:
             values = dict(zip(columns, values.values(), strict=True))  # the only column, without a name
         if named is not None:
             return cls(values, columns.keys(), True)
-        met = {
-            name
-            for name, column in columns.items()
-            if not set(np.unique(column).tolist()).isdisjoint(values.get(name, ()))
-        }
+        met = {name for name in columns if not set(values.get(name, ())).isdisjoint(columns[name].tolist())}
         complete = bool(columns and met == set(columns))
-        combinations: tuple[tuple[Any, ...], ...] | None = ()
-        if complete:
-            combinations = None
-            if len(columns) > 1:
-                place = [fitted.index(column) for column in columns]
-                rows = getattr(last_step(final), "group_combinations_", ())
-                combinations = tuple(sorted({tuple(row[j] for j in place) for row in rows}, key=repr))
+        combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
+        if complete and len(columns) > 1:
+            place = [fitted.index(column) for column in columns]
+            rows = getattr(last_step(final), "group_combinations_", ())
+            combinations = tuple(sorted({tuple(row[j] for j in place) for row in rows}, key=repr))
         return cls({name: values[name] for name in met}, met, complete, combinations)
 
 
@@ -400,7 +398,9 @@ class _ListedGroups:
 
 
 def as_table(X: Any) -> Any:
-    """Return rows as an object with a shape and row indexing."""
+    """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
+    if isinstance(X, Mapping):
+        return np.column_stack([np.asarray(P) for P in X.values()])
     X = as_pandas(X)
     if issparse(X):
         return X.tocsr()  # some formats have no row indexing
@@ -509,35 +509,18 @@ def fresh_rows(
             if "randomised" in rules_there and of_errors:
                 shares = answers_of(judge, X, "randomised", groups)
                 drawn = expected_zero_one_losses(labels, shares, labels=classes)
-        answered = Answered.of(
-            labels,
-            answers,
-            groups=groups,
-            deferred=marked,
-            costs=costs if any(rate.needs_costs for rate in rates) else None,
-            labels=classes,
-            known=values,
-        )
+        needed = costs if any(rate.needs_costs for rate in rates) else None
+        more: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}
+        answered = Answered.of(labels, answers, groups=groups, deferred=marked, **more)
         answered = replace(answered, strata=replace(answered.strata, known=there.combinations))
         return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     kinds: set[Any] = {("group", column) for column in there.columns}
-    kinds |= {
-        name for name, all_there in (("class", listed is not None), ("group", there.all_listed)) if all_there
-    }
-    return FreshRows(
-        answered,
-        drawn,
-        tuple(rules_there),
-        hashes,
-        repeated,
-        repeated is not None and final.seen_rows_.complete,
-        kinds,
-        equal_rows,
-        cluster_numbers,
-        ask,
-    )
+    kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
+    complete = repeated is not None and final.seen_rows_.complete
+    overlap = hashes, repeated, complete, kinds, equal_rows
+    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, ask)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -200,19 +200,14 @@ class KnownRows:
     def _own_records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of the training rows, and of the rows of all selections together."""
         selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
-        return [
-            (self.seen_rows_, "models were trained on"),
-            *((fingerprints, "the decision rule was selected on") for fingerprints in selected),
-        ]
+        uses = "models were trained on", "the decision rule was selected on"
+        return list(zip([self.seen_rows_, *selected], uses, strict=False))
 
     def _records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of `count_known`, with the use of their rows."""
         finals = [last_step(model) for model in came_fitted(self)]
         inner = [record for final in finals if isinstance(final, KnownRows) for record in final._records()]
-        return [
-            *self._own_records(),
-            *((fingerprints, "a frozen model was made on") for fingerprints, _ in inner),
-        ]
+        return [*self._own_records(), *((rows, "a frozen model was made on") for rows, _ in inner)]
 
     def refuse_seen(
         self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
@@ -253,10 +248,8 @@ class KnownRows:
         stored = self._rows_kept()
         if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
             return
-        contents = (
-            short_hashes(hash_rows(self._checked(X))).astype(np.intp),
-            stored.row_hashes.astype(np.intp),
-        )
+        hashes = short_hashes(hash_rows(self._checked(X))), stored.row_hashes
+        contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
         if labels_too_alike(contents, (y, stored.y), 1 + int(max(y.max(), stored.y.max()))):
             raise LeakageError(
                 "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "

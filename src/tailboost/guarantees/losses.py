@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_length, label_column
-from tailboost.core.numeric import check_number, finite
+from tailboost.core.checks import check_length, check_number, finite, label_column
 from tailboost.guarantees.certificates import Certificate, worst_of
 from tailboost.guarantees.rate_bounds import CertifiedBound, upper_mean
 

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -195,12 +196,8 @@ class Monitor:
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
         if limits:
-            rates = [
-                bound
-                for limit in checked_limits(limits)
-                for bound in _bounds_of_limit(limit, classes, groups)
-            ]
-            return cls.of(Certificate([], confidence, 0, (), rates=tuple(rates)))
+            rates = [_bounds_of_limit(limit, classes, groups) for limit in checked_limits(limits)]
+            return cls.of(Certificate([], confidence, 0, (), rates=tuple(chain.from_iterable(rates))))
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
         if not targets:
@@ -352,16 +349,15 @@ class Monitor:
     def notes(self) -> list[str]:
         """Return the notes below the table: alarms, waiting labels, moved columns."""
         notes = []
-        for j, (bound, largest) in enumerate(zip(self._evidence.bounds, self.largest_evidence, strict=True)):
-            if largest < self.threshold:
-                continue
-            first = next(batch for batch in self.batches if batch.evidence[j] >= self.threshold)
-            n, error = first.errors[j]
-            notes.append(
-                f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
-                f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
-                f"{bound.n:,} rows."
-            )
+        for j, bound in enumerate(self._evidence.bounds):
+            first = next((batch for batch in self.batches if batch.evidence[j] >= self.threshold), None)
+            if first is not None:
+                n, error = first.errors[j]
+                notes.append(
+                    f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
+                    f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
+                    f"{bound.n:,} rows."
+                )
         notes += self._evidence.notes
         if late := sum(len(keys) for keys in self.waiting.values()):
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
@@ -440,15 +436,10 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
     """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
     columns = by_column(groups)
     crossed = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
-    strata, _ = Strata.of(
-        crossed[:, 0],
-        crossed[:, 1:] if columns else None,
-        np.ones(len(crossed)),
-        classes,
-        tuple(columns),
-        tuple(columns.values()),
-    )
-    names, _ = strata.units(limit.rate.by)
+    named = classes, tuple(columns), tuple(columns.values())
+    weights, of_columns = np.ones(len(crossed)), crossed[:, 1:] if columns else None
+    strata, _ = Strata.of(crossed[:, 0], of_columns, weights, *named)
+    names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
         low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
         if limit.form == "ratio" and low < 0.0:
@@ -457,11 +448,9 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
             )
     empty = CertifiedBound(rate=limit.rate, method="limit", sense="≤" if limit.from_above else "≥")
 
-    def bound(
-        subgroup: Any, value: float, subgroups: tuple[Any, ...] = (), others: bool = False
-    ) -> CertifiedBound:
-        at = replace(empty, lower=value, upper=value, target=value)
-        return replace(at, subgroup=subgroup, subgroups=subgroups, others=others)
+    def bound(name: Any, value: float, subgroups: Any = (), others: bool = False) -> CertifiedBound:
+        at = replace(empty, subgroup=name, lower=value, upper=value, target=value)
+        return replace(at, subgroups=subgroups, others=others)
 
     every = tuple(names)
     if limit.compares:

@@ -104,7 +104,8 @@ class Claim:
 
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
         """Return a bet on the first rate exceeding the second by more than the gap (or the ratio)."""
-        one, other = _blocks(first.values, second.values)
+        n = min(len(first.values), len(second.values))
+        one, other = (_blocks(sample.values, n) for sample in (first, second))
         if self.form == "gap":
             assert self.upper is not None
             width = first.high - first.low
@@ -121,17 +122,10 @@ def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
     return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
 
 
-def _blocks(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Return means of blocks of rows; both samples get as many blocks as the smaller one has rows."""
-    n = min(len(first), len(second))
-    if not n:
-        return first[:0], second[:0]
-    edges = [len(values) * np.arange(n + 1) // n for values in (first, second)]
-    one, other = (
-        np.add.reduceat(values, edge[:-1]) / np.diff(edge)
-        for values, edge in zip((first, second), edges, strict=True)
-    )
-    return one, other
+def _blocks(values: Floats, n: int) -> Floats:
+    """Return the means of n blocks of rows."""
+    edges = len(values) * np.arange(n + 1) // max(n, 1)
+    return np.add.reduceat(values, edges[:-1]) / np.diff(edges) if n else values[:0]
 
 
 @dataclass(frozen=True)
@@ -154,16 +148,12 @@ class Bets:
         if any(sample.high <= sample.low for sample in samples):
             return self
         new = claim.bets(samples)
-        bets = self.bets or tuple(Evidence.against(level) for _, level in new)
-        for bet, (_, level) in zip(bets, new, strict=True):
-            if abs(bet.bound - level) > 1e-9:
-                raise ValueError("cost_range has to be the same for all batches")
-        grown = tuple(bet.add(values) for bet, (values, _) in zip(bets, new, strict=True))
-        sums = [
-            (len(s.rows), len(s.rows) if s.among is None else float(s.among.sum()), float(s.values.sum()))
-            for s in samples
-        ]
-        return Bets(grown, _combined(self.totals, sums, 1))
+        pairs = list(zip(self.bets or [Evidence.against(level) for _, level in new], new, strict=True))
+        if any(abs(bet.bound - level) > 1e-9 for bet, (_, level) in pairs):
+            raise ValueError("cost_range has to be the same for all batches")
+        weights = [len(s.rows) if s.among is None else float(s.among.sum()) for s in samples]
+        sums = [(len(s.rows), w, float(s.values.sum())) for s, w in zip(samples, weights, strict=True)]
+        return Bets(tuple(bet.add(values) for bet, (values, _) in pairs), _combined(self.totals, sums, 1))
 
     def since(self, before: Bets) -> Bets:
         """Return the sums of the rows after an earlier state, without bets."""
@@ -211,15 +201,7 @@ def _combined(
 
 
 def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
-    """Count the rows of groups without a bound; warn if no row is of a group with a bound.
-
-    Parameters
-    ----------
-    tested : list of CertifiedBound
-        The bounds.
-    answered : Answered
-        The rows.
-    """
+    """Count the rows of groups without a bound; warn if no row is of a group with one of the bounds."""
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
         named = {name for bound in tested if bound.counted == rate for name in bound.claim.subgroups}
@@ -308,15 +290,7 @@ class Recheck:
         repeated: tuple[int, int] = (0, 0),
         unnamed: Mapping[str, int] = MappingProxyType({}),
     ) -> Recheck:
-        """Return the state after one more batch.
-
-        Parameters
-        ----------
-        samples : list of (list of Sample or None)
-            For each bound the rows of each of its subgroups, or None.
-        rows, repeated, unnamed
-            As in the class, of this batch.
-        """
+        """Return the state after one more batch, with the rows of each subgroup of each bound, or None."""
         evidence = tuple(
             bets if of_bound is None else bets.add(bound.claim, of_bound)
             for bound, bets, of_bound in zip(self.tested, self.evidence, samples, strict=True)
@@ -412,10 +386,11 @@ class Recheck:
         if self.unnamed:
             names = joined([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
             counted = any(bound.others for bound in self.tested)
-            how = "no bound by group covers their rows"
-            if counted:
-                how = 'bounds on "other groups" cover their rows together'
-            notes.append(f"No bound names these groups: {names}; {how}.")
+            how = 'bounds on "other groups" cover their rows together'
+            notes.append(
+                f"No bound names these groups: {names}; "
+                f"{how if counted else 'no bound by group covers their rows'}."
+            )
         return notes
 
     def __str__(self) -> str:

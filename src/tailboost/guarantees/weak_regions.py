@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
@@ -17,9 +17,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_length, n_rows_of
+from tailboost.core.checks import check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
-from tailboost.core.numeric import finite
 from tailboost.core.tables import as_pandas
 
 #: Name of the rows outside of all regions.
@@ -153,25 +152,16 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         ).fit(table[~is_test], excess[~is_test])
         mean_excess = self.tree_.tree_.value[:, 0, 0]
         leaf = self.tree_.apply(table)
-        tested = [
-            int(k)
-            for k in np.unique(leaf)
-            if mean_excess[k] > 0 and np.count_nonzero(is_test & (leaf == k)) >= self.min_rows
-        ]
+        rows_of = {int(k): is_test & (leaf == k) for k in np.unique(leaf)}
+        tested = [k for k, rows in rows_of.items() if mean_excess[k] > 0 and rows.sum() >= self.min_rows]
         self.n_tested_ = len(tested)
-        conditions = self._conditions()
-        regions = {}
+        conditions, regions = self._conditions(), {}
         for k in tested:
-            rows = is_test & (leaf == k)
+            rows = rows_of[k]
             p_value = min(1.0, self.n_tested_ * _p_value(excess[rows]))
             if p_value <= self.level:
-                regions[k] = WeakRegion(
-                    conditions[k],
-                    int(rows.sum()),
-                    float(losses[rows].mean()),
-                    float(expectation[rows].mean()),
-                    p_value,
-                )
+                error, expected_error = float(losses[rows].mean()), float(expectation[rows].mean())
+                regions[k] = WeakRegion(conditions[k], int(rows.sum()), error, expected_error, p_value)
         self._leaves = sorted(regions, key=lambda k: regions[k].expected - regions[k].error)
         self.regions_ = [regions[k] for k in self._leaves]
         return self
@@ -198,27 +188,20 @@ class WeakRegions(TransformerMixin, BaseEstimator):
     def _encode(self, X: Any, fit: bool) -> Floats:
         """Return a table of numbers; text columns become one column of zeros and ones for each value."""
         if not hasattr(X, "columns"):
-            table = np.asarray(X, float)
+            table = _numbers(X)
             if fit:
-                self.names_ = [f"x{j}" for j in range(table.shape[1])]
-                self.is_value_ = np.zeros(table.shape[1], bool)
+                self.names_, self.n_numbers_ = [f"x{j}" for j in range(table.shape[1])], table.shape[1]
             return table
         frame = as_pandas(X)
         if fit:
-            self.encoder_ = make_column_transformer(
-                ("passthrough", make_column_selector(dtype_include=["number", "bool"])),
-                (
-                    OneHotEncoder(handle_unknown="ignore", sparse_output=False),
-                    make_column_selector(dtype_exclude=["number", "bool"]),
-                ),
-                verbose_feature_names_out=False,
-            ).fit(frame)
-            numbers = list(self.encoder_.transformers_[0][2])
-            texts = list(self.encoder_.transformers_[1][2])
-            values = self.encoder_.transformers_[1][1].categories_ if texts else []
-            pairs = [(c, v) for c, of_column in zip(texts, values, strict=True) for v in of_column]
-            self.names_ = [*map(str, numbers), *(f"{c} = {v}" for c, v in pairs)]
-            self.is_value_ = np.arange(len(self.names_)) >= len(numbers)
+            numbers = frame.select_dtypes(["number", "bool"]).columns
+            texts = frame.columns.difference(numbers, sort=False)
+            one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            self.encoder_ = make_column_transformer(("passthrough", numbers), (one_hot, texts)).fit(frame)
+            fitted = self.encoder_.transformers_[1][1]
+            pairs = zip(texts, fitted.categories_ if len(texts) else (), strict=True)
+            values = [f"{column} = {value}" for column, of_column in pairs for value in of_column]
+            self.names_, self.n_numbers_ = [*map(str, numbers), *values], len(numbers)
         return np.asarray(self.encoder_.transform(frame), float)
 
     def _conditions(self) -> dict[int, str]:
@@ -239,7 +222,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
 
     def _condition(self, j: int, low: float, high: float) -> str:
         name = self.names_[j]
-        if self.is_value_[j]:
+        if j >= self.n_numbers_:
             return name if low > -np.inf else name.replace(" = ", " ≠ ", 1)
         if low == -np.inf:
             return f"{name} <= {high:.4g}"
@@ -261,6 +244,26 @@ class WeakRegions(TransformerMixin, BaseEstimator):
 
     def _repr_html_(self) -> str:
         return html_table(*self._rows(), caption="Weak regions") if hasattr(self, "regions_") else repr(self)
+
+
+def _numbers(X: Any) -> Floats:
+    """Return an array of features as numbers; name a column of texts."""
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"X must be a table of n rows and d columns, got shape {array.shape}")
+    try:
+        return array.astype(float)
+    except (TypeError, ValueError):
+        for j, column in enumerate(array.T):
+            for value in column.tolist():
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"X: column {j} holds {value!r}, which is no number; give a data frame, whose text "
+                        "columns are compared by value"
+                    ) from None
+        raise
 
 
 def _losses(values: Any, name: str, n: int) -> Floats:

@@ -12,8 +12,8 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
+from tailboost.core.threads import count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.table import BinnedReader, OpenTable, Table, TableClassifier, cuts
-from tailboost.learners.threads import count_threads, predict_in_blocks, sklearn_threads
 
 N_TREES = 100
 # "auto": the number of trees times the number of rows is about this, within the limits below.
@@ -32,7 +32,6 @@ ROWS_AT_ONCE = 65_536
 ENTRIES_AT_ONCE = 2**23
 LEAVES_PER_CLASS = 2000  # maximum number of leaves of a tree, per class
 SMALLEST_LEAF = 5e-5  # minimum weight of a leaf, as a fraction of the total weight
-LEAF_ROWS = 5.0  # minimum weight of a leaf in average rows, if a class is very rare
 SIGNIFICANT_BITS = 10  # of factors by which the weights of a stratum are multiplied
 LARGEST_LEAF = 0.05  # upper limit of the minimum weight, as a fraction of the total weight, for few rows
 
@@ -46,8 +45,9 @@ class TableForest(TableClassifier):
     ----------
     n_trees : int or "auto"
         Number of trees. "auto": more trees for fewer rows, see `ROWS_OF_ALL_TREES`.
-    leaf_rows : float, optional
-        Minimum weight of a leaf in average rows. ``None``: depends on the rarest class, see `smallest_leaf`.
+    leaf_rows : float
+        Minimum weight of a leaf in average rows. If a class is rare, fully grown trees give most rows a
+        probability of 0, and thresholds cannot separate these rows.
     max_features : float or str
         Features per split of trees with random cuts, as in scikit-learn.
     best_cuts : float
@@ -66,7 +66,7 @@ class TableForest(TableClassifier):
         self,
         *,
         n_trees: int | str = N_TREES,
-        leaf_rows: float | None = None,
+        leaf_rows: float = 0.0,
         max_features: float | str = "sqrt",
         best_cuts: float = 0.0,
         prior: float = 0.0,
@@ -271,17 +271,9 @@ def reweighed(weight: Floats, strata: Ints, mass: Floats) -> Floats:
     return weighed
 
 
-def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float | None) -> float:
-    """Return the minimum weight of a leaf, as a fraction of the total weight.
-
-    If a class is rare, fully grown trees give most rows a probability of 0, and thresholds cannot separate
-    these rows. So leaves weigh at least ``5 (1 − K n_k/n)`` average rows for the rarest class k: 0 if all
-    classes have equal numbers of rows. Equal rows count once.
-    """
-    codes = np.unique(y, return_inverse=True)[1]
-    _, rows = places(codes, hashes)
-    if leaf_rows is None:
-        leaf_rows = LEAF_ROWS * (1.0 - len(rows) * float(rows.min()) / float(rows.sum()))
+def smallest_leaf(hashes: Hashes, y: NDArray[Any], leaf_rows: float) -> float:
+    """Return the minimum weight of a leaf, as a fraction of the total weight; equal rows count once."""
+    _, rows = places(np.unique(y, return_inverse=True)[1], hashes)
     smallest = max(SMALLEST_LEAF, 1.0 / (LEAVES_PER_CLASS * len(rows)))
     return max(smallest, min(leaf_rows / float(rows.sum()), LARGEST_LEAF))
 

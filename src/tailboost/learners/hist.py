@@ -22,10 +22,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, refuse_frame
 from tailboost.core.tables import summed
+from tailboost.core.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
-from tailboost.learners.mean import ClassProbabilities, Ranked
-from tailboost.learners.table import BinnedReader, OpenTable, Table, TableReader, cuts
-from tailboost.learners.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.table import (
+    BinnedReader,
+    ClassProbabilities,
+    OpenTable,
+    Ranked,
+    Table,
+    TableReader,
+    cuts,
+)
 
 try:
     import xgboost

@@ -56,7 +56,7 @@ class Growing(Protocol):
     def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[Any]:
         """Yield base models of increasing strength; the last is the result of ``fit``.
 
-        ``next()`` may change the previous model. Otherwise set ``lasting_stages = True``: the best stage is
+        ``next()`` may change the previous model. Otherwise set ``keeps_stages = True``: the best stage is
         then not grown again. Other fits may run in between.
         """
 

@@ -136,7 +136,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
                 raise ValueError(f"{self!r}: label must be a list with the label of each column")
             self.classes_ = np.asarray(self.label)
-        values = self._values(X)
+        values = self.values(X)
         if len(columns) == 1:
             self._learn_ranks(values[:, 0], np.asarray(y == labels[self.positive_]))
         return self
@@ -160,7 +160,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                 knots, levels = knots[places], levels[places]
             self.knots_, self.levels_ = knots, levels
 
-    def _values(self, X: Any) -> Floats:
+    def values(self, X: Any) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
         X, columns = as_pandas(X), self.column_list
         if hasattr(X, "columns"):
@@ -202,7 +202,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
         check_is_fitted(self, "classes_")
-        values = self._values(X)
+        values = self.values(X)
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return np.asarray(softmax(values, axis=1))

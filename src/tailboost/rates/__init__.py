@@ -5,9 +5,11 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.rates.grammar import checked_limits as checked_limits
-from tailboost.rates.grammar import from_dict, parse, to_dict
-from tailboost.rates.kinds import wrong
+from tailboost.rates.grammar import parse
+from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import (
+    Largest,
+    Spread,
     answered_error,
     cost,
     deferred,
@@ -23,11 +25,9 @@ from tailboost.rates.make import (
     ratio,
     selected,
 )
+from tailboost.rates.make import Objective as Objective
 from tailboost.rates.measure import Answered as Answered
 from tailboost.rates.measure import measure
-from tailboost.rates.objective import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.objective import Largest, Spread
-from tailboost.rates.objective import Objective as Objective
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW
@@ -36,7 +36,7 @@ from tailboost.rates.rate import RATIO as RATIO
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
 from tailboost.rates.rate import Inequality as Inequality
-from tailboost.rates.rate import Limit, Rate, Sample
+from tailboost.rates.rate import Limit, Rate, Sample, wrong
 from tailboost.rates.rate import Terms as Terms
 from tailboost.rates.rate import as_expression as as_expression
 from tailboost.rates.strata import Strata
@@ -54,7 +54,6 @@ __all__ = [
     "error",
     "f_score",
     "false_alarm",
-    "from_dict",
     "gap",
     "jaccard",
     "largest",
@@ -65,6 +64,5 @@ __all__ = [
     "precision",
     "ratio",
     "selected",
-    "to_dict",
     "wrong",
 ]

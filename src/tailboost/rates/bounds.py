@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import beta, binom, ksone, t
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.numeric import base_measure, check_number
+from tailboost.core.checks import base_measure, check_number
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [

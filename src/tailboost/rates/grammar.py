@@ -1,4 +1,4 @@
-"""Rates and limits as text and as plain data: ``gap(selected(yes, by=sex)) <= .02``."""
+"""Rates and limits as text: ``gap(selected(yes, by=sex)) <= .02``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from inspect import signature
 from typing import Any
 
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates import make as _make
-from tailboost.rates.kinds import KINDS
-from tailboost.rates.objective import Largest, Spread
-from tailboost.rates.rate import Limit, Rate, as_expression
+from tailboost.rates.make import Largest, Spread
+from tailboost.rates.rate import KINDS, Limit, Rate, as_expression
 
 # Maximum length of a text, in characters.
-LONGEST = 10_000
+LONGEST = 100_000
 # Maximum depth of a text, in nested brackets. Deeper texts could exhaust the stack.
 DEEPEST = 20
 # Maximum number of characters of the text in an error message.
@@ -264,85 +262,3 @@ def checked_limits(limits: Any) -> tuple[Limit, ...]:
             )
         checked.append(expression.limit)
     return tuple(checked)
-
-
-# -- plain data --------------------------------------------------------------------------------------
-
-
-def to_dict(given: Rate | Largest | Limit) -> dict[str, Any]:
-    """Return a rate, an objective or a limit as plain data for JSON.
-
-    Parameters
-    ----------
-    given : Rate, Largest or Limit
-        The expression.
-
-    Returns
-    -------
-    dict
-
-    Examples
-    --------
-    >>> from tailboost import rates
-    >>> rates.to_dict(rates.error(by="sex") <= 0.3)
-    {'limit': 'at most', 'rate': {'rate': 'error', 'by': 'sex'}, 'bound': 0.3}
-    """
-    expression = as_expression(given)
-    if expression is None or (expression.compares and expression.limit is None):
-        raise TypeError(f"expected a rate, an objective or a limit, got {given!r}")
-    if expression.limit is not None:
-        form, bound = expression.limit.form, expression.limit.bound
-        pairs = [list(pair) for pair in bound] if isinstance(bound, tuple) else bound
-        return {"limit": form, "rate": to_dict(expression.rate), "bound": pairs}
-    if expression.worst:
-        return {"largest": to_dict(expression.rate)}
-    rate = expression.rate
-    fields = {"label": rate.label, "matrix": rate.matrix, "labels": rate.labels, "by": rate.by}
-    fields |= {"beta": None if rate.beta == 1.0 else rate.beta, "complement": rate.complement or None}
-    return {"rate": rate.kind, **{name: value for name, value in fields.items() if value is not None}}
-
-
-def from_dict(data: Mapping[str, Any]) -> Rate | Largest | Limit:
-    """Return the expression of plain data from `to_dict`.
-
-    Parameters
-    ----------
-    data : dict
-        Plain data, for example from a JSON file. Lists stand for tuples.
-
-    Returns
-    -------
-    Rate, Largest or Limit
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the data are invalid.
-    """
-    try:
-        if "largest" in data:
-            return _make.largest(_rate(data["largest"]))
-        if "limit" in data:
-            bound = data["bound"]
-            if isinstance(bound, list):
-                bound = {_tuples(name): value for name, value in bound}
-            if data["limit"] not in ("at most", "at least", "gap", "ratio"):
-                raise ValueError(f"no limit has the form {data['limit']!r}")
-            return Limit.of(data["limit"], _rate(data["rate"]), bound)
-        return _rate(data)
-    except KeyError as error:
-        raise ValueError(f"{data!r} is no rate: the key {error} is missing") from None
-
-
-def _rate(data: Mapping[str, Any]) -> Rate:
-    name = data["rate"]
-    if name not in KINDS:
-        near = did_you_mean(str(name), KINDS)
-        raise ValueError(f"no rate has the name {name!r}: {near}there are {list(KINDS)}")
-    given = {key: _tuples(data[key]) for key in ("label", "matrix", "by", "beta") if key in data}
-    rate: Rate = replace(_FUNCTIONS[name](**given), complement=bool(data.get("complement", False)))
-    return _with_labels(rate, data["labels"]) if data.get("labels") is not None else rate
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, (list, tuple)) else value

@@ -161,7 +161,7 @@ class Strata:
         near = meant(label, self.classes)
         raise ValueError(f"no class is called {label!r}: {near}there are {_few(self.classes)}")
 
-    def units(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
+    def subgroups(self, by: Any) -> tuple[list[Any], NDArray[np.bool_]]:
         """Return the names of the subgroups of ``by``, and a mask of the strata in each, shape (m, S).
 
         Raise ValueError if there are no such groups.

@@ -70,16 +70,8 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
 
     Between models of F folds the rates of a subgroup have a variance σ² in excess of the binomial one. It is
     estimated by moments over all subgroups and rules. The rate of one more model differs from their mean with
-    variance σ² (1 + 1/F). The result is at least `REFIT`.
-
-    Parameters
-    ----------
-    rate : Rate
-        The family.
-    strata : Strata
-        The strata of the rows.
-    folds : sequence of ndarray of shape (F, S, A)
-        For each rule the out-of-fold confusion counts by fold.
+    variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the out-of-fold
+    confusion counts by fold, shape (F, S, A).
     """
     terms, n_strata, weight = rate.terms(strata), len(strata.mass), _row_weight(strata)
     top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
@@ -101,22 +93,10 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
 def binomial_arms(
     share: Floats, rows: Floats, spread: float = 0.0, confidence: float = 0.95
 ) -> tuple[Floats, Floats]:
-    """Return the ends of Clopper–Pearson intervals of shares, with arms lengthened in quadrature.
+    """Return the ends of Clopper–Pearson intervals of shares, shape (m,) each.
 
-    Parameters
-    ----------
-    share : ndarray of shape (m,)
-        Counted shares in [0, 1], without NaN.
-    rows : ndarray of shape (m,)
-        Effective numbers of rows.
-    spread : float
-        Further standard deviation of each share.
-    confidence : float
-        Of each interval by itself.
-
-    Returns
-    -------
-    low, high : ndarray of shape (m,)
+    The shares are in [0, 1], and ``rows`` are effective numbers of rows. The arms are lengthened in
+    quadrature by a further standard deviation, ``spread``. The confidence is that of each interval.
     """
     share = np.clip(share, 0.0, 1.0)
     low, high = clopper_pearson_interval(share, rows, confidence)
@@ -144,20 +124,10 @@ class CountedRate:
     def of(
         cls, rate: Rate, strata: Strata, counts: Floats, refit: bool, spread: float = REFIT
     ) -> CountedRate:
-        """Return the rates of a rule.
+        """Return the rates of a rule from its confusion counts, shape (W, A).
 
-        Parameters
-        ----------
-        rate : Rate
-            The family.
-        strata : Strata
-            The strata of the rows.
-        counts : ndarray of shape (W, A)
-            The confusion counts of the rule.
-        refit : bool
-            Whether refits answer instead of the counted models.
-        spread : float
-            Standard deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+        ``refit`` tells whether refits answer instead of the counted models. ``spread`` is the standard
+        deviation of a rate under a refit, as a share of its range; NaN if it is not known.
         """
         terms, (least, most) = rate.terms(strata), rate.range(strata)
         values, rows = terms.values(counts), effective_rows(terms, strata, counts)
@@ -171,25 +141,16 @@ class CountedRate:
             binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
         elif rate.is_weighted:
             binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
+        unknown, decided = refit and bool(np.isnan(spread)), _decided(terms, strata, counts)
+        spread = refit_spread(rate, strata, spread) / width if refit else 0.0
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
-            "refitted models answer, and one held-out part does not show how they differ": np.full(
-                len(values), refit and np.isnan(spread)
-            ),
+            "refitted models answer, and one held-out part does not show how they differ":
+                np.full(len(values), unknown),
             f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
-            "the rule gives an answer to all rows or to none, which decides the rate": _decided(
-                terms, strata, counts
-            ),
-        }
-        return cls(
-            terms,
-            values,
-            rows,
-            binomial_rows,
-            (least, most),
-            refit_spread(rate, strata, spread) / width if refit else 0.0,
-            reasons,
-        )
+            "the rule gives an answer to all rows or to none, which decides the rate": decided,
+        }  # fmt: skip
+        return cls(terms, values, rows, binomial_rows, (least, most), spread, reasons)
 
     @property
     def known(self) -> Mask:
@@ -198,7 +159,7 @@ class CountedRate:
         return found
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of the intervals, shape (m,) each; NaN where there is none."""
+        """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
         (least, most), known = self.range, self.known
         ends = np.full((2, len(known)), np.nan)
         if known.any():
@@ -223,13 +184,10 @@ class CountedRate:
         m = int(counted.sum())
         if m < 2 or (counted & ~self.known).any():
             return float("nan"), float("nan")
-        pairs = 1.0 - 0.05 / (m * (m - 1) / 2)
-        ends = (self.values, *self.ends(), *self.ends(pairs))
-        rate, low, high, lowest, highest = (np.maximum(of[counted], 1e-300) for of in ends)
-        if limit.form == GAP:
-            rate, low, high, lowest, highest = (of[counted] for of in ends)
-        else:
-            rate, low, high, lowest, highest = (np.log(of) for of in (rate, low, high, lowest, highest))
+        ends = (self.values, *self.ends(), *self.ends(1.0 - 0.05 / (m * (m - 1) / 2)))
+        rate, low, high, lowest, highest = (
+            of[counted] if limit.form == GAP else np.log(np.maximum(of[counted], 1e-300)) for of in ends
+        )
         apart = rate[:, None] - rate
         more = np.hypot((high - rate)[:, None], rate - low)
         less = np.hypot((rate - lowest)[:, None], highest - rate)
@@ -241,15 +199,14 @@ class CountedRate:
 
     def lacking(self, rate: Rate) -> list[str]:
         """Return why subgroups have no interval, a sentence for each reason."""
-        found = []
-        for reason, of in self.reasons.items():
-            if not (of & ~np.isnan(self.values)).any():
-                continue
-            names = [self.terms.names[i] for i in np.flatnonzero(of & ~np.isnan(self.values))]
+        sentences = []
+        for reason, concerned in self.reasons.items():
+            names = [self.terms.names[i] for i in np.flatnonzero(concerned & ~np.isnan(self.values))]
             some = ", ".join(unit_name(name) for name in names[:FEW] if name is not None)
             more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-            found.append(f"no interval for {rate}{f' of {some}{more}' if some else ''}: {reason}")
-        return found
+            if names:
+                sentences.append(f"no interval for {rate}{f' of {some}{more}' if some else ''}: {reason}")
+        return sentences
 
 
 def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats, least: float) -> Floats:
@@ -271,10 +228,8 @@ def _ratio_efficiency(terms: RateTerms, n_strata: int, counted: Floats, values: 
     squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
     weight = (counts * bottom).sum(axis=(1, 2))
     # `effective_rows` counts a row with denominator b as b rows.
-    efficiency: Floats = np.where(
-        squares > 0, p * (1.0 - p) * weight / np.where(squares > 0, squares, 1.0), 1.0
-    )
-    return efficiency
+    there = squares > 0
+    return np.where(there, p * (1.0 - p) * weight / np.where(there, squares, 1.0), 1.0)
 
 
 def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
@@ -347,8 +302,7 @@ def _widened(limit: Limit, by: float) -> str:
     moved = by if limit.from_above else -by
     if isinstance(limit.bound, tuple):
         return f"{limit}, each moved by {moved:+.2g}"
-    least, most = (0.0, 1.0) if limit.rate.kind != "cost" else (-np.inf, np.inf)
-    bound = float(np.clip(limit.bound + moved, least, most))
+    bound = limit.bound + moved if limit.rate.kind == "cost" else float(np.clip(limit.bound + moved, 0, 1))
     return f"{replace(limit, bound=round(bound, 3))} (asked: {limit.bound:g})"
 
 
@@ -365,26 +319,8 @@ def outlook(
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
     subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-
-    Parameters
-    ----------
-    limits : sequence of Limit
-        The limits.
-    strata : Strata
-        The strata of the rows.
-    counts : ndarray of shape (W, A)
-        The confusion counts of the rule.
-    refit : bool
-        Whether refits answer instead of the counted models.
-    confidence : float in (0, 1)
-        For ``wider``.
-    spread : float
-        Standard deviation of a rate under a refit, as a share of its range.
-
-    Returns
-    -------
-    LimitsOutlook or None
-        None without limits, for costs of rows, and under a refit of unknown spread.
+    The ``confidence`` is for ``wider``. ``refit`` and ``spread`` are those of `CountedRate.of`. The result is
+    None without limits, for costs of rows, and under a refit of unknown spread.
     """
     if not limits or any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread)):
         return None
@@ -404,13 +340,8 @@ def outlook(
         sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
         if more > ROUNDING:
             needed.append((limit, float(more)))
-    fewest = min(sizes, default=None)
-    return LimitsOutlook(
-        float(holds.mean()),
-        confidence,
-        tuple(needed),
-        None if fewest is None else (fewest[1], float(fewest[0])),
-    )
+    fewest = min(((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None)
+    return LimitsOutlook(float(holds.mean()), confidence, tuple(needed), fewest)
 
 
 def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float) -> list[Floats]:
@@ -482,41 +413,27 @@ def confident(
 
     All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
     the probability, the most probable one is returned. A rule with one action for nearly all rows is left out
-    unless the stated limits lead to such a rule.
-
-    Parameters
-    ----------
-    program : Program
-        The objective with all limits.
-    found : Selection
-        The selection within them.
-    limits : sequence of Limit
-        The limits for new rows, which are the first limits of the program.
-    confidence : float in (0, 1)
-        The probability.
-    refit : bool
-        Whether refits answer instead of the counted models.
-    again : callable
-        ``again(program)`` selects within other limits.
+    unless the stated limits lead to such a rule. ``limits`` for new rows are the first ones of the program,
+    ``found`` is the selection within the program, and ``again(program)`` selects within other limits.
     """
     strata, others = program.strata, program.limits[len(limits) :]
 
     def probability(counts: Floats) -> float:
-        likely = outlook(limits, strata, counts, refit, confidence)
-        return 1.0 if likely is None else likely.probability
+        expected = outlook(limits, strata, counts, refit, confidence)
+        return 1.0 if expected is None else expected.probability
 
-    def alike(counts: Floats) -> float:
+    def largest_share(counts: Floats) -> float:
         return float(counts[: len(strata.mass)].sum(axis=0).max())
 
     tried = [(probability(found.counts), found)]
     if tried[0][0] >= confidence:
         return found
-    most_alike, low, high, last = max(MOST_ALIKE, alike(found.counts)), 0.0, MOST_ERRORS, found
+    most_alike, low, high, last = max(MOST_ALIKE, largest_share(found.counts)), 0.0, MOST_ERRORS, found
     for _ in range(SELECTIONS):
         by = (low + high) / 2
         tighter = [tightened(limit, strata, last.counts, refit, by) for limit in limits]
         new = again(program.within((*tighter, *others)))
-        if alike(new.counts) > most_alike + ROUNDING:
+        if largest_share(new.counts) > most_alike + ROUNDING:
             high = by
             continue
         last, likely = new, probability(new.counts)

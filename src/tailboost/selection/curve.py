@@ -14,7 +14,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.core.tables import unpack
-from tailboost.rates import Objective, Spread, measure
+from tailboost.rates import Largest, Limit, Objective, Spread, error, measure
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -38,23 +38,41 @@ class Points(NamedTuple):
     value: Floats
 
 
-class Measured(Protocol):
-    """A number of a rule: a rate, the largest of a family, a gap, a ratio, or a CVaR."""
+class CurveSource(Protocol):
+    """A classifier with a trade-off."""
 
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the number for answers, in the form of `tailboost.rates.measure`."""
+    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+        """Return the answers of several classifiers of a curve, and which rows they defer."""
+
+    def _fingerprint(self, X: Any) -> Fingerprint | None:
+        """Return the fingerprints of rows; None of rows without features."""
 
 
-@dataclass(frozen=True)
-class RateOf:
-    """An objective, a gap or a ratio, measured on answers."""
+def rates_of_curve(
+    a: Any, b: Any, limited: Any, small: Any, limits: Sequence[Limit]
+) -> tuple[Any, Objective, tuple[Limit, ...]]:
+    """Return the limited rate, the minimised rate, and the limits on other rates.
 
-    stated: Objective | Spread
-
-    def of_answers(self, y: Any, answers: Any, *, labels: Any, **more: Any) -> float:
-        """Return the value for answers, in the form of `tailboost.rates.measure`."""
-        values = measure(self.stated.rate, y, answers, labels=labels, **more).values()
-        return self.stated.value(np.array([*values], dtype=np.float64))
+    Parameters
+    ----------
+    a, b : rate, largest, gap or ratio, optional
+        The rates given to ``tradeoff``, in any order if one is a gap or a ratio.
+    limited, small : rate, largest, gap or ratio
+        The rates by default. If only ``a`` is given, the overall error is minimised. A rate is not traded
+        against itself, but against the largest error of a class.
+    limits : sequence of Limit
+        The limits of the classifier.
+    """
+    if getattr(b, "compares", False):
+        a, b = b, a
+    if a is not None:
+        limited, small = a, error()
+    if limited == small:
+        small = Largest(error(by="class"))
+    one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
+    form = one.within(one.most).form
+    others = tuple(limit for limit in limits if (limit.form, limit.rate) != (form, one.rate))
+    return one, Objective.of(small if b is None else b), others
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ class Curve:
         The limited rate.
     objective : Objective or CVaR
         The minimised rate.
-    judged_on : str
+    measured_on : str
         Description of the selection data.
     gap : float
         Largest distance by which a mixture of the candidates lies below the lines between the points;
@@ -142,15 +160,11 @@ class Curve:
     points: tuple[CurvePoint, ...]
     limited: Any
     objective: Any
-    judged_on: str
-    _measures: tuple[Measured, Measured] = field(repr=False)  # of both on answers
+    measured_on: str
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
-    # ``along(classifiers, X, groups)`` returns the answers of several classifiers, and which rows they defer.
-    _along: Callable[[Sequence[Any], Any, Any], list[tuple[Any, Any]]] = field(repr=False)
-    # ``sketch(X)`` returns the fingerprints of rows; None of rows without features.
-    _sketch: Callable[[Any], Fingerprint | None] = field(repr=False)
+    _source: CurveSource = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
@@ -220,12 +234,12 @@ class Curve:
             A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
         """
         X, y = unpack(X, y)
-        if (sketch := self._sketch(X)) is not None:
-            self._measured_rows.add(sketch)
+        if (fingerprint := self._source._fingerprint(X)) is not None:
+            self._measured_rows.add(fingerprint)
         found = []
         classifiers = [p.classifier for p in self.points]
         for classifier, (answers, deferred) in zip(
-            classifiers, self._along(classifiers, X, groups), strict=True
+            classifiers, self._source._along(classifiers, X, groups), strict=True
         ):
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
             found.append(self._measured(classifier.classes_, y, answers, more))
@@ -257,7 +271,7 @@ class Curve:
         return found
 
     def _measured(self, classes: Any, y: Any, answers: Any, more: dict[str, Any]) -> list[float]:
-        return [of.of_answers(y, answers, labels=classes, **more) for of in self._measures]
+        return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -265,7 +279,7 @@ class Curve:
         return {
             "limited": str(self.limited),
             "objective": str(self.objective),
-            "judged_on": self.judged_on,
+            "measured_on": self.measured_on,
             "curve": {"limited": limited.tolist(), "objective": value.tolist()},
         }
 
@@ -296,13 +310,21 @@ class Curve:
 
     def _words(self) -> str:
         few = "" if len(self) <= SHOWN else f" {SHOWN} of {len(self)} points are shown."
-        return f"On {self.judged_on}; fresh rows differ, see predicted(X, y).{few}"
+        return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
 
     def __str__(self) -> str:
         return f"{text_table(*self._cells(), left=())}\n{self._words()}"
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells(), self._words())
+
+
+def _measured(of: Any, y: Any, answers: Any, **more: Any) -> float:
+    """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
+    if not isinstance(of, (Objective, Spread)):
+        return float(of.of_answers(y, answers, **more))
+    values = measure(of.rate, y, answers, **more).values()
+    return of.value(np.array([*values], dtype=np.float64))
 
 
 def _within(limited: Any, reached: float, level: float) -> bool:

@@ -24,8 +24,8 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-# The curve of a CVaR has nearly as many corners as rows. It is refined until it is this close to straight
-# lines, or has this many points.
+# The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
+# straight lines, or has this many points.
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
 # A difference of more standard errors is taken for significant.
 CLEARLY = 2.0
@@ -98,7 +98,7 @@ class WorstRow:
         return minimize_cvar_mixture(pool.losses(n_rounds), float(p[p > 0].min()), p)
 
     def constants(self, pool: ModelPool) -> float:
-        """Return the value of the random guess over the classes that have rows."""
+        """Return the value of the random guess over the classes with rows."""
         return 1 - 1 / len(np.unique(pool.rows.y[pool.base() > 0]))
 
     def highest(self, rows: Rows, losses: Floats) -> float:
@@ -119,7 +119,7 @@ def over_rows(objective: Any) -> bool:
 
 
 def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return the objective that `reweight` was given, by name or as a rate."""
+    """Return the objective given to `reweight`, by name or as a rate."""
     if over_rows(name):
         return name
     if name == "cvar" and alpha is not None:
@@ -154,10 +154,10 @@ class Mixture(PoolCombiner):
         new.pool = pool
         return new
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
-        if self.even or not watched:
+        if self.even or not needs_objective:
             return np.nan, 0.0
         solution = self.solve()
         return solution.value, solution.gap
@@ -182,12 +182,12 @@ class Mixture(PoolCombiner):
 
     def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
         """Return the mixture weights of all base models, and the gap of the solution."""
-        solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.members))
+        solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.base_models))
         mixture[self.stage_members(n_rounds)] = solution.mixture
         return mixture, solution.gap
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
-        """Return the best weights of the first ``n_rounds`` base models (all by default) and the extras."""
+        """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
         if self.error_budget is None:
             return self.objective.solve(self.pool, n_rounds)
         pool, means = self.pool, self.pool.mean_losses(n_rounds)
@@ -220,7 +220,7 @@ class Mixture(PoolCombiner):
         return SubgroupMixture.on(self.pool, worst_class, grouping)
 
     def snapshot(self) -> Mixture:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy. Further rounds do not change this copy."""
         new = replace(self)
         new.pool = self.pool.snapshot()
         return new

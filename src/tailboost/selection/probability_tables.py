@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,9 +15,9 @@ from sklearn.frozen import FrozenEstimator
 
 from tailboost.boosting.training_set import N_SHORT_HASHES, Rows
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.threads import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners.scores import GivenProbabilities
 
@@ -91,37 +91,17 @@ class Average:
         return average
 
 
+@dataclass(eq=False)
 class LogProbabilities:
-    """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read.
+    """Log-probabilities of some rows by model, shape (n, K) each, computed when they are read."""
 
-    Parameters
-    ----------
-    n_rows : int
-        n.
-    of_model : callable
-        ``of_model(i)`` returns the log-probabilities of model i.
-    groups : ndarray of shape (n,), optional
-        Number of the group of each row, for group-aware rules.
-    n_models : int
-        Number of models.
-    X : table of n rows, optional
-        Features of the rows, from which groups are estimated.
-    average : Average, optional
-        Weights of the models; equal weights by default.
-    """
-
-    def __init__(
-        self,
-        n_rows: int,
-        of_model: Callable[[int], Floats],
-        groups: Ints | None = None,
-        n_models: int = 0,
-        X: Any = None,
-        average: Average | None = None,
-    ) -> None:
-        self.n_rows, self._of_model, self.groups = n_rows, of_model, groups
-        self.n_models, self.X, self.average = n_models, X, average
-        self._known: dict[Any, Any] = {}
+    n_rows: int  # n
+    of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
+    groups: Ints | None = None  # shape (n,): number of the group of each row, for group-aware rules
+    n_models: int = 0
+    X: Any = None  # features of the rows, from which groups are estimated
+    average: Average | None = None  # weights of the models; None for equal weights
+    _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @classmethod
     def of(
@@ -132,17 +112,15 @@ class LogProbabilities:
 
     def knowing(self, groups: Ints | None) -> LogProbabilities:
         """Return the table with the groups of the rows."""
-        return LogProbabilities(self.n_rows, self._of_model, groups, self.n_models, self.X, self.average)
+        return replace(self, groups=groups)
 
     def beside(self, X: Any) -> LogProbabilities:
         """Return the table with the features of the rows."""
-        return LogProbabilities(self.n_rows, self._of_model, self.groups, self.n_models, X, self.average)
+        return replace(self, X=X)
 
     def __getitem__(self, model: int) -> Floats:
-        if model not in self._known:
-            self._known[model] = self._of_model(model)
-        found: Floats = self._known[model]
-        return found
+        logs: Floats = self.derived(model, lambda: self.of_model(model))
+        return logs
 
     @cached_property
     def pooled(self) -> Floats:
@@ -154,9 +132,9 @@ class LogProbabilities:
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the result of ``make``, which is called once for each key."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]
+        if key not in self._computed:
+            self._computed[key] = make()
+        return self._computed[key]
 
 
 def check_named(probabilities: Any) -> None:
@@ -264,34 +242,19 @@ class Models:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
-        return LogProbabilities(
-            n,
-            lambda i: self.logs(i, self.fitted[i], self.columns[i], X, n, read),
-            None,
-            len(self.names),
-            X,
-            self.average,
-        )
+
+        def logs(i: int) -> Floats:
+            return self.logs(i, self.fitted[i], self.columns[i], X, n, read)
+
+        return LogProbabilities(n, logs, None, len(self.names), X, self.average)
 
     def logs(
         self, i: int, model: Any, columns: Ints, X: Any, n_rows: int, read: Callable[[Any], Any] | None = None
     ) -> Floats:
-        """Return the log-probabilities of a model, named model i in errors.
+        """Return the log-probabilities of a model, with the name of model i in errors.
 
-        Parameters
-        ----------
-        i : int
-            Number of the name.
-        model : classifier
-            A model with ``predict_proba_table`` predicts from the table that ``read`` returns.
-        columns : ndarray
-            Class number of each column of its probabilities.
-        X : table of n rows
-            The rows.
-        n_rows : int
-            n.
-        read : callable, optional
-            ``read(model.table_)`` returns the rows as prepared by the table of the model.
+        ``columns`` are the class numbers of its probabilities. A model with ``predict_proba_table`` predicts
+        from the prepared rows, ``read(model.table_)``.
         """
         whole = np.zeros((n_rows, self.n_classes))
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
@@ -366,17 +329,6 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     useless model has a best order too. So the gain must be larger than for shuffled labels:
     z² ≥ 2 log(K!/10⁻⁶), with the exact mean and variance of the gain over all shuffles (Hoeffding 1951) and a
     normal tail for each of the K! orders.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n, K)
-        Log-probabilities.
-    y : ndarray of shape (n,)
-        Class numbers.
-
-    Returns
-    -------
-    ndarray of shape (K,) or None
     """
     K, P = logs.shape[1], np.exp(logs)
     counts = np.bincount(y, minlength=K)

@@ -11,8 +11,9 @@ import highspy
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.blas import one_blas_thread
-from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
+from tailboost.core.threads import one_blas_thread
+from tailboost.rates import GAP, RATIO, Limit, Objective, Strata
+from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import Candidate, Pool, plain_state
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
@@ -72,7 +73,7 @@ class Program:
         rows: list[tuple[Floats, float, int, float, int]] = []
         n_free = 0
         if objective.worst:
-            cost = TIE_PRICE * error().terms(strata).linear[0]
+            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
             rows = [(C, -1.0, 0, 0.0, -1) for C in each]
             n_free = 1
         else:

@@ -36,7 +36,7 @@ class RateLine:
     ----------
     rate : str
         Name of the rate.
-    unit : object
+    subgroup : object
         The subgroup; None for all rows, "gap" or "ratio" for a comparison of subgroups.
     value : float
         The rate of the rule on these rows; NaN if no row counts.
@@ -60,7 +60,7 @@ class RateLine:
     """
 
     rate: str
-    unit: Any
+    subgroup: Any
     value: float
     low: float
     high: float
@@ -114,28 +114,11 @@ class RateTable:
         refit: bool = False,
         refit_spread: float = REFIT,
     ) -> RateTable:
-        """Return the table of a rule from its confusion counts.
+        """Return the table of a rule from its confusion counts, shape (W, A).
 
-        Parameters
-        ----------
-        stated : iterable of (Rate, Limit or None)
-            The rates, each with its limit.
-        strata : Strata
-            The strata of the rows.
-        counts : ndarray of shape (W, A)
-            The confusion counts.
-        words : str
-            Description of the rows.
-        kind : str
-            Kind of the subgroups, for a table of errors.
-        prices : sequence of (ndarray or None), optional
-            For each of ``stated`` the shadow prices of the limit by subgroup, see `Program.shadow_prices`.
-        selected : bool
-            Whether the rule was selected on these rows.
-        refit : bool
-            Whether refitted models answer instead of the models that were counted.
-        refit_spread : float
-            Standard deviation of a rate under a refit, as a fraction of its range; NaN if it is not known.
+        The rates come with their limits, and ``prices`` are the shadow prices of each limit by subgroup, see
+        `Program.shadow_prices`. ``words``, ``kind`` and ``selected`` are those of the class, ``refit`` and
+        ``refit_spread`` those of `CountedRate.of`.
         """
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
@@ -155,17 +138,7 @@ class RateTable:
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
-        """Return the table of rates and limits on answered rows.
-
-        Parameters
-        ----------
-        stated : iterable of Rate or Limit
-            The rates and limits.
-        answered : Answered
-            The rows.
-        words : str
-            Description of the rows.
-        """
+        """Return the table of rates and limits on answered rows, which ``words`` name."""
         pairs = [(one.rate, one.limit) for one in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
 
@@ -192,16 +165,13 @@ class RateTable:
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
-        """Name, error and interval of the subgroup with the largest error; None if no error is known.
-
-        The errors are those of `predict`, if the table has them.
-        """
-        for rule in RULES:
-            known = [line for line in self.lines if line.rule == rule and not np.isnan(line.value)]
-            if known:
-                line = max(known, key=lambda line: line.value)
-                return line.unit, line.value, None if np.isnan(line.low) else (line.low, line.high)
-        return None
+        """Name, error and interval of the subgroup with the largest error of `predict`; None without any."""
+        line = max(
+            self.of_rule("predict"), key=lambda line: np.nan_to_num(line.value, nan=-1.0), default=None
+        )
+        if line is None or np.isnan(line.value):
+            return None
+        return line.subgroup, line.value, None if np.isnan(line.low) else (line.low, line.high)
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -240,33 +210,27 @@ class RateTable:
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text."""
-        between = any(not np.isnan(line.low) for line in self.lines)
-        limited = any(line.limit for line in self.lines)
-        priced = any(line.price > 0 for line in self.lines)
+        between, limited, priced = (
+            any(not np.isnan(line.low) for line in self.lines),
+            any(line.limit for line in self.lines),
+            any(line.price > 0 for line in self.lines),
+        )
         drawn = bool(self.kind) and len({line.rule for line in self.lines}) > 1
-        digits, rows = (3, 2) if self.kind else (4, 4), []
-        for line in self._shown:
-            unit = "all" if line.unit is None else unit_name(line.unit)
-            value, low, high = (
-                "–" if np.isnan(x) else f"{x:.{n}f}"
-                for x, n in zip((line.value, line.low, line.high), (digits[0], *digits[1:] * 2), strict=True)
-            )
-            row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
-            row += [*[RULES[line.rule]] * drawn, value]
-            if between:
-                row.append("–" if np.isnan(line.low) else f"{low} to {high}")
-            if limited:
-                bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
-                row += [bound, {True: "yes", False: "NO", None: ""}[line.met]]
-            if priced:
-                row.append("" if np.isnan(line.price) else f"{line.price:.3g}")
-            rows.append(row)
+        here, digits = " on these rows" * self.selected, 3 if self.kind else 4
         head = [self.kind, "rows"] if self.kind else ["rate", "subgroup"]
         head += [*["error of"] * drawn, "estimate" if self.selected else "on these rows"]
-        head += ["95 % interval"] * between
-        return head + ["limit", "kept on these rows" if self.selected else "kept"] * limited + [
-            "price"
-        ] * priced, rows
+        head += ["95 % interval"] * between + ["limit", f"kept{here}"] * limited + ["price"] * priced
+        rows = []
+        for line in self._shown:
+            unit = "all" if line.subgroup is None else unit_name(line.subgroup)
+            row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
+            row += [RULES[line.rule]] * drawn + [_text(line.value, f".{digits}f", "–")]
+            ends = [_text(end, f".{2 if self.kind else 4}f", "–") for end in (line.low, line.high)]
+            row += ["–" if np.isnan(line.low) else " to ".join(ends)] * between
+            bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
+            row += [bound, {True: "yes", False: "NO", None: ""}[line.met]] * limited
+            rows.append(row + [_text(line.price, ".3g", "")] * priced)
+        return head, rows
 
     @property
     def _shown(self) -> Sequence[RateLine]:
@@ -301,10 +265,16 @@ class RateTable:
         return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
 
 
+def _text(value: float, digits: str, unknown: str) -> str:
+    return unknown if np.isnan(value) else f"{value:{digits}}"
+
+
 def _named(lines: Iterable[RateLine]) -> str:
     """Return the names of lines, of the first few of many."""
     found = [
-        line.limit if line.unit in (None, "gap", "ratio") else f"{line.limit} ({unit_name(line.unit)})"
+        line.limit
+        if line.subgroup in (None, "gap", "ratio")
+        else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
     more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
@@ -360,28 +330,25 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     )
     there = np.flatnonzero(sizes > 0)
     order = there[np.argsort(sizes[there], kind="stable")]
-    absent = [unit_name(terms.names[i]) for i in np.flatnonzero(sizes <= 0)]
+    units = ["the whole" if name is None else unit_name(name) for name in terms.names]
     if limit.compares:
         if len(order) < 2:
+            absent = [units[i] for i in np.flatnonzero(sizes <= 0)]
             more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
             return f"{limit}: only one subgroup has rows, so there is nothing to compare{more}"
-        small, other = order[0], order[1]
-        spread = SPREAD * np.sqrt(1 / sizes[small] + 1 / sizes[other])
-        if limit.form == "gap":
-            p, allowed = CALM_GAP, limit.bound
-            noise = spread * np.sqrt(p * (1 - p))
-        else:
-            p, allowed = CALM_RATIO, 1.0 - limit.bound
-            noise = spread * np.sqrt((1 - p) / p)
+        gap = limit.form == "gap"
+        p, allowed = (CALM_GAP, limit.bound) if gap else (CALM_RATIO, 1.0 - limit.bound)
+        variance = p * (1 - p) if gap else (1 - p) / p
+        noise = SPREAD * np.sqrt(variance * (1 / sizes[order[:2]]).sum())
         if noise <= allowed:
             return None
-        names = [f"{unit_name(terms.names[i])} has {sizes[i]:,.0f} rows" for i in (small, other)]
+        names = [f"{units[i]} has {sizes[i]:,.0f} rows" for i in order[:2]]
         return (
             f"{limit}: {' and '.join(names)}, between which the {limit.form} is not known to better than "
             f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
         )
     bounds = limit.bounds(terms.names)
-    if lacking := [unit_name(terms.names[i]) for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
+    if lacking := [units[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
         return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
     for i in order:
         room = bounds[i] if limit.from_above else 1.0 - bounds[i]
@@ -389,8 +356,7 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         if not np.isnan(room) and seen > room > 0:
             reached = seen if limit.from_above else 1.0 - seen
             return (
-                f"{limit}: {unit_name(terms.names[i]) if terms.names[i] is not None else 'the whole'} has "
-                f"{sizes[i]:,.0f} rows, of which even the best answers show no more than "
-                f"{'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
+                f"{limit}: {units[i]} has {sizes[i]:,.0f} rows, of which even the best answers show no more "
+                f"than {'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
             )
     return None

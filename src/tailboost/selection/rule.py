@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, unit_name
 from tailboost.selection.probability_tables import (
@@ -83,17 +83,12 @@ class RulePart:
         contain them. With the savings s of a right label, the second label is predicted if
         ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0``.
         """
-        if (
-            len(self.weights) != 1
-            or self.action_costs is None
-            or self.inferred
-            or len(self.action_costs[0][0]) != 2
-        ):
+        costs = self.action_costs
+        if len(self.weights) != 1 or costs is None or self.inferred or len(costs[0][0]) != 2:
             return self
         ((name, weight),) = self.weights.items()
-        costs = np.array(self.action_costs)
-        saved = np.stack([costs[:, 0, 1] - costs[:, 0, 0], costs[:, 1, 0] - costs[:, 1, 1]], axis=1)
-        saved = saved * np.exp(self.offsets)
+        Q = np.array(costs)
+        saved = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1) * np.exp(self.offsets)
         if weight <= 0 or (saved <= 0).any():
             return self
         saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
@@ -134,21 +129,11 @@ class Rule:
 
     @classmethod
     def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
-        """Return the rule of an ensemble; candidates that settle ties come first.
-
-        Parameters
-        ----------
-        ensemble : MixtureEnsemble
-            Its members have ``as_part``.
-        classes : ndarray of shape (K,)
-            The labels.
-        groups : sequence, optional
-            The groups of a group-aware rule.
-        """
+        """Return the rule of an ensemble of members with ``as_part``; those that settle ties come first."""
         weights = ensemble.weights.tolist()
         rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
         order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
-        parts = [replace(ensemble.members[m].as_part(), weight=weights[m]) for m in order]
+        parts = [replace(ensemble.base_models[m].as_part(), weight=weights[m]) for m in order]
         return cls(np.asarray(classes).tolist(), None if groups is None else list(groups), parts)
 
     @property
@@ -214,19 +199,13 @@ class Rule:
 
     def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
-        if self.groups is None:
-            if groups is not None:
-                raise ValueError(GROUPS_UNUSED)
-            return np.zeros(n, dtype=np.intp)
-        if groups is None:
-            raise ValueError(GROUPS_NEEDED)
-        columns = columns_by_name(groups, "groups")
+        columns = {} if groups is None else columns_by_name(groups, "groups")
         if len(columns) > 1:
             raise ValueError(f"groups must be one column, got {list(columns)}")
-        of = label_column(next(iter(columns.values())), "groups")
-        if len(of) != n:
-            raise ValueError(f"groups has {len(of)} entries, the probabilities have {n} rows")
-        return positions(of, np.asarray(self.groups), "groups", "groups not seen in fit")
+        column = next(iter(columns.values()), None)
+        if self.groups is not None and column is not None and len(column) != n:
+            raise ValueError(f"groups has {len(column)} entries, the probabilities have {n} rows")
+        return group_numbers(column, self.groups, n)
 
     def _refuse_inferred(self) -> None:
         if any(part.inferred for part in self.parts):
@@ -273,26 +252,18 @@ class Rule:
         """Raise ValueError unless every field has its type and shape, because documents can be forged."""
         labels = [*self.classes, *(self.groups or [])]
         K, G = len(self.classes), len(self.groups or [None])
-        _need(
-            all(isinstance(label, (str, int, float)) for label in labels),
-            "a label or group is no text or number",
-        )
+        plain = all(isinstance(label, (str, int, float)) for label in labels)
+        _need(plain, "a label or group is no text or number")
         _need(len(set(self.classes)) == K >= 2, "classes must be at least two different labels")
         _need(self.groups is None or len(set(self.groups)) == G >= 1, "groups must be different")
-        _need(
-            _are_numbers(self.least_probability, ()) and 0 < self.least_probability < 1,
-            "least_probability must be in (0, 1)",
-        )
+        least = self.least_probability
+        _need(_are_numbers(least, ()) and 0 < least < 1, "least_probability must be in (0, 1)")
         _need(len(self.parts) > 0, "it has no parts")
         for part in self.parts:
-            _need(
-                _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE,
-                "a weight must be in (0, 1]",
-            )
-            _need(
-                isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights),
-                "weights must be by model",
-            )
+            inside = _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
+            _need(inside, "a weight must be in (0, 1]")
+            by_model = isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights)
+            _need(by_model, "weights must be by model")
             _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
             _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
             _need(isinstance(part.inferred, bool), "inferred must be true or false")
@@ -301,10 +272,8 @@ class Rule:
             if part.action_costs is not None:
                 first = len(part.action_costs) if part.inferred and isinstance(part.action_costs, list) else G
                 shapes = [(first, K, K), (first, K, K + 1)]
-                _need(
-                    any(_are_numbers(part.action_costs, shape) for shape in shapes),
-                    f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}",
-                )
+                fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
+                _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
 
     # -- SQL -----------------------------------------------------------------------------------------
 
@@ -353,7 +322,7 @@ class Rule:
         names = {(model, label): name(model, label) for model in self.models for label in self.classes}
         _refuse_shared(names)
         probability = {
-            (model, k): f"{_identifier(table)}.{_identifier(names[model, label])}"
+            (model, k): f"{sql_name(table)}.{sql_name(names[model, label])}"
             for model in self.models
             for k, label in enumerate(self.classes)
         }
@@ -366,10 +335,10 @@ class Rule:
             expression = self._of_group(0, probability, what)
         else:
             cases = [
-                f"WHEN {_literal(value)} THEN {self._of_group(g, probability, what)}"
+                f"WHEN {sql_value(value)} THEN {self._of_group(g, probability, what)}"
                 for g, value in enumerate(self.groups)
             ]
-            expression = f"CASE {_identifier(table)}.{_identifier(str(group))} {' '.join(cases)} END"
+            expression = f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(cases)} END"
         valid = [
             _are_probabilities([probability[model, k] for k in range(len(self.classes))])
             for model in self.models
@@ -378,7 +347,7 @@ class Rule:
 
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
-        K, labels = len(self.classes), [_literal(label) for label in self.classes]
+        K, labels = len(self.classes), [sql_value(label) for label in self.classes]
         if len(self.parts) == 1 and self.parts[0].action_costs is not None:
             costs = self._costs(self.parts[0], g, probability)
             if what == "deferred":
@@ -412,7 +381,7 @@ class Rule:
         action_costs = np.asarray(part.action_costs[g])
         plain = list(part.weights.values()) == [1.0]
         if not part.weights:
-            return [repr(price) for price in action_costs[0].tolist()]
+            return [repr(cost) for cost in action_costs[0].tolist()]
         mass = []
         for k in range(len(action_costs)):
             if plain:
@@ -421,15 +390,11 @@ class Rule:
                 mass.append(column if scale == 1.0 else f"{scale!r} * {column}")
             else:
                 mass.append(f"exp({self._log(part, k, probability)})")
-        found = []
-        for a in range(action_costs.shape[1]):
-            used = [
-                f"{price!r} * {mass[k]}"
-                for k, price in enumerate(action_costs[:, a].tolist())
-                if price != 0.0
-            ]
-            found.append(f"({' + '.join(used)})" if used else "0.0")
-        return found
+        expressions = []
+        for costs in action_costs.T.tolist():
+            used = [f"{cost!r} * {p}" for cost, p in zip(costs, mass, strict=True) if cost != 0.0]
+            expressions.append(f"({' + '.join(used)})" if used else "0.0")
+        return expressions
 
     # -- words ---------------------------------------------------------------------------------------
 
@@ -451,10 +416,8 @@ class Rule:
             return [f"{unit_name(g)}: {label!r}" for g, label in zip(self.groups, fixed, strict=True)]
         lines = [_average(part)]
         if part.inferred:
-            return [
-                *lines,
-                f"action costs in {len(part.action_costs) * K} strata of class and group, groups estimated",
-            ]
+            strata = len(part.action_costs) * K
+            return [*lines, f"action costs in {strata} strata of class and group, groups estimated"]
         groups = [None] if self.groups is None else self.groups[:SHOWN]
         for action_costs, group in zip(part.action_costs, groups, strict=False):
             lead = "" if group is None else f"{unit_name(group)}: "
@@ -472,16 +435,11 @@ class Rule:
             if d[0] <= 0 or d[1] >= 0:
                 return [f"predicts {self.classes[0 if d.sum() >= 0 else 1]!r} for every row"]
             return [f"predicts {self.classes[1]!r} if P({labels[1]}) > {d[0] / (d[0] - d[1]):.4g}"]
-        alike = action_costs[:, :K] + np.diag(action_costs[:, :K].max(axis=1) - np.diag(action_costs[:, :K]))
-        weight = action_costs[:, :K].max(axis=1) - np.diag(action_costs[:, :K])
-        if (
-            action_costs.shape[1] == K
-            and np.allclose(alike, action_costs.max(axis=1)[:, None])
-            and (weight > 0).all()
-        ):
-            ratio = ", ".join(
-                f"{label} {w:.4g}" for label, w in zip(labels[:SHOWN], weight / weight.min(), strict=False)
-            )
+        most, right = action_costs[:, :K].max(axis=1), np.diag(action_costs[:, :K])
+        weight, all_most = most - right, action_costs[:, :K] + np.diag(most - right)
+        if action_costs.shape[1] == K and np.allclose(all_most, most[:, None]) and (weight > 0).all():
+            pairs = zip(labels[:SHOWN], weight / weight.min(), strict=False)
+            ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
         names = [*labels, "defer"][: action_costs.shape[1]]
         charged = [
@@ -497,6 +455,15 @@ def _average(part: RulePart) -> str:
     terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
     offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
     return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
+
+
+def group_numbers(column: Any, known: Sequence[Any] | None, n: int) -> Ints:
+    """Return the number of each row's group, or 0 for a group-blind rule (``known`` is None)."""
+    if (known is None) != (column is None):
+        raise ValueError(GROUPS_UNUSED if known is None else GROUPS_NEEDED)
+    if known is None:
+        return np.zeros(n, dtype=np.intp)
+    return positions(label_column(column, "groups"), np.asarray(known), "groups", "groups not seen in fit")
 
 
 def tie_break(place: int) -> float:
@@ -557,11 +524,13 @@ def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
     return fits and found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
 
 
-def _identifier(name: str) -> str:
+def sql_name(name: str) -> str:
+    """Return the name of a column or table as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(value: Any) -> str:
+def sql_value(value: Any) -> str:
+    """Return a label or group as SQL."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     return repr(value) if isinstance(value, (int, float)) else "'" + str(value).replace("'", "''") + "'"

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
+from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
 from tailboost.core.checks import n_rows_of
 from tailboost.core.fingerprints import hash_rows, stratified_places
 from tailboost.core.tables import as_pandas
+from tailboost.core.threads import one_blas_thread
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
 from tailboost.selection.candidates import Singles, spread
@@ -48,19 +49,7 @@ class GroupModel:
 
     @classmethod
     def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
-        """Return the model fitted on some rows.
-
-        Parameters
-        ----------
-        X : table of n rows
-            Features.
-        y, group : ndarray of int, shape (n,)
-            Class and group of each row.
-        weight : ndarray of shape (n,)
-            Positive weights.
-        n_classes, n_values : int
-            Numbers of classes and groups.
-        """
+        """Return the model fitted on rows of classes ``y`` and groups ``group``, with positive weights."""
         present, index = np.unique(group, return_inverse=True)
         model = None
         constant = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and not np.ptp(X, axis=0).any()
@@ -187,20 +176,8 @@ class StratumProbabilities:
     ) -> Singles:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
-        Parameters
-        ----------
-        X : table of n rows
-            Features.
-        y : ndarray of int, shape (n,)
-            Classes.
-        groups : ndarray of int, shape (n, c)
-            Values by column.
-        weight : ndarray of shape (n,)
-            Positive weights.
-        strata : Strata
-            Folds are stratified by them; rows of equal content share a fold.
-        seed : int
-            Seed of the folds.
+        ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
+        equal content share a fold.
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
@@ -211,13 +188,12 @@ class StratumProbabilities:
             sizes = self.n_classes, len(values)
             out = np.empty((*sizes, n))
             whole = GroupModel.fit(X, y, column, weight, *sizes)
-            for j in range(FOLDS):
+            for j in np.unique(fold):
                 rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
-                if len(held):
-                    part = whole
-                    if len(rest):
-                        part = GroupModel.fit(_rows(X, rest), y[rest], column[rest], weight[rest], *sizes)
-                    out[:, :, held] = part.predict(_rows(X, held))
+                part = whole
+                if len(rest):
+                    part = GroupModel.fit(take(X, rest), y[rest], column[rest], weight[rest], *sizes)
+                out[:, :, held] = part.predict(take(X, held))
             predicted = np.maximum(out[y, column, np.arange(n)], LEAST)
             if weight @ np.log(predicted / whole.prior[y, column]) <= 0.0:
                 # Out of fold, the features predict the group no better than its frequencies do.
@@ -249,14 +225,9 @@ class StratumProbabilities:
     ) -> Singles:
         """Return p(s | x) of some rows, shape (S, n).
 
-        Parameters
-        ----------
-        logs : ndarray of shape (n, K)
-            Logarithms of p(y | x), up to a constant in each row.
-        groups : ndarray of shape (K, G, n), optional
-            p(combination | x, y), if groups are estimated.
-        combination : ndarray of int, shape (n,), optional
-            The combination of groups of each row, for a group-aware rule.
+        ``logs`` are logarithms of p(y | x), up to a constant in each row, shape (n, K). ``groups`` is
+        p(combination | x, y), shape (K, G, n), if groups are estimated. A group-aware rule needs the number
+        of the combination of groups of each row.
         """
         if self.group_aware and combination is not None:
             by_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
@@ -301,7 +272,3 @@ class StratumProbabilities:
         if self.infers and self.n_classes * len(self.combinations) <= CALIBRATED_STRATA:
             joint = self.joint(logs, groups, combination)
             self.calibration = Calibration.fit(joint.astype(np.float32), stratum, weights)
-
-
-def _rows(X: Any, rows: Ints) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -17,8 +17,8 @@ from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.learners.mean import Ranked, ranked
 from tailboost.learners.session import constant, predict_models
+from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.candidates import SelectionData
@@ -104,22 +104,22 @@ class Grouping:
 
 @dataclass
 class ModelPool:
-    """Boosted base models in order, then the extras, with their answers to the selection data.
+    """Boosted base models in order, then the unboosted, with their answers to the selection data.
 
-    The extras are base models without boosting: plain ERM first, then constants and runners-up.
+    The unboosted are base models without boosting: plain ERM first, then constants and runners-up.
     """
 
     rows: Rows  # the selection data
     n_classes: int  # K
-    extras: list[Any] = field(default_factory=list)
+    unboosted: list[Any] = field(default_factory=list)
     boosted: list[Any] = field(default_factory=list)
-    # Answers of the boosted models and of the extras: class numbers in few bytes, or packed bits for two
+    # Answers of the boosted models and of the unboosted: class numbers in few bytes, or packed bits for two
     # classes. Those of a model that draws its answers are a label distribution, shape (n, K).
     boosted_answers: list[NDArray[Any]] = field(default_factory=list)
     extra_answers: list[NDArray[Any]] = field(default_factory=list)
     # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
     outlier_fraction: float = 0.0
-    # Whether the second, third … likeliest class by the first round's models join the extras.
+    # Whether the second, third … likeliest class by the first round's models join the unboosted.
     runners_up: bool = False
     # Class probabilities of the selection data by round, summed over the rounds so far. The last two rounds
     # are kept, because an interrupt may drop the last one.
@@ -131,9 +131,9 @@ class ModelPool:
         return self.__dict__ | {"probabilities": {}, "_losses": None}
 
     @property
-    def members(self) -> list[Any]:
+    def base_models(self) -> list[Any]:
         """All base models: the boosted ones first."""
-        return [*self.boosted, *self.extras]
+        return [*self.boosted, *self.unboosted]
 
     @property
     def n_rounds(self) -> int:
@@ -142,7 +142,7 @@ class ModelPool:
 
     def add_extra(self, model: Any, answers: Ints) -> None:
         """Add a base model without boosting, by its answers."""
-        self.extras = [*self.extras, model]
+        self.unboosted = [*self.unboosted, model]
         self.extra_answers = [*self.extra_answers, _packed(answers, self.n_classes)]
 
     def add_boosted(self, model: Any, answers: NDArray[Any]) -> None:
@@ -156,8 +156,8 @@ class ModelPool:
         if P is not None:
             self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
             for rank in range(1, min(RUNNERS_UP + 1, P.shape[1]) if t == 0 and self.runners_up else 1):
-                self.add_extra(Ranked(response.member.table_, rank), ranked(P, rank))
-        self.add_boosted(response.member, response.answers)
+                self.add_extra(Ranked(response.base_model.table_, rank), ranked(P, rank))
+        self.add_boosted(response.base_model, response.answers)
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first base models: an interrupt may have left `take` unfinished."""
@@ -191,7 +191,7 @@ class ModelPool:
         return self.rows.wrong(answers) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
 
     def losses(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
-        """Return the losses of the first ``n_rounds`` boosted models (all by default), then of the extras."""
+        """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the others."""
         t = self.n_rounds
         if self._losses is None and any(answers.ndim > 1 for answers in self.boosted_answers):
             self._losses = DenseLosses(np.array([self.loss(m) for m in range(t)], dtype=np.float64))
@@ -201,7 +201,7 @@ class ModelPool:
         self._losses = found
         if n_rounds is not None and n_rounds < t:
             found = found.select(candidates=np.arange(n_rounds))
-        for m in range(t, t + len(self.extras)):
+        for m in range(t, t + len(self.unboosted)):
             found = found.append(self.loss(m))
         return found
 
@@ -242,12 +242,12 @@ class ModelPool:
         P = response.probabilities
         if P is None:
             return response
-        table = response.member.table_
+        table = response.base_model.table_
         if self.boosted:
             P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
         answers = P.argmax(axis=1)
         wrong = self.rows.wrong(answers)
-        return replace(response, member=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+        return replace(response, base_model=Ranked(table), losses=wrong, answers=answers, probabilities=P)
 
     def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
         """Return class probabilities of some rows, added to the probabilities of earlier rounds."""
@@ -260,13 +260,13 @@ class ModelPool:
 
     # -- other rows ----------------------------------------------------------------------------------
 
-    def judged_on(self, X: Any, rows: Rows) -> ModelPool:
+    def on_rows(self, X: Any, rows: Rows) -> ModelPool:
         """Return a pool of the same base models on other rows."""
-        return self._answering(predict_models(self.members, X), rows)
+        return self._answering(predict_models(self.base_models, X), rows)
 
     def part(self, chosen: Mask) -> ModelPool:
         """Return a pool of the same base models on some of the rows."""
-        answers = (self.answer(m)[chosen] for m in range(len(self.members)))
+        answers = (self.answer(m)[chosen] for m in range(len(self.base_models)))
         return self._answering(answers, self.rows.part(chosen))
 
     def _answering(self, answers: Iterable[Ints], rows: Rows) -> ModelPool:
@@ -312,15 +312,15 @@ class PoolCombiner:
         K, fraction = self.n_classes, self.outlier_fraction
         self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
         for response in fit_plain() if self.with_erm else ():
-            self.pool.add_extra(response.member, response.answers)
+            self.pool.add_extra(response.base_model, response.answers)
         for k in range(K if self.with_constants else 0):
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
     @abstractmethod
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
-        If not ``watched``, the objective may be NaN when its computation needs a solver.
+        If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
         """
 
     @property
@@ -338,11 +338,6 @@ class PoolCombiner:
         """Fraction of the weight left out as outliers."""
         return 0.0
 
-    @property
-    def chooses_shares(self) -> bool:
-        """Whether mixture weights are selected, not even."""
-        return not self.even
-
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds: an interrupt may leave `take` unfinished."""
         self.pool.first(n_rounds)
@@ -356,13 +351,13 @@ class PoolCombiner:
         if not self.even:
             return self.ensemble(*self.selection(n_rounds), self.stage_members(n_rounds))
         voters = self._voters(n_rounds)
-        mixture = np.zeros(len(self.pool.members))
+        mixture = np.zeros(len(self.pool.base_models))
         mixture[:voters] = 1.0 / voters
         return self.ensemble(mixture, among=np.arange(voters))
 
     def stage_members(self, n_rounds: int | None) -> Ints:
-        """Return the numbers of the first boosted models (all by default) and the extras."""
-        t, last = self.pool.n_rounds, len(self.pool.members)
+        """Return the numbers of the first boosted models (all by default) and the unboosted."""
+        t, last = self.pool.n_rounds, len(self.pool.base_models)
         return np.r_[: t if n_rounds is None else n_rounds, t:last]
 
     def _voters(self, n_rounds: int) -> int:
@@ -377,7 +372,7 @@ class PoolCombiner:
         """Return the classifier with these weights; base models ``among``, all by default, settle ties."""
         order = self.pool.by_mean_loss()
         order = order if among is None else order[np.isin(order, among)]
-        return MixtureEnsemble(self.pool.members, mixture, self.n_classes, order, gap)
+        return MixtureEnsemble(self.pool.base_models, mixture, self.n_classes, order, gap)
 
     @abstractmethod
     def value(self, mixture: Floats) -> float:
@@ -440,22 +435,18 @@ class SubgroupMixture(PoolCombiner):
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 
-    def take(self, response: Response, state: Any, watched: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
-        counts: Floats = np.asarray(
-            np.bincount(cell + inside, None if even else share, size), dtype=np.float64
-        )
-        counts *= share if even else 1.0
-        counts = counts.reshape(-1, self.n_classes)
+        counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
         self.pool.take(response)
-        self._counts.append(counts)
+        self._counts.append((counts * (share if even else 1.0)).reshape(-1, self.n_classes))
         if self.voting:
             self._count(self.pool.n_rounds, self.pool.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
-        if self.even or not watched:
+        if self.even or not needs_objective:
             return np.nan, 0.0
         beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
         return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
@@ -499,20 +490,14 @@ class SubgroupMixture(PoolCombiner):
         """The limited errors of the subgroups; without limits, the objective."""
         return self.objective.rate if (limit := self.limit) is None else limit.rate
 
-    def worst(self, counts: Floats) -> float:
-        """Return the largest error of a subgroup, of counts (S, K); if limits differ, the largest excess."""
-        return float(self.beyond(counts).max())
-
-    def overall(self, counts: Floats) -> float:
-        """Return the overall error of confusion counts (S, K)."""
-        return float(error().terms(self.table.strata).values(counts)[0])
-
     @cached_property
     def _extra_counts(self) -> list[Floats]:
-        return [self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.members))]
+        return [
+            self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.base_models))
+        ]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
-        """Return the first hypotheses, all by default, and the extras as candidates; each is its number."""
+        """Return the first hypotheses (default: all) and the unboosted as candidates, by number."""
         t, numbers = self.pool.n_rounds, self.stage_members(n_rounds).tolist()
         self._counts += [self.counted(self.pool.answer(m)) for m in range(len(self._counts), t)]
         counts = [*self._counts, *self._extra_counts]
@@ -529,7 +514,9 @@ class SubgroupMixture(PoolCombiner):
         program = within_budget(pool, self.program, self.error_budget)
         found = select(pool, program, randomized=self.randomized)
         weights = self.weights(found, n_rounds)
-        if not self.randomized or not self.limits or self._keeps(weights):
+        if not self.randomized or not self.limits:
+            return weights, found.gap
+        if (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
             return weights, found.gap
         mixtures = [weights]
         for share in SHARES:
@@ -537,16 +524,13 @@ class SubgroupMixture(PoolCombiner):
             own = program.within((*tighter, *program.limits[len(tighter) :]))
             mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
         counts = [*map(self.predicted, mixtures), *pool.counts]
-        mixtures += list(np.eye(len(self.pool.members))[pool.candidates])
+        mixtures += list(np.eye(len(self.pool.base_models))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
         return mixtures[int(select(rules, program).numbers[0])], found.gap
 
     def predicted(self, mixture: Floats) -> Floats:
         """Return the confusion counts of `predict` of a mixture, shape (S, K)."""
         return self.counted(self.pool.shares(self.ensemble(mixture)).argmax(axis=1))
-
-    def _keeps(self, mixture: Floats) -> bool:
-        return bool((self.program.violations(self.predicted(mixture)) <= SLIGHT).all())
 
     def _at(self, limit: Limit, share: float) -> Limit:
         """Return a limit with bounds tighter by a share of them."""
@@ -557,19 +541,8 @@ class SubgroupMixture(PoolCombiner):
     def front_of(self, limited: Any, n_points: int) -> tuple[Floats, list[Floats]]:
         """Return rules between the least objective and the tightest limit on another rate.
 
-        Parameters
-        ----------
-        limited : Objective or Spread
-            The limited rate.
-        n_points : int
-            Limits for which mixtures are selected; of single members all are returned.
-
-        Returns
-        -------
-        reached : ndarray of shape (B, 2)
-            The limited rate and the objective of each rule.
-        weights : list of ndarray
-            The mixture weights of the members.
+        The result is the limited rate and the objective of each rule, shape (B, 2), and the mixture weights
+        of each rule. Mixtures are selected for ``n_points`` limits; of single members all are returned.
         """
         pool = self.candidates()
         program = within_budget(pool, self.program, self.error_budget)
@@ -592,11 +565,9 @@ class SubgroupMixture(PoolCombiner):
                 if each.keeps:
                     found.append((each.counts, self.weights(each)))
         else:
-            _, excess = program.evaluate(pool.all_counts)
-            for i in np.flatnonzero(excess <= SLIGHT).tolist():
-                alone = np.zeros(len(self.pool.members))
-                alone[pool.candidates[i]] = 1.0
-                found.append((pool.counts[i], alone))
+            alone = np.eye(len(self.pool.base_models))[pool.candidates]
+            inside = np.flatnonzero(program.evaluate(pool.all_counts)[1] <= SLIGHT)
+            found = [(pool.counts[i], alone[i]) for i in inside.tolist()]
         reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
         return np.array(reached).reshape(-1, 2), [weights for _, weights in found]
 
@@ -611,7 +582,8 @@ class SubgroupMixture(PoolCombiner):
         self.votes = counts, n_rounds
         P = settle_ties(counts / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some])
         found = self.counted(P.argmax(axis=1))
-        self.results.append((round(self.worst(found), DECIMALS), round(self.overall(found), DECIMALS)))
+        overall = float(error().terms(self.table.strata).values(found)[0])
+        self.results.append((round(float(self.beyond(found).max()), DECIMALS), round(overall, DECIMALS)))
 
     @property
     def _selects_voters(self) -> bool:
@@ -629,11 +601,11 @@ class SubgroupMixture(PoolCombiner):
 
     @property
     def worst_limit(self) -> float:
-        """The bound of `worst`: the limit of all subgroups, or 0 if their limits differ."""
+        """The limit of all subgroups, or 0 if their limits differ: then `beyond` returns excesses."""
         assert self.limit is not None
         bounds = self.limit.bounds(self.steering.terms(self.table.strata).names)
-        known = bounds[~np.isnan(bounds)]
-        return float(known[0]) if np.ptp(known) == 0 else 0.0
+        least, most = np.nanmin(bounds), np.nanmax(bounds)
+        return float(least) if least == most else 0.0
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -642,7 +614,7 @@ class SubgroupMixture(PoolCombiner):
 
     def weights(self, found: Selection, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
-        mixture = np.zeros(len(self.pool.members))
+        mixture = np.zeros(len(self.pool.base_models))
         mixture[self.stage_members(n_rounds)[found.numbers]] = found.weights
         return mixture
 
@@ -663,7 +635,7 @@ class SubgroupMixture(PoolCombiner):
 
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
-        return None if self.objective.worst else float(np.nanmax(self._errors(self.mixed(mixture))))
+        return None if self.objective.worst else float(np.nanmax(self.errors(self.mixed(mixture))))
 
     @property
     def random_guess(self) -> float:
@@ -685,11 +657,11 @@ class SubgroupMixture(PoolCombiner):
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective: the highest of a subgroup."""
-        found = self.errors_of(self.mixed(mixture), self.program.objective.rate)
-        highest: float = np.nanmax([1.0 if np.isnan(line.high) else line.high for line in found])
-        return highest
+        lines = self.errors_of(self.mixed(mixture), self.program.objective.rate)
+        return max(1.0 if np.isnan(line.high) else line.high for line in lines)
 
-    def _errors(self, counts: Floats) -> Floats:
+    def errors(self, counts: Floats) -> Floats:
+        """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
         return self.steering.terms(self.table.strata).values(counts)
 
     def errors_of(self, counts: Floats, rate: Any = None) -> RateTable:
@@ -729,13 +701,12 @@ class SubgroupMixture(PoolCombiner):
             return 0.0
         if rows.fold is None:
             return float("nan")
-        fold, A = rows.fold[inside].astype(np.intp), self.n_classes
-        n_folds, n_strata = int(fold.max(initial=0)) + 1, len(table.strata.mass)
-        cell = (fold * n_strata + table.stratum) * A
-        shape, counts = (n_folds, n_strata, A), []
-        for m in range(self.pool.n_rounds):
-            each = np.bincount(cell + self.pool.answer(m)[inside], table.weights, n_folds * n_strata * A)
-            counts.append(each.astype(np.float64).reshape(shape))
+        fold = rows.fold[inside].astype(np.intp)
+        shape = int(fold.max(initial=0)) + 1, len(table.strata.mass), self.n_classes
+        cell = (fold * shape[1] + table.stratum) * shape[2]
+        each = (cell + self.pool.answer(m)[inside] for m in range(self.pool.n_rounds))
+        size = int(np.prod(shape))
+        counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
         return fold_spread(self.steering, table.strata, counts)
 
     def stating(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import label_column, positions
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, unit_name
+from tailboost.core.subgroups import unit_name
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
+from tailboost.selection.rule import RulePart, group_numbers, sql_name, sql_value
 
 FORMAT = 1
 REVIEW = "human review"
@@ -46,20 +46,8 @@ class ThresholdRule:
     missing: float | None = None
 
     @classmethod
-    def of(cls, part: Any, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None) -> Self:
-        """Return the thresholds of a part of a rule on one score.
-
-        Parameters
-        ----------
-        part : RulePart
-            Action costs by group, and the weight and offsets of the score's log-probabilities.
-        scores : Scores
-            The score.
-        classes : sequence of length 2
-            The labels.
-        groups : sequence, optional
-            The groups of a group-aware rule.
-        """
+    def of(cls, part: RulePart, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None) -> Self:
+        """Return the thresholds of a part of a rule on one score, a `Scores`."""
         actions = [*classes, REVIEW]
         weight = next(iter(part.weights.values()), 0.0)
         bands = []
@@ -97,14 +85,7 @@ class ThresholdRule:
             if self.missing is None:
                 raise ValueError(f"{self.column}: row {int(np.flatnonzero(np.isnan(s))[0])} has no score")
             s = np.where(np.isnan(s), self.missing, s)
-        if self.groups is None:
-            if groups is not None:
-                raise ValueError(GROUPS_UNUSED)
-            return s, np.zeros(len(s), dtype=np.intp)
-        if groups is None:
-            raise ValueError(GROUPS_NEEDED)
-        known = np.asarray(self.groups)
-        return s, positions(label_column(groups, "groups"), known, "groups", "groups not seen in fit")
+        return s, group_numbers(groups, self.groups, len(s))
 
     def predict(self, score: Any, groups: Any = None) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
@@ -217,18 +198,12 @@ class ThresholdRule:
             raise ValueError("group is needed: the action depends on the row's group")
         if what == "label" and self.defers:
             raise ValueError("the rule defers rows, which have no label: use what='action'")
-        score = f"{_quoted(table)}.{_quoted(str(self.column if column is None else column))}"
+        score = f"{sql_name(table)}.{sql_name(str(self.column if column is None else column))}"
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
 
         def value(action: Any) -> str:
-            if what == "deferred":
-                return str(int(action == REVIEW))
-            return (
-                repr(action)
-                if isinstance(action, (int, float))
-                else "'" + str(action).replace("'", "''") + "'"
-            )
+            return str(int(action == REVIEW)) if what == "deferred" else sql_value(action)
 
         def cases(band: list[tuple[float | None, Any]]) -> str:
             above = [f"WHEN {score} >= {lower!r} THEN {value(action)}" for lower, action in band[:0:-1]]
@@ -236,12 +211,9 @@ class ThresholdRule:
 
         if self.groups is None:
             return cases(self.bands[0])
-        by_group = [
-            f"WHEN {name!r} THEN {cases(band)}" if isinstance(name, (int, float))
-            else "WHEN '" + str(name).replace("'", "''") + f"' THEN {cases(band)}"
-            for name, band in zip(self.groups, self.bands, strict=True)
-        ]  # fmt: skip
-        return f"CASE {_quoted(table)}.{_quoted(str(group))} {' '.join(by_group)} END"
+        pairs = zip(self.groups, self.bands, strict=True)
+        by_group = [f"WHEN {sql_value(name)} THEN {cases(band)}" for name, band in pairs]
+        return f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(by_group)} END"
 
     def to_python(self, name: str = "decide") -> str:
         """Return the source of a function of one score (and group) that needs no imports."""
@@ -312,7 +284,3 @@ def _ranges(costs: Floats, weight: float, offsets: Sequence[float], positive: in
         if not ranges or ranges[-1][1] != action:
             ranges.append((lower, action))
     return ranges
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

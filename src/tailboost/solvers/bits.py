@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Bytes, Floats, Ints, Mask
-from tailboost.core.numeric import base_measure, finite
+from tailboost.core.checks import base_measure, finite
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
 BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats
-from tailboost.core.blas import one_blas_thread
-from tailboost.core.numeric import check_alpha
+from tailboost.core.checks import check_alpha
+from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.linear_program import mixture_program

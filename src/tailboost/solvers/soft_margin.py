@@ -14,8 +14,8 @@ import numpy.typing as npt
 import scipy.linalg
 
 from tailboost.core.array_types import Floats
-from tailboost.core.blas import one_blas_thread
-from tailboost.core.numeric import check_number, check_weights
+from tailboost.core.checks import check_number, check_weights
+from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.numeric import base_measure, check_alpha
+from tailboost.core.checks import base_measure, check_alpha
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, as_losses
 from tailboost.solvers.tails import tail
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats
-from tailboost.core.numeric import base_measure, check_alpha, loss_vector
+from tailboost.core.checks import base_measure, check_alpha, loss_vector
 
 #: Number of bins of the histogram that brackets the boundary of a tail.
 BINS = 16384

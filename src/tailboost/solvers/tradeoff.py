@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.blas import one_blas_thread
-from tailboost.core.numeric import base_measure, check_alpha
+from tailboost.core.checks import base_measure, check_alpha
+from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError

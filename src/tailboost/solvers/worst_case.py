@@ -20,8 +20,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 
 from tailboost.core.array_types import Floats
-from tailboost.core.blas import one_blas_thread
-from tailboost.core.numeric import base_measure, check_number, loss_vector
+from tailboost.core.checks import base_measure, check_number, loss_vector
+from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.regularized import Entropic, divergence
 from tailboost.solvers.tail_game import GAP, SolverError
 from tailboost.solvers.tails import tail

@@ -49,10 +49,6 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
     path : path
         Path of the model file.
 
-    Returns
-    -------
-    Path
-
     Raises
     ------
     ValueError
@@ -137,10 +133,7 @@ def save_model(
             "the list. Pass your classes and functions as trusted=[…] to save_model and load_model. Pickle "
             "stores any model, for readers who trust the file"
         ) from None
-    members = {
-        STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
-        ARRAYS: bytes(writer.arrays),
-    }
+    members = {STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(), ARRAYS: bytes(writer.arrays)}
     # Missing libraries are not part of the model.
     used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
     versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}

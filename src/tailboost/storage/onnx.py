@@ -23,7 +23,7 @@ from tailboost.core.output import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import FURTHEST, TableLinear
-from tailboost.learners.mean import ClassProbabilities
+from tailboost.learners.table import ClassProbabilities
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rule import Rule, RulePart, tie_break
 

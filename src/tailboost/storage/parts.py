@@ -1,6 +1,6 @@
 """A model as plain data: a list of parts, which refer only to earlier parts, and one block of arrays.
 
-Nothing that a file names is called. A part is a plain value, a container, an array, or an object of a class
+No name in a file is called. A part is a plain value, a container, an array, or an object of a class
 on the list of `reviewed`. Objects get their fields; constructors do not run. Functions and types are allowed
 only in a few named fields of reviewed classes. So no object of a forged file can call a function of its
 choice.
@@ -45,7 +45,7 @@ def name_of(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def found(name: str) -> Any:
+def imported(name: str) -> Any:
     """Return the class or function of a full name, which is on a list or trusted by the caller."""
     module, _, attribute = name.rpartition(".")
     return getattr(importlib.import_module(module), attribute)
@@ -60,7 +60,7 @@ class Writer:
     Parameters
     ----------
     trusted : collection of str
-        Full names of classes and functions that the caller allows in addition to the list.
+        Full names of further allowed classes and functions.
     """
 
     def __init__(self, trusted: Collection[str] = ()) -> None:
@@ -83,12 +83,13 @@ class Writer:
         if id(thing) in self._begun:
             raise Refused(f"a {type(thing).__name__} that contains itself")
         self._begun.add(id(thing))
-        part = self._part(thing)
+        part = self.part(thing)
         self.parts.append(part)
         self._numbers[id(thing)] = thing, len(self.parts) - 1
         return [len(self.parts) - 1]
 
-    def _part(self, thing: Any) -> list[Any]:
+    def part(self, thing: Any) -> list[Any]:
+        """Return the part of a container, an array or an object."""
         cls = type(thing)
         if cls in (list, tuple, set, frozenset):
             values = sorted(thing, key=repr) if cls in (set, frozenset) else thing
@@ -96,31 +97,32 @@ class Writer:
         if cls in (dict, Bunch):
             return [cls.__name__, [[self.value(k), self.value(v)] for k, v in thing.items()]]
         if cls in (bytes, bytearray):
-            return ["bytes", self._placed(bytes(thing)), len(thing)]
+            return ["bytes", self.place(bytes(thing)), len(thing)]
         if cls is slice:
             return ["slice", self.value(thing.start), self.value(thing.stop), self.value(thing.step)]
         if isinstance(thing, np.dtype):
             return ["dtype", _dtype_text(thing)]
         if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
-            return ["scalar", *self._array(np.asarray(thing))]
+            return ["scalar", *self.array(np.asarray(thing))]
         if cls is np.ndarray:
             if thing.dtype == object:
                 return ["objects", list(thing.shape), [self.value(value) for value in thing.ravel().tolist()]]
             if thing.dtype.kind not in KINDS:
                 raise Refused(f"an array of {thing.dtype}")
-            return ["array", *self._array(thing)]
+            return ["array", *self.array(thing)]
         if cls in SPARSE.values():
             fields = (thing.data, thing.indices, thing.indptr)
             return ["sparse", cls.__name__, list(map(int, thing.shape)), *map(self.value, fields)]
-        return self._object(thing, cls)
+        return self.object_part(thing, cls)
 
-    def _array(self, array: NDArray[Any]) -> list[Any]:
+    def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        place = self._placed(array.tobytes(order))  # type: ignore[arg-type]
+        place = self.place(array.tobytes(order))  # type: ignore[arg-type]
         return [_dtype_text(array.dtype), list(array.shape), order, place]
 
-    def _placed(self, content: bytes) -> int:
+    def place(self, content: bytes) -> int:
+        """Return the place of a content in the block of arrays; equal contents share a place."""
         key = digest(content)
         if key not in self._places:
             self.arrays += bytes(-len(self.arrays) % ALIGNED)
@@ -130,13 +132,14 @@ class Writer:
 
     # -- objects ---------------------------------------------------------------------------------------
 
-    def _object(self, thing: Any, cls: type) -> list[Any]:
+    def object_part(self, thing: Any, cls: type) -> list[Any]:
+        """Return the part of an object of a listed or trusted class."""
         name = name_of(cls)
         if name == TREE:
             self.trees.append(thing)
             return ["tree", len(self.trees) - 1]
         if name in MADE:
-            return ["made", self._class(name), self.value(MADE[name].taken_apart(thing))]
+            return ["made", self.class_number(name), self.value(MADE[name].taken_apart(thing))]
         spec = reviewed().get(name)
         if spec is None and name not in self.trusted:
             if "__reduce__" in vars(cls):
@@ -154,11 +157,11 @@ class Writer:
                 if spec.held_at[field] is not None:
                     raise Refused(f"{name} with {field}={str(value)[:50]!r}")
                 value = None  # a folder of the machine that fitted the model
-            written[field] = self._named(field, value, spec)
-        return ["object", self._class(name), [[k, v] for k, v in written.items()]]
+            written[field] = self.named(field, value, spec)
+        return ["object", self.class_number(name), [[k, v] for k, v in written.items()]]
 
-    def _named(self, field: str, value: Any, spec: Reviewed) -> Any:
-        """Return the value of a field, or the name of a type or function that the field may contain."""
+    def named(self, field: str, value: Any, spec: Reviewed) -> Any:
+        """Return the value of a field, or the name of its type or function."""
         if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
             return {"type": value.__name__}
         for name in spec.functions.get(field, ()):
@@ -172,14 +175,15 @@ class Writer:
             raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{options}")
         return self.value(value)
 
-    def _class(self, name: str) -> int:
+    def class_number(self, name: str) -> int:
+        """Return the number of a class, which is added to the list if new."""
         if name not in self.classes:
             self.classes.append(name)
         return self.classes.index(name)
 
     def finished(self, root: Any) -> dict[str, Any]:
         """Return the structure for JSON; the arrays are in ``arrays``."""
-        trees = packed_trees(self.trees, self._array)
+        trees = packed_trees(self.trees, self.array)
         return {"classes": self.classes, "trees": trees, "parts": self.parts, "root": root}
 
 
@@ -221,8 +225,8 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 class Reader:
     """Converter of parts, which may be forged, to a model.
 
-    All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of classes
-    and functions that the caller allows in addition to the list.
+    All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of
+    further allowed classes and functions.
     """
 
     def __init__(
@@ -234,7 +238,7 @@ class Reader:
         allowed = {*reviewed(), *MADE, *self.trusted}
         if refused := [name for name in names if not (isinstance(name, str) and name in allowed)]:
             raise Refused(", ".join(sorted(map(str, refused))))
-        self.classes = [(name, found(name)) for name in names]
+        self.classes = [(name, imported(name)) for name in names]
         self.trees = built_trees(structure["trees"], self._array)
 
     def model(self) -> Any:
@@ -346,7 +350,7 @@ class Reader:
         if kind == "type" and field in DTYPE_FIELDS and what in TYPES:
             return TYPES[what]
         if kind == "function" and (what in spec.functions.get(field, ()) or what in self.trusted):
-            return PARTIALS[what] if what in PARTIALS else found(what)
+            return PARTIALS[what] if what in PARTIALS else imported(what)
         raise Refused(f"{name} with {field}={str(what)[:50]}")
 
     _kinds: ClassVar[dict[str, Callable[..., Any]]] = {

@@ -32,22 +32,13 @@ COMMANDS = {
         "tradeoff.tradeoff",
         "Print the trade-off curve of two rates, such as largest and overall error.",
     ),
-    "calibrate": (
-        "certify.calibrate",
-        "Select the least restricted rule with certified targets.",
-    ),
+    "calibrate": ("certify.calibrate", "Select the least restricted rule with certified targets."),
     "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
     "card": ("certify.card", "Write a model card, measured on fresh rows."),
     "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
     "decide": ("predict.decide", "Draw a decision for each row by its id."),
     "reproduce": ("experiments._command.reproduce", "Run a published experiment of a checkout."),
     "list": ("listing.list_all", "List methods, data sets and experiments."),
-}
-# Hints for other names of commands.
-HINTS = {
-    "recheck": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
-    "watch": "`tailboost monitor MODEL DATA` tests a model's bounds on later batches",
-    "train": "`tailboost fit DATA` trains and stores a model",
 }
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
@@ -84,8 +75,6 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand; None if there is none of this name."""
-        if cmd_name in HINTS:
-            ctx.fail(f"there is no command {cmd_name!r}: {HINTS[cmd_name]}")
         if cmd_name not in COMMANDS:
             return None
         module, _, function = COMMANDS[cmd_name][0].rpartition(".")

@@ -11,25 +11,9 @@ import typer
 from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
-from tailboost.app.cli import options, shared
-from tailboost.app.cli.models import StoredModel, check_model_output
-from tailboost.app.cli.rates import (
-    CostTable,
-    fitted_limits,
-    fitted_targets,
-    read_limits,
-    read_rates,
-    read_targets,
-    spelled,
-    targets_by_label,
-)
-from tailboost.app.cli.score_rules import (
-    StoredRule,
-    certify_labels,
-    is_rule_file,
-    read_label_rules,
-    read_model,
-)
+from tailboost.app.cli import options, score_rules, shared
+from tailboost.app.cli import rates as stated
+from tailboost.app.cli.models import check_model_output
 from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
@@ -64,28 +48,30 @@ def certify(
     fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
     `tailboost tune`.
     """
-    targets, asked = read_targets(max_error), [*read_rates(rate), *read_limits(limit)]
-    if (labelled := read_label_rules(model)) is not None:
+    targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
+    if (labelled := score_rules.read_label_rules(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
-        _print_certificate(certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require)
+        _print_certificate(
+            score_rules.certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require
+        )
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
-    stored = read_model(model)
+    stored = score_rules.read_model(model)
     classifier = stored.classifier
-    by_rates = bool(asked or (fitted_limits(classifier) and targets is None))
+    by_rates = bool(asked or (stated.fitted_limits(classifier) and targets is None))
     # A group-aware rule needs the groups of the fit.
     needed = stored.group_columns if stored.by_group or by_rates else []
     columns = list(dict.fromkeys([*needed, *(group or [])]))
     if targets is not None:
-        targets = targets_by_label(targets, classifier.classes_, columns)
+        targets = stated.targets_by_label(targets, classifier.classes_, columns)
     elif not group:
-        targets = fitted_targets(classifier)
+        targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
     with stored.labelled_rows(
         data, sep, target, purpose="certify on", columns=columns, cluster=cluster
     ) as rows:
-        table = None if costs is None else CostTable.read(costs, labels, rows.y, data, sep)
+        table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, sep)
         certificate = certify_model(
             classifier,
             rows.features,
@@ -93,7 +79,7 @@ def certify(
             confidence=confidence,
             groups=rows.groups,
             max_error=None if by_rates else targets,
-            rates=[spelled(one, labels, columns, table) for one in asked] or None,
+            rates=[stated.spelled(one, labels, columns, table) for one in asked] or None,
             costs=None if table is None else table.by_row,
             cost_range=between,
             equal_rows=equal_rows,
@@ -152,13 +138,13 @@ def calibrate(
     the exit code is 1. Each attempt is recorded in a file. A later attempt counts all recorded ones, and
     needs other rows.
     """
-    targets, limits = read_targets(max_error), read_limits(limit)
+    targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
-    if is_rule_file(model) != is_rule_file(out):
+    if score_rules.is_rule_file(model) != score_rules.is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
-    stored = read_model(model)
-    if isinstance(stored, StoredRule):
+    stored = score_rules.read_model(model)
+    if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, data, selection)
         if selection is None:
             raise shared.BadInput("--selection: name the file on which the rule was selected")
@@ -170,7 +156,7 @@ def calibrate(
         raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from"
         )
-    earlier = None if previous is None else read_model(previous).classifier
+    earlier = None if previous is None else score_rules.read_model(previous).classifier
     log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
     shared.check_output("--attempts", log.path, model, data, out, previous)
     call = shared.command_line(
@@ -178,10 +164,10 @@ def calibrate(
     )
     log = log.before(f"{call} --confidence {confidence:g} of {shared.digest_of(data)}")
     classifier.calibration_attempts_ = log.earlier
-    labels, own_limits = classifier.classes_.tolist(), fitted_limits(classifier)
+    labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
     if targets is None and not limits and not own_limits:
-        targets = fitted_targets(classifier)
+        targets = stated.fitted_targets(classifier)
         if targets is None:
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
@@ -195,8 +181,8 @@ def calibrate(
                 classifier,
                 rows.features,
                 rows.y,
-                targets_by_label(targets, classifier.classes_, columns),
-                limits=[spelled(one, labels, columns) for one in limits] or None,
+                stated.targets_by_label(targets, classifier.classes_, columns),
+                limits=[stated.spelled(one, labels, columns) for one in limits] or None,
                 confidence=confidence,
                 groups=rows.groups if with_groups else None,
                 previous=log.previous(earlier),
@@ -220,7 +206,7 @@ def calibrate(
 
 
 def card(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     out: Annotated[
         list[Path] | None,
@@ -246,8 +232,8 @@ def card(
         shared.check_output("--out", path, model, data)
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
-    targets = read_targets(max_error)
-    stored = StoredModel.read(model)
+    targets = stated.read_targets(max_error)
+    stored = score_rules.read_model(model)
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
         model_card = ModelCard.of(
@@ -256,7 +242,7 @@ def card(
             rows.y,
             groups=rows.groups,
             clusters=rows.clusters,
-            max_error=targets_by_label(targets, stored.classifier.classes_, columns),
+            max_error=stated.targets_by_label(targets, stored.classifier.classes_, columns),
             confidence=confidence,
             equal_rows=equal_rows,
             title=f"Model card: {model.name}",

@@ -10,8 +10,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.progress import BarColumn, TextColumn
-from rich.table import Table
-from rich.text import Text
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
@@ -281,28 +279,19 @@ def _end(results: Results) -> None:
 
 
 def _print_results(results: Results) -> None:
-    comparison = ComparisonTable(results)
-    table = Table(
-        caption="mean ± half the 95 % interval over the splits; lower is better; * lowest of the column; "
-        f"a random guess has {comparison.random_error:.3f}; "
-        "Δ: ours minus the baseline at the baseline's overall error"
-    )
-    for column in ("method", *comparison.columns):
-        table.add_column(Text(shared.printable(column)), justify="left" if column == "method" else "right")
+    comparison, rows = ComparisonTable(results), []
     for row in comparison.rows:
-        name = Text(row.method["title"], style="bold" if row.method["ours"] else "")
-        cells = [name]
-        for cell in row.cells:
-            text = Text("–")
-            if cell is not None:
-                mark = "* " * (cell.mark == "best")
-                text = Text(f"{mark}{cell.text}", style="bold" if cell.mark else "")
-                if cell.half is not None:
-                    text.append(f"\n± {cell.half:.3f}", style="not bold dim")
-            cells.append(text)
-        table.add_row(*cells)
-    if comparison.rows:
-        shared.console().print(table)
+        texts = [cell and "* " * (cell.mark == "best") + cell.text for cell in row.cells]
+        halves = [f"\n± {cell.half:.3f}" if cell and cell.half is not None else "" for cell in row.cells]
+        cells = (f"{text or '–'}{half}" for text, half in zip(texts, halves, strict=True))
+        rows.append([row.method["title"], *cells])
+    if rows:
+        shared.plain_table(("method", *comparison.columns), rows)
+        shared.tell(
+            "Mean ± half the 95 % interval over the splits; lower is better; * lowest of the column; "
+            f"a random guess has {comparison.random_error:.3f}; "
+            "Δ: ours minus the baseline at the baseline's overall error."
+        )
     for message in (*comparison.problems, *comparison.warnings):
         shared.tell(f"- {message}")
     shared.tell(comparison.sentence)

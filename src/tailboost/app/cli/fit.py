@@ -7,7 +7,7 @@ import datetime
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,20 +20,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from tailboost import datasets, rates
 from tailboost.app.cli import options, shared
+from tailboost.app.cli import rates as stated
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
 from tailboost.app.cli.models import check_model_output
-from tailboost.app.cli.rates import (
-    CostTable,
-    print_rates,
-    rate_of,
-    read_limits,
-    read_objective,
-    read_targets,
-    spelled,
-    targets_by_label,
-)
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
@@ -79,10 +70,10 @@ def fit(
     content of a model file.
     """
     parameters = {
-        "max_error": read_targets(max_error),
+        "max_error": stated.read_targets(max_error),
         "error_budget": error_budget,
-        "objective": read_objective(objective),
-        "limits": read_limits(limit) or None,
+        "objective": stated.read_objective(objective),
+        "limits": stated.read_limits(limit) or None,
     }
     if costs is not None and parameters["objective"] is None:
         parameters["objective"] = rates.cost()
@@ -100,14 +91,14 @@ def fit(
 
     table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep, weight)
     _use_labels(classifier, table, parameters["max_error"], group or [])
-    options = _use_costs(classifier, table, group or [], costs, data, sep)
+    arguments = _use_costs(classifier, table, group or [], costs, data, sep)
     if weight is not None:
-        options["sample_weight"] = table.weight
+        arguments["sample_weight"] = table.weight
     if clusters is not None and has_fit_parameter(classifier, "clusters"):
-        options["clusters"] = clusters
+        arguments["clusters"] = clusters
     if group:  # methods of other libraries take one column of groups
-        options["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    pipeline = _fitted(classifier, chosen, table, options)
+        arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
+    pipeline = _fitted(classifier, chosen, table, arguments)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
     labels, counts = np.unique(table.target, return_counts=True)
@@ -143,7 +134,7 @@ def configured(
             continue
         option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
         if name not in known:
-            able = ", ".join(m.name for m in METHODS.values() if _has_parameter(m, name))
+            able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
             raise shared.BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
         if any(setting.partition("=")[0] == name for setting in settings):
             raise shared.BadInput(f"{option} and --set {name}=… are the same; give one of them")
@@ -153,8 +144,6 @@ def configured(
         name, equals, text = setting.partition("=")
         if not equals:
             raise shared.BadInput(f"--set needs NAME=VALUE, got {setting!r}")
-        if name == "theta" and name not in known and "max_error" in known:
-            raise shared.BadInput("--set: theta is 1 − max_error; theta=.8 is --max-error .2")
         if name not in known:
             hint = did_you_mean(name, known)
             names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
@@ -165,13 +154,6 @@ def configured(
         with shared.bad_input("--set: "):
             classifier._validate_params()
     return classifier
-
-
-def _has_parameter(method: Method, name: str) -> bool:
-    try:
-        return name in method.make().get_params(deep=False)
-    except ImportError:
-        return False
 
 
 def literal(text: str) -> Any:
@@ -196,7 +178,7 @@ def _check_options(method: Method, classifier: Any, group: list[str] | None, wei
 def _use_labels(classifier: Any, table: Any, max_error: Any, group: Sequence[str]) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
-        classifier.set_params(max_error=targets_by_label(max_error, table.target_names, group))
+        classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
 
 
@@ -220,25 +202,25 @@ def _use_costs(
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
-    cost_table = None if costs is None else CostTable.read(costs, labels, table.target, data, sep)
+    cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, sep)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        objective = spelled(params["objective"], labels, group, cost_table)
-        limits = [spelled(limit, labels, group, cost_table) for limit in params["limits"]]
+        objective = stated.spelled(params["objective"], labels, group, cost_table)
+        limits = [stated.spelled(limit, labels, group, cost_table) for limit in params["limits"]]
         classifier.set_params(objective=objective, limits=limits)
-        used = [rate_of(one) for one in (params["objective"], *params["limits"])]
+        used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
         if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _fitted(classifier: Any, method: Method, table: Any, options: dict[str, Any]) -> Pipeline:
-    """Return the fitted pipeline of preparation and classifier; options are arguments of its ``fit``."""
+def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, Any]) -> Pipeline:
+    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments."""
     with shared.bad_input("--set: "):  # the name of the learner may be wrong
         pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
     shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
-    arguments = {f"classifier__{name}": value for name, value in options.items()}
+    arguments = {f"classifier__{name}": value for name, value in arguments.items()}
     # Ctrl-C must not store a model of fewer rounds.
     with (
         ending_at_interrupts(),
@@ -264,7 +246,7 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
         else:
             shared.say("")
-            print_rates(rates_of_fit)
+            stated.print_rates(rates_of_fit)
     try:
         if hasattr(classifier, "summary_"):
             shared.say(f"Bounds, columns and versions: tailboost inspect {model} --details")
@@ -276,39 +258,33 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
 
 @contextmanager
 def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
-    """Show the rounds on standard error: a changing line on a terminal, otherwise a line every 2 s."""
-    terminal, last = shared.console(stderr=True), -np.inf
-    # Classifiers of tailboost print a line per round if verbose=1; verbose=1 of the user is left unchanged.
+    """Show the rounds on standard error; verbose=1 of the user is left unchanged."""
     if shared.is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
         yield
         return
-    with terminal.status(f"fitting {method.title}") if terminal.is_terminal else nullcontext() as status:
-
-        def show(line: str) -> None:
-            nonlocal last
-            if status is not None:
-                status.update(Text(line))
-            elif time.monotonic() - last >= BETWEEN_LINES:
-                terminal.print(Text(line), soft_wrap=True)
-                last = time.monotonic()
-
-        classifier.set_params(verbose=1)
-        try:
-            with redirect_stdout(_Lines(show)):
-                yield
-        finally:
-            classifier.set_params(verbose=0)
+    rounds = _Rounds(f"fitting {method.title}")
+    classifier.set_params(verbose=1)  # the classifiers of tailboost print a line per round
+    try:
+        with rounds.status or nullcontext(), redirect_stdout(rounds):
+            yield
+    finally:
+        classifier.set_params(verbose=0)
 
 
-class _Lines(io.TextIOBase):
-    """A stream that calls a function for each complete line."""
+class _Rounds(io.TextIOBase):
+    """Stream whose lines appear on standard error: the last one on a terminal, otherwise one every 2 s."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-        self._begun = ""
+    def __init__(self, title: str) -> None:
+        self.terminal = shared.console(stderr=True)
+        self.status = self.terminal.status(title) if self.terminal.is_terminal else None
+        self.begun, self.shown = "", -np.inf
 
     def write(self, text: str) -> int:
-        *lines, self._begun = (self._begun + text).split("\n")
+        *lines, self.begun = (self.begun + text).split("\n")
         for line in lines:
-            self._show(line)
+            if self.status is not None:
+                self.status.update(Text(line))
+            elif time.monotonic() - self.shown >= BETWEEN_LINES:
+                self.terminal.print(Text(line), soft_wrap=True)
+                self.shown = time.monotonic()
         return len(text)

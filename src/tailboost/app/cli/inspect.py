@@ -12,7 +12,15 @@ import typer
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import StoredModel
-from tailboost.app.cli.rates import fitted_rates, fitted_targets, measured_rates, print_rates, read_rates
+from tailboost.app.cli.rates import (
+    fitted_rates,
+    fitted_targets,
+    measured_rates,
+    print_rates,
+    read_limits,
+    read_rates,
+)
+from tailboost.app.cli.score_rules import read_model
 from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
@@ -21,11 +29,12 @@ LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate`
 
 
 def evaluate(
-    model: options.Model,
+    model: options.ModelOrRule,
     data: options.Data,
     target: options.Labels = None,
     group: options.Groups = None,
     rate: options.Rates = None,
+    limit: options.Limits = None,
     costs: options.Costs = None,
     cluster: options.Cluster = None,
     sep: options.Sep = ",",
@@ -33,11 +42,11 @@ def evaluate(
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
 
-    A second table has the rates and limits of the fit, or of --rate. The default of --group is the
-    columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A warning
-    gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
+    A second table has the rates and limits of the fit, or of --rate and --limit. The default of --group is
+    the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
+    warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = read_rates(rate), StoredModel.read(model)
+    asked, stored = [*read_rates(rate), *read_limits(limit)], read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
     with stored.labelled_rows(
         data, sep, target, purpose="evaluate on", columns=columns, cluster=cluster
@@ -72,13 +81,11 @@ def evaluate(
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
     shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
-    if cluster is None:
-        shared.say("Each interval (Clopper–Pearson) holds alone with 95 % confidence, for independent rows.")
-    else:
-        shared.say(
-            "Each interval (Clopper–Pearson with the effective number of rows, Korn and Graubard) holds "
-            f"alone with about 95 % confidence, for independent values of {cluster}."
-        )
+    method, independent = "Clopper–Pearson", "rows"
+    if cluster is not None:
+        method += " with the effective number of rows, Korn and Graubard"
+        independent = f"values of {cluster}"
+    shared.say(f"Each interval ({method}) holds alone with 95 % confidence, for independent {independent}.")
     if measured is not None:
         shared.tell("")
         print_rates(measured)
@@ -213,19 +220,13 @@ def rule(
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
                 raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
+        names, what = [lambda name, label: columns.format(model=name, label=label)], "label"
+        if isinstance(decision_rule, ThresholdRule):
+            names, what = [], "action"
         with shared.bad_input("--sql: "):
-            if isinstance(decision_rule, ThresholdRule):
-                expression = decision_rule.to_sql(
-                    group=group, what="deferred" if deferred else "action", table=table
-                )
-            else:
-                expression = decision_rule.to_sql(
-                    lambda name, label: columns.format(model=name, label=label),
-                    group=group,
-                    what="deferred" if deferred else "label",
-                    table=table,
-                )
-        print(expression)
+            print(
+                decision_rule.to_sql(*names, group=group, what="deferred" if deferred else what, table=table)
+            )
     else:
         shared.tell(str(decision_rule))
 
@@ -258,11 +259,11 @@ def errors_by_subgroup(
         ]
     errors = []
     for kind, name, inside in masks:
-        wrong_inside, error, low, high = wrong[inside], None, None, None
+        n, error, low, high = int(inside.sum()), None, None, None
         ids = None if clusters is None else clusters[inside]
-        if n := len(wrong_inside):
-            error = int(np.sum(wrong_inside)) / n
-            size = n if ids is None else clustered_size(wrong_inside, ids)
+        if n:
+            error = float(wrong[inside].mean())
+            size = n if ids is None else clustered_size(wrong[inside], ids)
             low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
         line = {"kind": kind, "name": name, "rows": n, "error": error, "target": targets.get(name)}
         line |= {"low": low, "high": high, "clusters": None if ids is None else len(np.unique(ids))}
@@ -281,22 +282,19 @@ def _verdict(line: Mapping[str, Any]) -> str:
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print a table of errors; columns without any value are left out."""
-
-    def text(value: Any) -> str:
-        return "–" if value is None else f"{value:.3f}"
-
-    columns = {
-        "": [line["kind"] for line in errors],
-        "name": [line["name"] for line in errors],
-        "rows": [f"{line['rows']:,}" for line in errors],
-        "clusters": ["" if line["clusters"] is None else f"{line['clusters']:,}" for line in errors],
-        "error": [text(line["error"]) for line in errors],
-        "95 % interval": [
-            "" if line["low"] is None else f"{text(line['low'])} – {text(line['high'])}" for line in errors
-        ],
-        "target": ["" if line["target"] is None else text(line["target"]) for line in errors],
-        "verdict": [line["verdict"] for line in errors],
-    }
+    forms = {
+        "": "{kind}", "name": "{name}", "rows": "{rows:,}", "clusters": "{clusters:,}",
+        "error": "{error:.3f}", "95 % interval": "{low:.3f} – {high:.3f}", "target": "{target:.3f}",
+        "verdict": "{verdict}",
+    }  # fmt: skip
+    columns: dict[str, list[str]] = {heading: [] for heading in forms}
+    for line in errors:
+        known = {key: value for key, value in line.items() if value is not None}
+        for heading, form in forms.items():
+            try:
+                columns[heading].append(form.format_map(known))
+            except KeyError:  # not measured
+                columns[heading].append("–" if heading == "error" else "")
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
     shared.plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
 
@@ -305,8 +303,8 @@ def targets_by_name(classifier: Any) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
     if fitted_targets(classifier) is None:
         return {}
-    lines = [line for line in classifier.rates_ if line.unit is not None and not np.isnan(line.bound)]
-    return {_subgroup_name(line.unit): line.bound for line in lines}
+    lines = [line for line in classifier.rates_ if line.subgroup is not None and not np.isnan(line.bound)]
+    return {_subgroup_name(line.subgroup): line.bound for line in lines}
 
 
 def _subgroup_name(subgroup: Any) -> str:

@@ -68,15 +68,21 @@ def list_all(
             shared.plain_table(heads, rows, title=title, left=len(heads))
 
 
-def _list_parameters(method: Method, as_json: bool) -> None:
-    # The docstring has a line for each parameter: "name : float in (0, 1], default=0.5".
-    doc = inspect.getdoc(method.factory) or ""
+def _documented_types(factory: Any) -> dict[str, str]:
+    """Return types of parameters by lines of a docstring such as "name : float in (0, 1], default=0.5"."""
+    doc = inspect.getdoc(factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
-    types = dict(re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE))
-    rows = [
-        (name, repr(default), re.sub(r",? default=.*", "", types.get(name, "")))
-        for name, default in method.make().get_params(deep=False).items()
-    ]
+    lines = re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE)
+    return {name: re.sub(r",? default=.*", "", words) for name, words in lines if words != "optional"}
+
+
+def _list_parameters(method: Method, as_json: bool) -> None:
+    # A docstring may refer to another classifier for a parameter.
+    types: dict[str, str] = {}
+    for one in (method, *METHODS.values()):
+        for documented in getattr(one.factory, "__mro__", (one.factory,)):
+            types = _documented_types(documented) | types
+    rows = [(k, repr(v), types.get(k, "")) for k, v in method.make().get_params(deep=False).items()]
     if as_json:
         parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
         about = {"name": method.name, "title": method.title, "summary": method.summary}

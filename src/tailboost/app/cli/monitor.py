@@ -14,15 +14,8 @@ import typer
 
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
+from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import NewRows, StoredModel, known_labels
-from tailboost.app.cli.rates import (
-    fitted_limits,
-    fitted_targets,
-    read_limits,
-    read_targets,
-    spelled,
-    targets_by_label,
-)
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
 from tailboost.core.output import held
@@ -152,7 +145,7 @@ class Tested:
     def of(cls, stored: StoredModel, path: Path | None, max_error: Any, limit: Any) -> Tested:
         """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
-        targets, limits = read_targets(max_error), list(read_limits(limit))
+        targets, limits = stated.read_targets(max_error), list(stated.read_limits(limit))
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
@@ -160,7 +153,7 @@ class Tested:
         if not n_given:
             certificate = getattr(classifier, "certificate_", None)
         if not n_given and certificate is None:
-            targets, limits = fitted_targets(classifier), list(fitted_limits(classifier) or ())
+            targets, limits = stated.fitted_targets(classifier), list(stated.fitted_limits(classifier) or ())
             if targets is None and not limits:
                 raise shared.BadInput(
                     "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
@@ -182,12 +175,12 @@ class Tested:
             subgroups = list(dict.fromkeys([*known, *new]))
         if self.limits:
             labels = self.classifier.classes_.tolist()
-            limits = [spelled(each, labels, columns) for each in self.limits]
+            limits = [stated.spelled(each, labels, columns) for each in self.limits]
             with shared.bad_input("--limit: "):
                 return Monitor.against(
                     self.classifier, limits=limits, subgroups=subgroups, confidence=confidence
                 )
-        targets = targets_by_label(self.max_error, self.classifier.classes_, columns)
+        targets = stated.targets_by_label(self.max_error, self.classifier.classes_, columns)
         with shared.bad_input("--max-error: "):
             return Monitor.against(self.classifier, targets, subgroups=subgroups, confidence=confidence)
 

@@ -94,10 +94,7 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
 def decide(
     model: options.Model,
     data: options.Data,
-    identity: Annotated[
-        str,
-        options.option("COL", "Column of ids: stable, and all different.", "--id"),
-    ],
+    identity: Annotated[str, options.option("COL", "Column of ids: stable, and all different.", "--id")],
     secret_env: Annotated[str, options.option("VAR", "Environment variable that holds the secret.")],
     out: options.OutFile,
     context: Annotated[

@@ -86,9 +86,9 @@ def _parse(option: str, text: str) -> rates.Expression:
 # -- of the model ------------------------------------------------------------------------------------------
 
 
-def rate_of(given: Any) -> Any:
+def rate_of(stated: Any) -> Any:
     """Return the rate of an objective or a limit; None of an objective given by name."""
-    expression = rates.as_expression(given)
+    expression = rates.as_expression(stated)
     return None if expression is None else expression.rate
 
 
@@ -135,7 +135,7 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
 
 
 def spelled(
-    given: Any, classes: Sequence[Any], columns: Sequence[str], costs: CostTable | None = None
+    stated: Any, classes: Sequence[Any], columns: Sequence[str], costs: CostTable | None = None
 ) -> Any:
     """Return a rate, objective or limit with the labels and groups of the table, and with costs.
 
@@ -146,9 +146,9 @@ def spelled(
     BadInput
         If the rate needs a column of groups that is not given.
     """
-    expression = rates.as_expression(given)
+    expression = rates.as_expression(stated)
     if expression is None:
-        return given
+        return stated
     rate, labels = expression.rate, {str(label): label for label in classes}
     for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
         if name in ("group", "cell") and not columns:
@@ -172,20 +172,19 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that spells the subgroups of ``by``: labels as in the table, groups as text."""
 
     def group(name: Any) -> Any:
-        return tuple(map(str, name)) if isinstance(name, tuple) else str(name)
+        return tuple(map(group, name)) if isinstance(name, tuple) else str(name)
 
-    if by == "class":
-        return label
-    if by == "cell":
-        return lambda name: (label(name[0]), group(name[1])) if isinstance(name, tuple) else name
-    if isinstance(by, tuple):
-        spellings = [label if part == "class" else str for part in by]
-        return lambda name: (
-            tuple(spell(part) for spell, part in zip(spellings, name, strict=False))
-            if isinstance(name, tuple)
-            else group(name)
-        )
-    return group
+    parts = ("class", "group") if by == "cell" else by
+    if not isinstance(parts, tuple):
+        return label if by == "class" else group
+    spellings = [label if part == "class" else group for part in parts]
+    return lambda name: (
+        tuple(spell(part) for spell, part in zip(spellings, name, strict=False))
+        if isinstance(name, tuple)
+        else name
+        if by == "cell"
+        else group(name)
+    )
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -305,19 +304,15 @@ def _number(cell: Any) -> float:
 
 def _amounts(cell: str, rows: Any, data: Path) -> Any:
     """Return the costs of all rows by one cell: a number, a column, or a number times a column."""
-    factor, times, name = cell.rpartition("*")
+    factor, times, name = (part.strip() for part in cell.rpartition("*"))
     try:
-        return np.full(len(rows), _number(cell))
-    except ValueError:
-        pass
-    try:
+        if name not in rows:
+            return np.full(len(rows), _number(cell))
         scale = _number(factor) if times else 1.0
     except ValueError:
-        raise ValueError(f"{cell!r} must be a number times a column, as 5*amount") from None
-    name = name.strip()
-    if name not in rows:
         hint = did_you_mean(name, map(str, rows))
-        raise ValueError(f"{cell!r} is neither a number nor a column of {data.name}; {hint}".strip(" ;"))
+        kinds = f"a number, a column of {data.name}, or a number times a column, as 5*amount"
+        raise ValueError(f"{cell!r} must be {kinds}; {hint}".strip(" ;")) from None
     return scale * _finite(rows[name], f"column {name!r} of {data.name}")
 
 

@@ -242,13 +242,13 @@ class RuleSelection:
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
         certificate = getattr(classifier, "certificate_", None)
-        objective = rates.to_dict(self.objective) if rates.as_expression(self.objective) else self.objective
+        objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "rule": rule.to_dict(),
             "selection": {
                 **asdict(replace(self, limits=(), objective=None)),
                 "objective": objective,
-                "limits": [rates.to_dict(limit) for limit in self.limits],
+                "limits": [repr(limit) for limit in self.limits],
             },
             "groups": list(getattr(classifier, "groups_", [])),
             "certificate": None if certificate is None else certificate.to_dict(),
@@ -261,8 +261,8 @@ class RuleSelection:
         """Return the settings of a rule file."""
         objective = content["objective"]
         lists = {name: tuple(content[name]) for name in ("scores", "labels", "group")}
-        limits = tuple(rates.checked_limits([rates.from_dict(limit) for limit in content["limits"]]))
-        objective = rates.from_dict(objective) if isinstance(objective, dict) else objective
+        limits = tuple(rates.checked_limits(content["limits"]))
+        objective = rates.parse(objective) if "(" in (objective or "") else objective
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import traceback
+import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,23 +124,17 @@ def make_folder(folder: Path) -> None:
 
 # -- output ------------------------------------------------------------------------------------------------
 
-# Control characters, except line breaks and tabs, and characters that change the direction of text. Names of
-# classes, columns and files may contain them, and a terminal would execute them.
-_ESCAPES = {
-    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    for code in (
-        *(c for c in range(32) if chr(c) not in "\n\t"),
-        *range(0x7F, 0xA0),
-        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
-        *range(0x202A, 0x202F),
-        *range(0x2066, 0x206A),
-    )
-}
+# Unicode's categories of control characters, of those that change the direction of text, and of separators.
+# Names of classes, columns and files may contain them, and a terminal would execute them.
+ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
     """Return a text with control characters escaped, which can be written as UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c) not in ESCAPED else c.encode("unicode_escape").decode()
+        for c in text
+    )
 
 
 @contextmanager

@@ -130,10 +130,8 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=True
-        Return a pandas DataFrame and Series. False returns NumPy arrays and needs no pandas.
+    return_X_y, as_frame : bool
+        As in `load_credit_default`.
 
     Returns
     -------
@@ -147,11 +145,6 @@ def load_wine_quality(*, return_X_y: bool = False, as_frame: bool = True) -> Any
             ``colour`` (red, white).
         feature_names, target_names, DESCR
             Names of columns and classes, and a description.
-
-    Raises
-    ------
-    ImportError
-        If ``as_frame=True`` and pandas is not installed.
 
     Notes
     -----

@@ -35,12 +35,8 @@ class CVaRCurveDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the plot.
-    line_, guess_line_ : matplotlib Line2D
-        The curve and the line of the random guess.
-    band_ : matplotlib artist or None
-        The band.
+    ax_, figure_, line_, guess_line_, band_ : matplotlib artists
+        Axes, figure, the curve, the line of the random guess, and the band (None without one).
 
     Raises
     ------
@@ -110,10 +106,6 @@ class CVaRCurveDisplay(Display):
         name, ax, **kwargs
             As in `plot`; the default label is the name of the class.
 
-        Returns
-        -------
-        CVaRCurveDisplay
-
         Raises
         ------
         ValueError
@@ -155,10 +147,6 @@ class CVaRCurveDisplay(Display):
             As in `tailboost.metrics.cvar_curve`.
         alphas, name, ax, **kwargs
             As in `from_estimator`.
-
-        Returns
-        -------
-        CVaRCurveDisplay
 
         Raises
         ------

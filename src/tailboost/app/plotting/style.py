@@ -24,7 +24,7 @@ class Display(ABC):
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
 
     def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
-        """Draw the display.
+        """Draw the display, and return it.
 
         Parameters
         ----------
@@ -34,11 +34,6 @@ class Display(ABC):
             Title, or label in the legend; None takes the name of the display.
         **kwargs : dict
             Passed to matplotlib's ``plot``.
-
-        Returns
-        -------
-        Display
-            The display itself.
 
         Raises
         ------

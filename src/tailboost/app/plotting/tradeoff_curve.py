@@ -37,12 +37,8 @@ class TradeOffDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the plot.
-    line_ : matplotlib Line2D
-        The curve.
-    selection_line_, point_ : matplotlib Line2D or None
-        The curve on the selection data, and the ring.
+    ax_, figure_, line_, selection_line_, point_ : matplotlib artists
+        Axes, figure, the curve, the curve on the selection data and the ring; None if not drawn.
     other_points_ : dict of matplotlib Line2D
         Points of the other classifiers by name.
 
@@ -112,10 +108,6 @@ class TradeOffDisplay(Display):
             Whether to draw the curve on the selection data.
         name, ax, **kwargs
             As in `plot`; the default label is the name of the class.
-
-        Returns
-        -------
-        TradeOffDisplay
 
         Raises
         ------

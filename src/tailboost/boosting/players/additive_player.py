@@ -47,7 +47,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
     learning_rate: float = field(default=1.0, kw_only=True)
 
     # Text of the stop if the newest base model gets no step.
-    useless: ClassVar[str] = "the newest base model is no better than a random guess"
+    no_step: ClassVar[str] = "the newest base model is no better than a random guess"
 
     @abstractmethod
     def row_weights(self, state: AdditiveState) -> Floats:
@@ -95,7 +95,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
             a = self.step(wrong, state) if self.weights(state)[~wrong].sum() > 0 else 0.0
             if not 0 < a < np.inf:
                 # An infinite step of a model with errors: the weights of its wrong rows have underflowed.
-                verdict = "the newest base model errs only on rows without weight" if a > 0 else self.useless
+                verdict = "the newest base model errs only on rows without weight" if a > 0 else self.no_step
                 return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
             a *= self.learning_rate
         margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
@@ -113,7 +113,7 @@ def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
     return normalised_exp(log_w)
 
 
-def coded_step(right: float, wrong: float, n_classes: int) -> float:
+def exponential_step(right: float, wrong: float, n_classes: int) -> float:
     """Return ``a = ((K−1)/K) log((K−1) right/wrong)``, the minimiser of right·e^(−a) + wrong·e^(a/(K−1))."""
     K = n_classes
     with np.errstate(divide="ignore", over="ignore"):
@@ -139,7 +139,7 @@ class AdaBoost(AdditivePlayer):
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the exponential loss along the base model."""
         w = self.row_weights(state)
-        return coded_step(float(w[~wrong].sum()), float(w[wrong].sum()), self.n_classes)
+        return exponential_step(float(w[~wrong].sum()), float(w[wrong].sum()), self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class VadaBoost(VariancePenalised):
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the bound along the base model."""
         u = self.fit_weights(self.row_weights(state), state)
-        return coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
+        return exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
 
 
 @dataclass(frozen=True)
@@ -234,4 +234,4 @@ class EBBoost(VariancePenalised):
                 (1 - self.variance_weight) * w[rows].sum() ** 2 + self.variance_weight * square[rows].sum()
             )
 
-        return coded_step(half(~wrong), half(wrong), self.n_classes) / 2
+        return exponential_step(half(~wrong), half(wrong), self.n_classes) / 2

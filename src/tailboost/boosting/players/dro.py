@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from tailboost.boosting.game import Stop, StopKind, Units, normalised_exp
-from tailboost.boosting.players.additive_player import PERFECT_STEP, AdditivePlayer, AdditiveState, coded_step
+from tailboost.boosting.players.additive_player import (
+    PERFECT_STEP,
+    AdditivePlayer,
+    AdditiveState,
+    exponential_step,
+)
 from tailboost.core.array_types import Floats
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
@@ -106,7 +111,7 @@ class WorstCase(AdditivePlayer):
     loss: str = "exponential"
     smoothing: float = 0.0
 
-    useless: ClassVar[str] = "no step along the newest base model lowers the worst-case loss"
+    no_step: ClassVar[str] = "no step along the newest base model lowers the worst-case loss"
 
     def worst_case(self, state: AdditiveState) -> WorstCaseState:
         """Return the state with its worst case; the gap is relative to the largest loss."""
@@ -154,7 +159,7 @@ class WorstCase(AdditivePlayer):
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""
         u = self.weights(state)
-        high = coded_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
+        high = exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
         return self.minimiser(np.where(wrong, -1.0 / (self.n_classes - 1), 1.0), high, state)
 
     def minimiser(self, z: Floats, high: float, state: AdditiveState) -> float:
@@ -165,7 +170,7 @@ class WorstCase(AdditivePlayer):
 
         def descent(a: float) -> float:
             tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
-            return float(self.fit_weights(tried.w, tried) @ z)
+            return float((self.fit_weights(tried.w, tried) * z).sum())  # no BLAS, which would start threads
 
         if not high > _LEAST_STEP:
             return 0.0
@@ -202,13 +207,13 @@ class RealWorstCase(WorstCase):
         """Add the base model with its step, and solve for the new worst case."""
         z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
         u = self.weights(state)
-        if not float(u @ z) > 0:
-            return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
+        if not (u * z).sum() > 0:
+            return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
         verdict = ""
         if not (z[state.base > 0] > 0).all():
             a = self.learning_rate * self.minimiser(z, 1.0, state)
             if a == 0.0:
-                return replace(state, steps=(*state.steps, 0.0), verdict=self.useless)
+                return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
         elif self.n_classes == 2:  # right on all rows: the cost falls with the length of the step
             a = max(state.steps, default=PERFECT_STEP)
             verdict = "a base model made no error; it got the longest step so far"

@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from tailboost.core.array_types import Ints
-from tailboost.learners.torch.net_data import Feed, find_device
+from tailboost.learners.torch.net_data import RowPreparation, find_device
 from tailboost.learners.torch.training import Randomness, threads_for
 
 
@@ -65,14 +65,18 @@ class FittedNet:
 
     Attributes
     ----------
-    table_ : Feed
+    table_ : RowPreparation
         Preparation of rows for the net. It is equal for all nets of a fit, so rows are prepared once.
     weights : bytes
         The module's ``state_dict`` in the safetensors format.
     """
 
     def __init__(
-        self, architecture: Architecture, table: Feed, eval_batch_size: int, state: dict[str, Tensor]
+        self,
+        architecture: Architecture,
+        table: RowPreparation,
+        eval_batch_size: int,
+        state: dict[str, Tensor],
     ) -> None:
         self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
         # Copies on the CPU: tied weights must not share memory in this format.

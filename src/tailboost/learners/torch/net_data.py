@@ -15,7 +15,7 @@ SHARE_OF_DEVICE = 0.5
 
 
 @dataclass(frozen=True)
-class Feed:
+class RowPreparation:
     """Preparation of rows for a module."""
 
     row_shape: tuple[int, ...]  # (d,) for a table, (H, W) or (H, W, C) for an image
@@ -23,7 +23,7 @@ class Feed:
     device: str  # "auto" or the name of a PyTorch device
 
     @classmethod
-    def of(cls, X: NDArray[Any], device: str) -> Feed:
+    def of(cls, X: NDArray[Any], device: str) -> RowPreparation:
         """Return the preparation for rows of this shape and type."""
         row_shape = tuple(X.shape[1:])
         return cls(row_shape, len(row_shape) > 1 and X.dtype == np.uint8, device)

@@ -21,7 +21,7 @@ from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
-from tailboost.learners.torch.net_data import Feed, find_device
+from tailboost.learners.torch.net_data import RowPreparation, find_device
 from tailboost.learners.torch.training import Randomness, Recipe, Start, Training
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -44,14 +44,14 @@ class TorchSession:
     """
 
     concurrent = False  # one device
-    lasting_stages = True  # each stage copies the weights
+    keeps_stages = True  # each stage copies the weights
 
     def __init__(
         self, learner: TorchClassifier, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
     ) -> None:
         self.learner, self.y, self.sample_weight = learner, y, sample_weight
         device = find_device(learner.device)
-        self.feed = Feed.of(X, learner.device)
+        self.feed = RowPreparation.of(X, learner.device)
         self.architecture = Architecture(learner.module, self.feed.input_shape, n_classes)
         self.X = self.feed.transform(X)
         self.recipe = Recipe(

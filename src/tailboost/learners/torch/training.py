@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.learners.torch.net_data import Feed
+from tailboost.learners.torch.net_data import RowPreparation
 
 Loss = Callable[..., Tensor]
 
@@ -81,7 +81,7 @@ def is_mixed(precision: str, net: nn.Module, device: torch.device) -> bool:
 class Recipe:
     """Settings of training, equal for all nets of a session."""
 
-    feed: Feed  # prepares rows for the module
+    feed: RowPreparation  # prepares rows for the module
     X: Tensor  # prepared rows
     y: Tensor  # class numbers
     build: Callable[[], nn.Module]  # returns a new net
