@@ -1,4 +1,4 @@
-"""`RobustMixtureClassifier` with its default estimators and with ``estimators="strong"``, on 38 tables.
+"""`RobustMixtureClassifier` with its default estimators and with ``estimators="strong"``, on 39 tables.
 
 The tables are those of `tradeoff` and of `field-classes`. The baselines are five models, each as it is and
 with class weights tuned out of fold. The strong estimators were selected on eleven of the `tradeoff` tables;
