@@ -533,7 +533,7 @@ def _judged(classifier: Any, data: Data) -> dict[str, Any]:
     X, y = data.test
     proba = label_shares(classifier, X)
     losses = metrics.expected_zero_one_losses(y, proba)
-    drawn = _summary(metrics.expected_class_errors(y, proba), losses, data.mean_weight)
+    drawn = _summary(metrics.class_errors(y, proba), losses, data.mean_weight)
     held = metrics.class_errors(data.judged[1], classifier.predict(data.judged[0]))
     return {
         "drawn": drawn,

@@ -83,3 +83,12 @@ def test_bad_errors_are_refused(errors, message):
 def test_few_rows_are_refused():
     with pytest.raises(ValueError, match="100 rows; min_rows=100 in each half needs 200"):
         tb.WeakRegions().fit(np.zeros((100, 2)), np.zeros(100))
+
+
+def test_an_array_of_texts_is_refused_by_its_column():
+    X, errors, _ = planted(400, 0)
+    with pytest.raises(ValueError, match=r"column 2 holds '(Bern|Oslo|Rome)', which is no number"):
+        tb.WeakRegions().fit(X.to_numpy(), errors)
+    assert tb.WeakRegions().fit(X[["age", "income"]].to_numpy().astype(str), errors).n_tested_ >= 0
+    with pytest.raises(ValueError, match="n rows and d columns"):
+        tb.WeakRegions().fit(X["age"].to_numpy(), errors)

@@ -188,7 +188,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
     def _encode(self, X: Any, fit: bool) -> Floats:
         """Return a table of numbers; text columns become one column of zeros and ones for each value."""
         if not hasattr(X, "columns"):
-            table = np.asarray(X, float)
+            table = _numbers(X)
             if fit:
                 self.names_, self.n_numbers_ = [f"x{j}" for j in range(table.shape[1])], table.shape[1]
             return table
@@ -244,6 +244,26 @@ class WeakRegions(TransformerMixin, BaseEstimator):
 
     def _repr_html_(self) -> str:
         return html_table(*self._rows(), caption="Weak regions") if hasattr(self, "regions_") else repr(self)
+
+
+def _numbers(X: Any) -> Floats:
+    """Return an array of features as numbers; name a column of texts."""
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(f"X must be a table of n rows and d columns, got shape {array.shape}")
+    try:
+        return array.astype(float)
+    except (TypeError, ValueError):
+        for j, column in enumerate(array.T):
+            for value in column.tolist():
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    raise ValueError(
+                        f"X: column {j} holds {value!r}, which is no number; give a data frame, whose text "
+                        "columns are compared by value"
+                    ) from None
+        raise
 
 
 def _losses(values: Any, name: str, n: int) -> Floats:

@@ -31,8 +31,10 @@ MOST_CHARGE = 1e4
 SOLVED = 1e-6
 # More than the rounding error of a sum of weights.
 ROUNDING = 1e-12
-# Number of candidates at the start of a search.
-STARTS = 4
+# Number of candidates at the start of a search. With 8, and 80 instead of 40 thresholds on a line, the error
+# within an odds gap over four groups was .0053 ± .0050 lower than with 4 (34 problems): lower in 12,
+# higher in 6.
+STARTS = 8
 # Largest excess of the scaled objective over the best mixture without a search for better candidates. On 39
 # problems of 10 tables the objective with 0 was .0002 ± .0002 higher, with .02 .0011 ± .0013 lower.
 MOST_EXCESS = 5e-3
