@@ -30,7 +30,7 @@ assert alone.y[0] == decisions.y[7]
 # %%
 # Error of each class: expected under the draw, under this draw, and of ``predict``.
 shown = {
-    "expected under the draw": tb.metrics.expected_class_errors(y_test, clf.predict_distribution(X_test)),
+    "expected under the draw": tb.metrics.class_errors(y_test, clf.predict_distribution(X_test)),
     "this draw": tb.metrics.class_errors(y_test, decisions.y),
     "predict": tb.metrics.class_errors(y_test, clf.predict(X_test)),
 }

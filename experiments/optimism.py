@@ -64,7 +64,7 @@ def _cell(rows: Split, make: Callable[..., Any], seed: int, n_jobs: int) -> dict
         clf = make(random_state=seed, n_jobs=n_jobs).fit(train.X, train.y)
         said, labels, shares = clf.summary_, clf.predict(test.X), label_shares(clf, test.X)
         found: dict[str, Any] = {"said": said.achieved}
-        expected = max(metrics.expected_class_errors(test.y, shares).values())
+        expected = max(metrics.class_errors(test.y, shares).values())
         if isinstance(clf, AdaLPBoostClassifier):
             return found | {"true": metrics.cvar_zero_one_loss(test.y, shares, ALPHA)}
         found["true"] = expected

@@ -108,12 +108,12 @@ def errors(method: Method, clf: Any, rows: Split) -> dict[str, Any]:
     return {
         "error": both(float(np.mean(labels != y)), metrics.cvar_zero_one_loss(y, shares, 1.0)),
         "worst class": both(
-            metrics.worst_class_error(y, labels), max(metrics.expected_class_errors(y, shares).values())
+            metrics.worst_class_error(y, labels), max(metrics.class_errors(y, shares).values())
         ),
         "worst group": {
             column: both(
                 metrics.worst_group_error(y, labels, groups),
-                max(metrics.expected_group_errors(y, shares, groups).values()),
+                max(metrics.group_errors(y, shares, groups).values()),
             )
             for column, groups in rows.test.groups.items()
         },

@@ -27,7 +27,7 @@ from tailboost import FitInterruptedWarning
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.core.pipelines import label_shares
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.rates.metrics import cvar_zero_one_loss, expected_group_errors, make_cvar_scorer
+from tailboost.rates.metrics import cvar_zero_one_loss, group_errors, make_cvar_scorer
 from tailboost.solvers import minimize_cvar_mixture
 
 TREE = DecisionTreeClassifier(max_depth=2)
@@ -636,7 +636,7 @@ def test_group_lambda_is_the_minimax_of_shrunk_group_errors():
     wrong = losses_of(clf, X, y)
     errors = np.array([[w[groups == g].mean() for g in clf.groups_] for w in wrong])
     best = minimize_cvar_mixture(doubted(errors, np.unique(groups, return_counts=True)[1]), 1 / 3)
-    per_group = expected_group_errors(y, clf.predict_distribution(X), groups)
+    per_group = group_errors(y, clf.predict_distribution(X), groups)
     shrunk = doubted(np.array(list(per_group.values())), np.unique(groups, return_counts=True)[1])
     assert shrunk.max() == pytest.approx(best.value, abs=1e-5)
     assert clf.summary_.achieved == pytest.approx(max(per_group.values()), abs=1e-8)
@@ -688,7 +688,7 @@ def test_reweight_on_given_rows(name):
         [np.average(w[groups == g], weights=weight[groups == g]) for g in np.unique(groups)] for w in wrong
     ]
     fair = clf.reweight(fresh, labels, objective="worst_group", groups=groups, **given)
-    errors = expected_group_errors(labels, fair.predict_distribution(fresh), groups, sample_weight=weight)
+    errors = group_errors(labels, fair.predict_distribution(fresh), groups, sample_weight=weight)
     least = minimize_cvar_mixture(np.array(mean), 1 / 3).value
     assert max(errors.values()) == pytest.approx(least, abs=1e-3)  # the overall error settles ties
     np.testing.assert_array_equal(fair.groups_, np.unique(groups))

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.boosting.training_set import Rows
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.rates.metrics import cvar, expected_group_errors
+from tailboost.rates.metrics import cvar, group_errors
 from tailboost.selection.loss_mixture import CVaR
 from tailboost.solvers import minimize_cvar_mixture
 
@@ -42,7 +42,7 @@ def fit(**given):
 
 
 def worst(clf, X, y, groups):
-    return max(expected_group_errors(y, clf.predict_distribution(X), groups).values())
+    return max(group_errors(y, clf.predict_distribution(X), groups).values())
 
 
 # -- training rows --------------------------------------------------------------------------------------

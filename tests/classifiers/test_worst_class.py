@@ -273,7 +273,7 @@ def test_attributes_are_about_what_they_say(class_loss, combine, max_error):
         n_estimators=6,
     )
     predicted = tb.metrics.class_errors(names, clf.predict(X))
-    expected = tb.metrics.expected_class_errors(names, clf.predict_distribution(X), labels=clf.classes_)
+    expected = tb.metrics.class_errors(names, clf.predict_distribution(X), labels=clf.classes_)
     np.testing.assert_allclose(errors_of(clf), list(predicted.values()), atol=1e-9)
     np.testing.assert_allclose(clf.expected_subgroup_errors_, list(expected.values()), atol=1e-9)
     promised = errors_of(clf)

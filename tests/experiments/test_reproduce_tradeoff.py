@@ -174,7 +174,7 @@ def test_the_point_is_that_of_the_out_of_fold_mean():
     assert found["points"]["0.2"]["predict"] == pytest.approx(
         [np.mean(model.predict(X) != y), worst], abs=1e-5
     )
-    worst = max(metrics.expected_class_errors(y, model.predict_proba(X)).values())
+    worst = max(metrics.class_errors(y, model.predict_proba(X)).values())
     expected = metrics.cvar_zero_one_loss(y, model.predict_proba(X), 1.0)
     assert found["points"]["0.2"]["randomised"] == pytest.approx([expected, worst], abs=1e-5)
 

@@ -26,7 +26,7 @@ def test_measures_are_those_of_the_metrics():
     answers = rng.integers(0, 3, (5, 60)).astype(np.uint8)
     weights = rng.dirichlet(np.ones(5))
     P = vote_shares(answers, weights, 3)
-    expected = metrics.expected_class_errors(y, P)
+    expected = metrics.class_errors(y, P)
     assert np.allclose(artificial.class_errors(P, y), [expected[k] for k in range(3)])
     labels = metrics.class_errors(y, P.argmax(axis=1))
     assert np.allclose(artificial.class_errors(artificial.decided(P), y), [labels[k] for k in range(3)])

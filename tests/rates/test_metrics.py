@@ -106,16 +106,16 @@ def test_weight_two_is_the_row_twice_and_zero_no_row(seed):
             metrics.class_errors(y[rows], pred[rows]),
         ),
         (
-            metrics.expected_class_errors(y, proba, sample_weight=weight),
-            metrics.expected_class_errors(y[rows], proba[rows], labels=np.unique(y)),
+            metrics.class_errors(y, proba, sample_weight=weight),
+            metrics.class_errors(y[rows], proba[rows], labels=np.unique(y)),
         ),
         (
             metrics.group_errors(y, pred, groups, sample_weight=weight),
             metrics.group_errors(y[rows], pred[rows], groups[rows]),
         ),
         (
-            metrics.expected_group_errors(y, proba, groups, sample_weight=weight),
-            metrics.expected_group_errors(y[rows], proba[rows], groups[rows], labels=np.unique(y)),
+            metrics.group_errors(y, proba, groups, sample_weight=weight),
+            metrics.group_errors(y[rows], proba[rows], groups[rows], labels=np.unique(y)),
         ),
     ]:
         assert weighted == pytest.approx({k: v for k, v in repeated.items() if not math.isnan(v)})
@@ -203,10 +203,10 @@ def test_expected_errors_of_a_deterministic_rule_are_its_errors():
     groups = rng.choice(["f", "m"], size=len(y))
     pred = proba.argmax(axis=1)
     hard = np.eye(3)[pred]
-    assert metrics.expected_class_errors(y, hard, sample_weight=weight) == pytest.approx(
+    assert metrics.class_errors(y, hard, sample_weight=weight) == pytest.approx(
         metrics.class_errors(y, pred, sample_weight=weight)
     )
-    assert metrics.expected_group_errors(y, hard, groups, sample_weight=weight) == pytest.approx(
+    assert metrics.group_errors(y, hard, groups, sample_weight=weight) == pytest.approx(
         metrics.group_errors(y, pred, groups, sample_weight=weight)
     )
     mean = metrics.cvar_zero_one_loss(y, hard, 1, sample_weight=weight)
@@ -227,7 +227,7 @@ def test_a_class_without_rows_has_no_error():
     assert math.isnan(errors["b"])
     assert metrics.worst_class_error(["a", "a"], ["a", "b"], labels=["a", "b"]) == 0.5
     proba = [[0.8, 0.2], [0.6, 0.4]]
-    assert metrics.expected_class_errors(["a", "a"], proba, labels=["a", "b"])["a"] == pytest.approx(0.3)
+    assert metrics.class_errors(["a", "a"], proba, labels=["a", "b"])["a"] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_bad_alpha(alpha):
         (lambda: metrics.group_errors(Y, Y, ["a", None, "b"]), "groups contains NaN or None"),
         (lambda: metrics.group_errors(Y, Y, pd.Series(["a", None, "b"])), "groups contains NaN or None"),
         (lambda: metrics.group_errors(Y, Y, np.ones((3, 2, 2))), "groups must be a 1d array or a table"),
-        (lambda: metrics.expected_group_errors(Y, P, ["a"]), "groups has 1 rows, y_true has 3"),
+        (lambda: metrics.group_errors(Y, P, ["a"]), "groups has 1 rows, y_true has 3"),
     ],
 )
 def test_bad_input(call, message):

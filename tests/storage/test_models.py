@@ -30,7 +30,7 @@ pd = pytest.importorskip("pandas")
 import tailboost as tb
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.forest import TableForest  # frames need a forest that reads them
+from tailboost.learners.forest import TableForest  # reads data frames
 from tailboost.storage import ModelVersionWarning, load_model, save_model
 from tailboost.storage.reviewed import UFUNCS
 
@@ -57,7 +57,7 @@ def adalp(**params):
 
 
 def worst_class():
-    """Return small models that share boosted trees and a forest, as by default."""
+    """Return a mixture of few boosted trees and a forest, as by default."""
     return tb.RobustMixtureClassifier(
         [
             ("boosted", HistBoostClassifier(n_estimators=5, n_jobs=1)),
@@ -334,7 +334,7 @@ class TestVersions:
             load_model(path)
 
     def test_another_tree_is_noticed(self, content, path, tmp_path):
-        """Base models are replaced by those of another fit, as if another XGBoost read them differently."""
+        """Base models of another fit stand for another version of XGBoost."""
         save_model(adalp().fit(X, Y[::-1]), tmp_path / "other.model")
         own, other = parts(content), parts((tmp_path / "other.model").read_bytes())
         foreign = {k: other[k] for k in ("arrays.bin", "parts.json")}
@@ -393,7 +393,7 @@ class TestForgery:
         [{"kind": "other"}, {"kind": 7}, {"name": 7}, {"dtype": None}, {"categories": [7]}, {"new": 1}],
     )
     def test_schemas_of_tables_that_are_none(self, path, change):
-        """The file is refused when it is read, not at prediction."""
+        """Reading refuses the file, before any prediction."""
         model = Pipeline([("table", TableEncoder()), ("classifier", adalp())]).fit(FRAME, Y)
         save_model(model, path)
         files = parts(path.read_bytes())
@@ -411,7 +411,7 @@ class TestForgery:
         "answers", [[], {}, "text", {"labels": 3, "probabilities": None}, {"labels": [0]}, 7]
     )
     def test_records_that_are_none(self, files, path, answers):
-        """Invalid records give an error that names the file."""
+        """The error about an invalid record names the file."""
         record = json.loads(files["tailboost.json"]) | {"answers": answers}
         path.write_bytes(sealed(files | {"tailboost.json": json.dumps(record).encode()}))
         with pytest.raises(ValueError, match=r"m\.model"):
@@ -431,7 +431,7 @@ def lying(files, large, size):
 
 
 class TestBombs:
-    """Small files that expand to large ones are refused before memory is allocated."""
+    """Small files with large contents are refused before any allocation."""
 
     LIMIT = 4_000_000
 

@@ -43,7 +43,7 @@ def _logarithms(probabilities: ArrayLike) -> Floats:
 def tune_class_weights(
     probabilities: ArrayLike, y: ArrayLike, *, error_budget: float | None = None
 ) -> tuple[Floats, float, float]:
-    """Return class weights with the lowest worst-class error on given rows.
+    """Return log class weights with the lowest worst-class error on given rows, and both errors.
 
     For two classes the result is the best of all thresholds. For more it is a local optimum: Hedge over the
     classes, then line searches for one class after the other. Ties are broken by the overall error.
@@ -56,21 +56,6 @@ def tune_class_weights(
         Class numbers, 0 to K − 1. Classes without rows are ignored.
     error_budget : float ≥ 0, default=None
         Largest increase of the overall error relative to equal weights. None sets no limit.
-
-    Returns
-    -------
-    log_weights : ndarray of shape (K,)
-        Logarithms of the weights, with mean 0.
-    worst, overall : float
-        Worst-class error and overall error on these rows.
-
-    Examples
-    --------
-    >>> from tailboost.app.baselines import tune_class_weights
-    >>> P = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]]
-    >>> log_weights, worst, overall = tune_class_weights(P, [0, 0, 1, 1])
-    >>> worst, overall
-    (0.0, 0.0)
     """
     search = _Search(_logarithms(probabilities), np.asarray(y, dtype=np.intp), error_budget)
     best = search.hedge()
@@ -211,10 +196,8 @@ class CellWeightedClassifier(MetaClassifier):
 
     Attributes
     ----------
-    estimator_ : classifier
-        The fitted classifier.
-    classes_ : ndarray of shape (K,)
-        Sorted labels.
+    estimator_, classes_ : fitted classifier, ndarray of shape (K,)
+        The classifier and the sorted labels.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -248,7 +231,7 @@ class TunedThresholdClassifier(MetaClassifier):
     cv : int ≥ 2, default=5
         Number of stratified folds.
     error_budget : float ≥ 0, default=None
-        Largest increase of the overall error relative to equal weights. None sets no limit.
+        As in `tune_class_weights`.
     random_state : int, RandomState or None, default=None
         Seed of the folds.
     n_jobs : int, default=None
@@ -256,10 +239,8 @@ class TunedThresholdClassifier(MetaClassifier):
 
     Attributes
     ----------
-    estimator_ : classifier
-        Fitted on all rows.
-    classes_ : ndarray of shape (K,)
-        Sorted labels.
+    estimator_, classes_ : classifier fitted on all rows, ndarray of shape (K,)
+        The classifier and the sorted labels.
     log_weights_ : ndarray of shape (K,)
         Logarithms of the class weights, with mean 0.
     worst_class_error_, mean_error_ : float

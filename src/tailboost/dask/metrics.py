@@ -12,8 +12,6 @@ from tailboost.dask.counting import counting
 __all__ = [
     "class_errors",
     "cvar_zero_one_loss",
-    "expected_class_errors",
-    "expected_group_errors",
     "group_errors",
     "worst_class_error",
     "worst_group_error",
@@ -21,8 +19,6 @@ __all__ = [
 
 cvar_zero_one_loss = counting(metrics.cvar_zero_one_loss, "y_true", "y_proba")
 class_errors = counting(metrics.class_errors, "y_true", "y_pred")
-expected_class_errors = counting(metrics.expected_class_errors, "y_true", "y_proba")
 worst_class_error = counting(metrics.worst_class_error, "y_true", "y_pred")
 group_errors = counting(metrics.group_errors, "y_true", "y_pred", "groups")
-expected_group_errors = counting(metrics.expected_group_errors, "y_true", "y_proba", "groups")
 worst_group_error = counting(metrics.worst_group_error, "y_true", "y_pred", "groups")

@@ -37,8 +37,6 @@ __all__ = [
     "cvar",
     "cvar_curve",
     "cvar_zero_one_loss",
-    "expected_class_errors",
-    "expected_group_errors",
     "expected_zero_one_losses",
     "group_errors",
     "make_cvar_scorer",
@@ -218,12 +216,16 @@ def class_errors(
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n,)
-        True and predicted labels.
+    y_true : array-like of shape (n,)
+        True labels.
+    y_pred : array-like of shape (n,) or (n, K)
+        Predicted labels. Or the label distribution of a randomised rule, as in `cvar_zero_one_loss`: the loss
+        of a row is then 1 − p[true label].
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
     labels : array-like of shape (K,), default=None
-        The classes to report, in this order. None reports the sorted labels of ``y_true``.
+        The classes to report, in this order, and the label of each column of a distribution. None reports the
+        sorted labels of ``y_true``.
     deferred : array-like of bool, shape (n,), default=None
         True for a row that was deferred to a human. A deferred row is no error, but stays in the denominator.
 
@@ -247,36 +249,6 @@ def class_errors(
     """
     truth = label_column(y_true, "y_true")
     return _means({None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels)
-
-
-def expected_class_errors(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-) -> dict[Any, float]:
-    """Error rate of a randomised rule in each class: the mean of 1 − p[true label].
-
-    Parameters
-    ----------
-    y_true, y_proba, labels
-        As in `cvar_zero_one_loss`.
-    sample_weight : array-like of shape (n,), default=None
-        As in `class_errors`.
-
-    Returns
-    -------
-    dict
-        As from `class_errors`.
-
-    Raises
-    ------
-    ValueError
-        As in `cvar_zero_one_loss`.
-    """
-    losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    return _means({None: label_column(y_true, "y_true")}, losses, sample_weight, labels)
 
 
 def worst_class_error(
@@ -314,19 +286,22 @@ def group_errors(
     groups: Any,
     *,
     sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
 ) -> dict[Any, float]:
     """Error rate of each group.
 
     Parameters
     ----------
-    y_true, y_pred : array-like of shape (n,)
-        True and predicted labels.
+    y_true, y_pred
+        As in `class_errors`.
     groups : array-like of shape (n,), or table of n rows
         Group of each row: numbers or text, none missing. In a table (a data frame, a dict of columns, an
         array of several columns), each column has groups.
     sample_weight : array-like of shape (n,), default=None
         Non-negative weights, not all zero; weight 2 is the row twice, weight 0 no row.
+    labels : array-like of shape (K,), default=None
+        All labels, in the order of the columns of a distribution.
     deferred : array-like of bool, shape (n,), default=None
         True for a row that was deferred to a human. A deferred row is no error, but stays in the denominator.
 
@@ -342,38 +317,9 @@ def group_errors(
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
     truth = label_column(y_true, "y_true")
-    return _means(columns_by_name(groups, "groups"), _zero_one(truth, y_pred, None, deferred), sample_weight)
-
-
-def expected_group_errors(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    groups: Any,
-    *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-) -> dict[Any, float]:
-    """Error rate of a randomised rule in each group: the mean of 1 − p[true label].
-
-    Parameters
-    ----------
-    y_true, y_proba, labels
-        As in `cvar_zero_one_loss`.
-    groups, sample_weight
-        As in `group_errors`.
-
-    Returns
-    -------
-    dict
-        As from `group_errors`.
-
-    Raises
-    ------
-    ValueError
-        As in `cvar_zero_one_loss` and `group_errors`.
-    """
-    losses = expected_zero_one_losses(y_true, y_proba, labels=labels)
-    return _means(columns_by_name(groups, "groups"), losses, sample_weight)
+    return _means(
+        columns_by_name(groups, "groups"), _zero_one(truth, y_pred, labels, deferred), sample_weight
+    )
 
 
 def worst_group_error(
@@ -505,7 +451,7 @@ class ErrorScorer(BaseEstimator):
             return -cvar_zero_one_loss(
                 y, distribution, self.alpha, sample_weight=sample_weight, labels=labels
             )
-        return -_worst(expected_class_errors(y, distribution, sample_weight=sample_weight, labels=labels))
+        return -worst_class_error(y, distribution, sample_weight=sample_weight, labels=labels)
 
     __call__ = score
 
@@ -540,6 +486,10 @@ def _worst(errors: dict[Any, float]) -> float:
 def _zero_one(
     truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None, deferred: ArrayLike | None = None
 ) -> Floats:
+    if np.ndim(y_pred) == 2:
+        if deferred is not None:
+            raise ValueError("deferred: a label distribution has no deferred rows")
+        return expected_zero_one_losses(truth, y_pred, labels=labels)
     predicted = label_column(y_pred, "y_pred")
     check_length(predicted, "y_pred", len(truth), "y_true")
     check_same_kind(predicted, "y_pred", truth, "y_true")

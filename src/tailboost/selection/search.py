@@ -21,7 +21,7 @@ from tailboost.selection.program import SLIGHT, Program
 # towards another candidate.
 LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
 # Thresholds counted on a line of a search, and on a line towards a constant.
-PLACES, SWEPT = 40, 256
+PLACES, SWEPT = 80, 256
 # The least improvement that counts as one.
 BETTER = 1e-9
 

@@ -1,6 +1,6 @@
 """A model as plain data: a list of parts, which refer only to earlier parts, and one block of arrays.
 
-Nothing that a file names is called. A part is a plain value, a container, an array, or an object of a class
+No name in a file is called. A part is a plain value, a container, an array, or an object of a class
 on the list of `reviewed`. Objects get their fields; constructors do not run. Functions and types are allowed
 only in a few named fields of reviewed classes. So no object of a forged file can call a function of its
 choice.
@@ -60,7 +60,7 @@ class Writer:
     Parameters
     ----------
     trusted : collection of str
-        Full names of classes and functions that the caller allows in addition to the list.
+        Full names of further allowed classes and functions.
     """
 
     def __init__(self, trusted: Collection[str] = ()) -> None:
@@ -161,7 +161,7 @@ class Writer:
         return ["object", self.class_number(name), [[k, v] for k, v in written.items()]]
 
     def named(self, field: str, value: Any, spec: Reviewed) -> Any:
-        """Return the value of a field, or the name of a type or function that the field may contain."""
+        """Return the value of a field, or the name of its type or function."""
         if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
             return {"type": value.__name__}
         for name in spec.functions.get(field, ()):
@@ -225,8 +225,8 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 class Reader:
     """Converter of parts, which may be forged, to a model.
 
-    All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of classes
-    and functions that the caller allows in addition to the list.
+    All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of
+    further allowed classes and functions.
     """
 
     def __init__(

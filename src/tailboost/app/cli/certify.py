@@ -11,16 +11,9 @@ import typer
 from tailboost import NotCertifiedError
 from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
-from tailboost.app.cli import options, shared
+from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import check_model_output
-from tailboost.app.cli.score_rules import (
-    StoredRule,
-    certify_labels,
-    is_rule_file,
-    read_label_rules,
-    read_model,
-)
 from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
@@ -56,13 +49,15 @@ def certify(
     `tailboost tune`.
     """
     targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
-    if (labelled := read_label_rules(model)) is not None:
+    if (labelled := score_rules.read_label_rules(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
-        _print_certificate(certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require)
+        _print_certificate(
+            score_rules.certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require
+        )
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
-    stored = read_model(model)
+    stored = score_rules.read_model(model)
     classifier = stored.classifier
     by_rates = bool(asked or (stated.fitted_limits(classifier) and targets is None))
     # A group-aware rule needs the groups of the fit.
@@ -146,10 +141,10 @@ def calibrate(
     targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
-    if is_rule_file(model) != is_rule_file(out):
+    if score_rules.is_rule_file(model) != score_rules.is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
-    stored = read_model(model)
-    if isinstance(stored, StoredRule):
+    stored = score_rules.read_model(model)
+    if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, data, selection)
         if selection is None:
             raise shared.BadInput("--selection: name the file on which the rule was selected")
@@ -161,7 +156,7 @@ def calibrate(
         raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from"
         )
-    earlier = None if previous is None else read_model(previous).classifier
+    earlier = None if previous is None else score_rules.read_model(previous).classifier
     log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
     shared.check_output("--attempts", log.path, model, data, out, previous)
     call = shared.command_line(
@@ -238,7 +233,7 @@ def card(
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = stated.read_targets(max_error)
-    stored = read_model(model)
+    stored = score_rules.read_model(model)
     columns = stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
         model_card = ModelCard.of(

@@ -26,16 +26,13 @@ MOST_CLASSES = 10  # classes in a confusion matrix
 def render(results: Results | Mapping[str, Any]) -> str:
     """Return the report of a comparison as an HTML page.
 
+    The content security policy forbids requests and allows only the included script. Without scripts the
+    page lacks marking, tooltips and the slider for α.
+
     Parameters
     ----------
     results : Results or dict
         Returned by `compare`, or its document as read from JSON.
-
-    Returns
-    -------
-    str
-        The page. The content security policy forbids requests and allows only the included script. Without
-        scripts the page lacks marking, tooltips and the slider for α.
     """
     table = ComparisonTable(results)
     styles = charts.method_styles(table)

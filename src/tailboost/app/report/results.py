@@ -85,18 +85,13 @@ def resampled_interval(
     Parameters
     ----------
     differences : sequence of r floats
-        The difference on each split.
+        The difference on each split; for r = 1 ``low`` and ``high`` are None.
     test_to_train : float ≥ 0
         Ratio of test rows to training rows; 0 for independent samples.
     step : float ≥ 0, default=0
         Change of the measure if one more row is wrong.
     tests : int ≥ 1, default=1
         Number of comparisons.
-
-    Returns
-    -------
-    dict
-        ``mean``, ``low``, ``high`` and ``n``; ``low`` and ``high`` are None for a single split.
 
     References
     ----------
