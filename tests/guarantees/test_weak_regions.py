@@ -92,3 +92,13 @@ def test_an_array_of_texts_is_refused_by_its_column():
     assert tb.WeakRegions().fit(X[["age", "income"]].to_numpy().astype(str), errors).n_tested_ >= 0
     with pytest.raises(ValueError, match="n rows and d columns"):
         tb.WeakRegions().fit(X["age"].to_numpy(), errors)
+
+
+def test_a_single_condition_is_one_region():
+    """A tree of depth 3 cuts the planted region once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 3))
+    weak = X[:, 1] > 1
+    regions = tb.WeakRegions(random_state=0).fit(X, rng.random(8000) < np.where(weak, 0.5, 0.1))
+    assert len(regions.regions_) == 1
+    assert np.mean((regions.transform(X) != "other") == weak) > 0.98

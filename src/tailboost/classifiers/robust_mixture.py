@@ -593,7 +593,8 @@ def default_estimators() -> list[tuple[str, Any]]:
 def strong_estimators() -> list[tuple[str, Any]]:
     """Return the estimators of ``estimators="strong"``: those of ``None``, and three more.
 
-    On the tables of `results/field-strong.md` the three reduced the error, in several times the seconds.
+    On 28 tables without a part in their selection the three reduced the log loss by .0044 ± .0029 and the
+    overall error by .0037 ± .0023; a fit took 3.6 times as long (`results/field-strong.md`).
 
     Returns
     -------
