@@ -505,11 +505,7 @@ def main() -> None:
         print(json.dumps(globals()[run.apart[0]](*json.loads(run.apart[1]))))
         return
     record = json.loads(run.out.read_text("utf-8")) if run.out and run.out.exists() else {}
-    record["machine"] = {
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "numpy": np.__version__,
-    }
+    record["machine"] = {"python": platform.python_version(), "cores": os.cpu_count()}
     for library in LIBRARIES:
         try:
             record["machine"][library] = version(library)

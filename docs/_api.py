@@ -77,6 +77,10 @@ def write(folder: Path) -> None:
     """Write a page for each section into a folder, and ``index.rst`` with all of them."""
     folder.mkdir(exist_ok=True)
     pages = {title.lower().replace(" ", "-"): (title, *section) for title, section in sections().items()}
+    current = {f"{path}.{name}.rst" for _, path, names in pages.values() for name in names}
+    for file in folder.glob("generated/*.rst"):  # of an earlier build
+        if file.name not in current:
+            file.unlink()
     for page, (title, path, names) in pages.items():
         listed = "\n".join(f"   {name}" for name in sorted(names, key=str.lower))
         _write(

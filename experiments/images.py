@@ -149,7 +149,7 @@ class Protocol:
     resized_crops: bool = False
     centred: bool = False
     as_scripts: bool = False
-    constants: dict[str, dict[str, float]] = field(default_factory=dict)
+    constants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     influence_from: float | None = None
     best_epoch: bool = False
     oco_gammas: tuple[float, ...] = (0.1995, 0.2995)
@@ -179,7 +179,7 @@ SMALL = Protocol(
 # and MedMNIST have inputs in [−1, 1]. The weak-learning condition is checked on rows without augmentation
 # here, on augmented rows there. Rounds of the CVaR game follow the text; the code (RuntianZ/boosted_cvar at
 # 2216d2d) has 100 steps a round by default, and random crops of CelebA. All numbers are float32.
-SAITO_CONSTANTS = {
+SAITO_CONSTANTS: dict[str, dict[str, float]] = {
     "focal": {"gamma": 1.0},
     "logit_adjustment": {"tau": 2.25},
     "cdt": {"gamma": 0.4},
@@ -457,8 +457,8 @@ def _single(protocol: Protocol, data: Data, loss: str, seed: int) -> Any:
 
 def _trained(protocol: Protocol, data: Data, net: Any, params: dict[str, Any], loss: str, seed: int) -> Any:
     """Train a net by a loss, and return the last epoch or the best one on the rows held out."""
-    growth = {"growth": _epoch(data, params)} if protocol.best_epoch else {}
-    learner = _learner(protocol, net, data, params, loss=loss, random_state=seed, **growth)
+    growth = _epoch(data, params) if protocol.best_epoch else None
+    learner = _learner(protocol, net, data, params, loss=loss, random_state=seed, growth=growth)
     if not protocol.best_epoch:
         return learner.fit(*data.fit)
     (X, y), (X_val, y_val) = data.fit, data.judged

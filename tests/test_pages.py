@@ -85,3 +85,16 @@ def test_cells_of_a_notebook_run(path, monkeypatch):
     shared = {}
     for cell in cells:
         exec(compile("".join(cell["source"]), path.name, "exec"), shared)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", ["lightgbm", "autogluon.tabular", "tabpfn"])
+def test_models_of_other_libraries(library, tmp_path, monkeypatch, capsys):
+    """TabPFN needs weights from the network, so only its presence runs the block."""
+    pytest.importorskip(library)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page("other-models"), flags=re.DOTALL)
+    (block,) = [text for text in blocks if f"import {library}" in text or f"from {library} " in text]
+    exec(compile(block, "other-models.md", "exec"), {})
+    assert "miss rate of 0" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Checkpoints of any learner: kills, damage, other fits, two fits at once, learners that catch Ctrl-C."""
+"""Checkpoints of any learner: kills, damage, other fits, two fits at once, handlers of Ctrl-C."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ X, Y = noisy(17, n=90, K=3)
 
 
 class CountedTree(DecisionTreeClassifier):
-    """Tree that counts the fits of all clones, and ends the process or raises in one of them."""
+    """Tree with a count of the fits of all clones, which ends the process or raises in one of them."""
 
     fits, last, end = 0, None, staticmethod(lambda: None)
 
@@ -47,7 +47,7 @@ class CountedTree(DecisionTreeClassifier):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Return a function that resets the count; fit number ``last`` raises RuntimeError."""
+    """Return a function to reset the count; fit number ``last`` raises RuntimeError."""
 
     def start(last=None):
         def end():
@@ -253,7 +253,7 @@ def test_resumed_base_models_share_one_table_reader(finished):
 
 
 class Depth:
-    """Object with a number that its repr does not show."""
+    """Object with a number outside of its repr."""
 
     def __init__(self, depth):
         self.depth = depth
@@ -511,11 +511,11 @@ def test_files_of_others_stay(tmp_path):
     assert not set(ours) & set(names(tmp_path))
 
 
-# -- learners that catch Ctrl-C --- --------------------------------------------------------------------------
+# -- learners with a handler of Ctrl-C ----------------------------------------------------------------------
 
 
 class Swallowing(DecisionTreeClassifier):
-    """Tree that returns half trained after Ctrl-C during its fit, like scikit-learn's perceptron."""
+    """Tree with an early return after Ctrl-C during its fit, like scikit-learn's perceptron."""
 
     fits, hit = 0, None
 

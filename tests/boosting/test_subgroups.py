@@ -278,17 +278,17 @@ def test_which_units_are_pooled():
         rows = Rows(y, np.ones(len(y)), groups, "", np.arange(len(y)).astype(np.uint16))
         return Pools.small(NamedSubgroups.of(kind, rows, np.arange(K), names), [rows], 10)
 
-    assert pools("group", [30, 4, 7]).of.tolist() == [0, 1, 1]  # together they are enough
-    assert pools("group", [30, 12, 7]).of.tolist() == [0, 1, 1]  # with the smallest of the others
-    assert pools("group", [30, 12, 3, 30, 2, 11], (3, 3)).of.tolist() == [0, 1, 1, 2, 3, 3]  # by column
+    assert pools("group", [30, 4, 7]).pool.tolist() == [0, 1, 1]  # together they are enough
+    assert pools("group", [30, 12, 7]).pool.tolist() == [0, 1, 1]  # with the smallest of the others
+    assert pools("group", [30, 12, 3, 30, 2, 11], (3, 3)).pool.tolist() == [0, 1, 1, 2, 3, 3]  # by column
     cells = pools("cell", [30, 20, 3, 15, 30, 1], (3,), K=2)
-    assert cells.of.tolist() == [0, 1, 0, 2, 3, 2]  # by class
+    assert cells.pool.tolist() == [0, 1, 0, 2, 3, 2]  # by class
     assert cells.count == 4
     np.testing.assert_array_equal(
         cells.strictest(np.array([0.5, 0.1, 0.3, 0.2, 0.9, 0.4])), [0.3, 0.1, 0.2, 0.9]
     )
-    assert pools("class", [30, 3], K=2).of.tolist() == [0, 1]  # classes are never pooled
-    assert pools("group", [3]).of.tolist() == [0]
+    assert pools("class", [30, 3], K=2).pool.tolist() == [0, 1]  # classes are never pooled
+    assert pools("group", [3]).pool.tolist() == [0]
     np.testing.assert_allclose(allowed_errors(0.2, ["a"], "class"), [0.2])
 
 

@@ -135,6 +135,7 @@ def test_grades_and_missing_scores():
         ({"Y": Y[["toxic"]]}, "Y has no column 'threat'"),
         ({"Y": Y.assign(threat=0)}, "the label 'threat' has all rows, or none"),
         ({"scores": [*SCORES, SCORES[0]]}, "each needs a label of its own"),
+        ({"X": pd.concat([X, X[["s_toxic"]]], axis=1)}, "more than one column of this name"),
         ({"X": X.drop(columns="s_toxic")}, "the table has no column 's_toxic'"),
     ],
 )

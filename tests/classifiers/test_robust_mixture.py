@@ -1048,3 +1048,24 @@ def test_a_pipeline_may_begin_with_a_step_that_is_left_out():
         for model in (tree, make_pipeline("passthrough", tree))
     )
     np.testing.assert_array_equal(piped.predict(X), plain.predict(X))
+
+
+def test_given_probabilities_are_certified_and_calibrated():
+    _, y, P, _ = printed(5, K=3)
+    half = np.arange(len(y)) % 2 == 0
+    old, new = ({name: p[rows] for name, p in P.items()} for rows in (half, ~half))
+    limits = [tb.rates.miss(1) <= 0.9]
+    mix = RobustMixtureClassifier.from_probabilities(old, y[half], limits=limits)
+    certificate = tb.certify(mix, new, y[~half], rates=limits)
+    answers = tb.certify(mix.predict(new), None, y[~half], rates=limits, subgroups={"class": mix.classes_})
+    assert [b.upper for b in certificate.rates] == [b.upper for b in answers.rates]
+    calibrated = tb.calibrate(mix, new, y[~half], limits=limits)
+    assert calibrated.certificate_.certified
+    assert np.isnan(mix.seen_share(new))
+
+
+def test_the_rows_of_a_frozen_learner_of_tailboost_are_unknown():
+    trees = tb.learners.HistBoostClassifier(n_estimators=2).fit(X[TRAIN], Y[TRAIN])
+    mix = RobustMixtureClassifier([("trees", FrozenEstimator(trees))]).fit(X[TEST], Y[TEST])
+    assert not mix.seen_rows_.complete
+    assert RobustMixtureClassifier(random_state=0).fit(X[TEST], Y[TEST]).seen_rows_.complete

@@ -83,3 +83,22 @@ def test_bad_errors_are_refused(errors, message):
 def test_few_rows_are_refused():
     with pytest.raises(ValueError, match="100 rows; min_rows=100 in each half needs 200"):
         tb.WeakRegions().fit(np.zeros((100, 2)), np.zeros(100))
+
+
+def test_an_array_of_texts_is_refused_by_its_column():
+    X, errors, _ = planted(400, 0)
+    with pytest.raises(ValueError, match=r"column 2 holds '(Bern|Oslo|Rome)', which is no number"):
+        tb.WeakRegions().fit(X.to_numpy(), errors)
+    assert tb.WeakRegions().fit(X[["age", "income"]].to_numpy().astype(str), errors).n_tested_ >= 0
+    with pytest.raises(ValueError, match="n rows and d columns"):
+        tb.WeakRegions().fit(X["age"].to_numpy(), errors)
+
+
+def test_a_single_condition_is_one_region():
+    """A tree of depth 3 cuts the planted region once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 3))
+    weak = X[:, 1] > 1
+    regions = tb.WeakRegions(random_state=0).fit(X, rng.random(8000) < np.where(weak, 0.5, 0.1))
+    assert len(regions.regions_) == 1
+    assert np.mean((regions.transform(X) != "other") == weak) > 0.98

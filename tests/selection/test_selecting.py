@@ -1,4 +1,4 @@
-"""The engine against all deterministic rules of a small table, mixed by a generic solver."""
+"""Selection against the mixtures of all deterministic rules of a small table, by a generic solver."""
 
 from itertools import product
 
@@ -17,7 +17,7 @@ NAMES = np.array(["a", "b", "c"])
 
 
 def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
-    """A table in which the belief is right: x has few values, and p(s | x) are the frequencies there."""
+    """Return a table with right stratum probabilities: the frequencies at each of the few values of x."""
     rng = np.random.default_rng(seed)
     x, s = rng.integers(n_atoms, size=n), None
     chance = rng.dirichlet(np.full(K * G, 0.7), n_atoms)
@@ -37,7 +37,7 @@ def atoms(seed, K, G, n_atoms, n=400, weights=False, **more):
 
 
 def every_rule(table, x):
-    """Tallies of all deterministic rules of x, by counting rows one by one."""
+    """Return the confusion counts of all deterministic rules of x, counted row by row."""
     A, share = table.strata.n_actions, table.weights
     tallies = []
     for rule in product(range(A), repeat=int(x.max()) + 1):
@@ -57,7 +57,7 @@ def value_of(rate, strata, tally):
 
 
 def best_mixture(table, x, objective, limits):
-    """The optimum over mixtures of all rules by a generic solver, from rates of each rule, not from rows."""
+    """Return the optimum over mixtures of all rules by a generic solver, from the rates of each rule."""
     tallies, strata = every_rule(table, x), table.strata
     T = len(tallies)
     rows, right = [], []
@@ -101,7 +101,7 @@ def best_mixture(table, x, objective, limits):
 
 
 def grown(table, objective, limits, error_budget=None):
-    """Candidates of a problem, and the best mixture of them."""
+    """Return the candidates of a problem, and their best mixture."""
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
     pool = seeded(table, program)
     program = within_budget(pool, program, error_budget)
@@ -157,7 +157,7 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
             continue
         solved += 1
         assert counted.feasible
-        if not costs:  # the probabilities know a stratum's mean cost, not a row's
+        if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
             assert counted.value == pytest.approx(best, abs=1e-3)
         assert counted.value >= best - 1e-6
         drawn = select(pool, program, randomized=True)
@@ -183,7 +183,7 @@ def test_three_classes_and_three_groups(seed):
 
 
 def test_the_master_is_the_linear_program_of_its_columns():
-    """HiGHS, warm and grown column by column, against linprog over the same columns."""
+    """The master program with warm starts has the optimum of linprog over the same columns."""
     table, _ = atoms(3, 2, 3, 8)
     objective, limits = rates.error(), [rates.gap(rates.selected("a", by="sex")) <= 0.01]
     pool, program, counted = grown(table, objective, limits)
@@ -265,7 +265,7 @@ RATIOS = {
 @pytest.mark.parametrize("name", RATIOS)
 @pytest.mark.thinned(2)
 def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
-    """Against bisection over limits on it, each decided by a generic solver over every rule."""
+    """The least ratio equals a bisection over limits, each decided by a generic solver over all rules."""
     family, limits = RATIOS[name]
     for seed in range(2):
         table, x = atoms(seed, 2, 2, 4, defers=True)
@@ -284,7 +284,7 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
 
 
 def smooth(seed, n=3000):
-    """A table whose belief takes a value of its own in every row, and is right in any range of it."""
+    """Return a table with different stratum probabilities in all rows, right on average in each range."""
     rng = np.random.default_rng(seed)
     p, sex = np.sort(rng.random(n)), rng.integers(2, size=n)
     y = np.diff(np.floor(np.cumsum(p)), prepend=0).astype(int)
@@ -295,7 +295,7 @@ def smooth(seed, n=3000):
 
 @pytest.mark.parametrize("most", [0.01, 0.05, 0.2])
 def test_one_rule_passes_on_the_least_sure_rows_as_many_as_may_be(most):
-    """Chow's rule in all, and within a limit by group: what passes on fewer rows wastes the person."""
+    """Without limits by group the rule is Chow's rule. Rules with fewer deferrals have larger errors."""
     table, p, _, sex = smooth(0)
     pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
     passed = table.actions(pool.candidates[alone.numbers[0]]) == 2
@@ -335,7 +335,7 @@ def test_who_passes_every_row_on_still_says_labels():
     ids=str,
 )
 def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
-    """Against two solutions with the bound a little looser and tighter."""
+    """Shadow prices equal differences of two solutions with slightly looser and tighter bounds."""
     for rate, most in ((rates.deferred(), 0.1), (rates.deferred(by="sex"), 0.1), (rates.selected("b"), 0.4)):
         others = [] if rate.needs_deferral else [rates.deferred() <= 0.05]
         table, *_ = smooth(3)
@@ -350,7 +350,7 @@ def test_the_price_of_a_limit_is_what_the_objective_falls_by(objective):
 
 
 def test_a_price_of_a_look_gives_the_rule_of_the_limit():
-    """The price that a limit has, as one more column of costs, passes the same rows on: Chow's rule."""
+    """With the shadow price as cost of deferral, Chow's rule defers the same rows."""
     table, p, *_ = smooth(4)
     for most in (0.05, 0.1):
         pool, alone = one_rule(table, rates.error(), [rates.deferred() <= most])
@@ -365,7 +365,7 @@ def test_a_price_of_a_look_gives_the_rule_of_the_limit():
 
 
 def test_fewer_rows_count_as_all_of_them():
-    """Strata of few rows keep all of theirs."""
+    """Small strata keep all rows."""
     rng, n = np.random.default_rng(0), 20_000
     y, g = rng.integers(2, size=n), np.where(np.arange(n) < 40, 1, 0)
     strata, stratum = Strata.of(y, g[:, None], np.ones(n), (0, 1), ("sex",), ((0, 1),))
@@ -377,11 +377,11 @@ def test_fewer_rows_count_as_all_of_them():
     assert len(few) == 2_000
     np.testing.assert_allclose(few.strata.mass, strata.mass)
     np.testing.assert_allclose(thin[strata.combination == 1], every[strata.combination == 1])
-    np.testing.assert_allclose(thin, every, atol=0.03)  # four standard errors of 1,000 rows, half of all each
+    np.testing.assert_allclose(thin, every, atol=0.03)  # four standard errors of 1,000 rows in each half
 
 
 def test_the_number_of_threads_changes_no_digit():
-    """Of sums over rows that BLAS orders by its number of threads, and of all that grows from them."""
+    """The number of BLAS threads has no effect on sums over rows, and so none on the candidates."""
     rng = np.random.default_rng(0)
     n, S = 40_000, 20
     belief = rng.dirichlet(np.full(S, 0.3), n).astype(np.float32)

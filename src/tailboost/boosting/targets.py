@@ -88,7 +88,7 @@ def cells_of(rows: Rows, n_classes: int) -> Ints:
 class Pools:
     """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
 
-    of: Ints  # shape (m,): number of the pool of each subgroup, from 0
+    pool: Ints  # shape (m,): number of the pool of each subgroup, from 0
     # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.
     size: Floats
     least: int  # subgroups with fewer rows are small
@@ -113,33 +113,28 @@ class Pools:
         return cls(np.unique(of, return_inverse=True)[1], size, least)
 
     @property
-    def numbers(self) -> tuple[int, ...] | None:
-        """The pool of each subgroup as plain numbers; None if no subgroups are pooled."""
-        return None if self.trivial else tuple(self.of.tolist())
-
-    @property
     def count(self) -> int:
         """Number of pools."""
-        return int(self.of.max()) + 1
+        return int(self.pool.max()) + 1
 
     @property
     def trivial(self) -> bool:
         """Whether no subgroups are pooled."""
-        return self.count == len(self.of)
+        return self.count == len(self.pool)
 
     def index(self, groups: Ints) -> Ints:
         """Return the pools of rows from their subgroups, −1 for none."""
-        return groups if self.trivial else np.where(groups >= 0, self.of[groups], -1)
+        return groups if self.trivial else np.where(groups >= 0, self.pool[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
         """Return the smallest target in each pool."""
         least = np.full(self.count, np.inf)
-        np.fmin.at(least, self.of, allowed)
+        np.fmin.at(least, self.pool, allowed)
         return np.where(np.isinf(least), np.nan, least)
 
     def names(self, units: Sequence[Any]) -> list[Any]:
         """Names of the pools, joined from the names of their subgroups."""
-        words = [[units[u] for u in np.flatnonzero(self.of == p).tolist()] for p in range(self.count)]
+        words = [[units[u] for u in np.flatnonzero(self.pool == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 

@@ -231,11 +231,6 @@ class GroupNames:
         return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 
 
-def n_group_rows(groups: Any) -> int:
-    """Return the number of rows of a groups argument: a column or a table."""
-    return n_rows_of(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else n_rows_of(groups)
-
-
 def rows_among(groups: Any, rows: Rows) -> Mask:
     """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
 
@@ -244,7 +239,7 @@ def rows_among(groups: Any, rows: Rows) -> Mask:
     ValueError
         If the number of rows is another one, or unknown.
     """
-    n, origin = n_group_rows(groups), rows.origin
+    n, origin = n_rows_of(groups), rows.origin
     if origin is None or n != origin.n_rows:
         n_rows = len(rows.y) if origin is None else origin.n_rows
         raise ValueError(

@@ -316,7 +316,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         def at(level: float, point: Any) -> Any:
             if point is not None:
                 return point
-            return self._selecting(counting.stating(other, (*others, one.within(level)), budget))
+            return self._combined_by(
+                copy.copy(self), counting.stating(other, (*others, one.within(level)), budget)
+            )
 
         reached, weights = stated.front_of(one, n_points)
         points = tuple(
@@ -332,7 +334,9 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
 
         def at(level: float, point: Any) -> Any:
             budget = max(0.0, level - least)
-            return self._selecting(combiner.aiming_at(combiner.objective, error_budget=budget))
+            return self._combined_by(
+                copy.copy(self), combiner.aiming_at(combiner.objective, error_budget=budget)
+            )
 
         values = combiner.values(corners.mixture)
         points = tuple(
@@ -355,10 +359,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
-
-    def _selecting(self, combiner: Mixture | SubgroupMixture) -> Self:
-        """Return the classifier of another combiner of the same hypotheses."""
-        return self._combined_by(copy.copy(self), combiner)
 
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Set the names of groups that differ from the groups of `fit`."""

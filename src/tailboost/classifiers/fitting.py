@@ -97,7 +97,10 @@ def fit_models(
         if None in found:
             continue
         if is_frozen:
-            kept, of_parts = (estimator, _columns_of(estimator, classes, name)), []
+            columns = positions(
+                estimator.classes_, classes, f"classes_ of {name!r}", "classes that y has not"
+            )
+            kept, of_parts = (estimator, columns), []
         else:
             *of_parts, kept = found
         number = len(models.names)
@@ -341,10 +344,6 @@ class _OneTable:
         if kept is None:
             return [None]
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
-
-
-def _columns_of(frozen: Any, classes: Any, name: str) -> Ints:
-    return positions(frozen.classes_, classes, f"classes_ of {name!r}", "classes that y has not")
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

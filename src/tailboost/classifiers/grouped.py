@@ -131,7 +131,7 @@ class GroupedBoostClassifier(MixtureClassifier):
     @property
     def subgroup_pools_(self) -> Ints:
         """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
-        return self._pools.of
+        return self._pools.pool
 
     def _bounds(self) -> Bounds:
         return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())

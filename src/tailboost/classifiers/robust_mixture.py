@@ -49,6 +49,9 @@ from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.probability_tables import Models, averaging, check_named
 from tailboost.selection.program import Program
 
+# Fingerprints of the training rows of models that are not fitted here.
+NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
+
 
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
@@ -433,7 +436,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=Clock(until, bool(self.verbose)),
         )
         # Learners for prepared tables contain no models of earlier fits.
-        others = [model for _, model in estimators if not isinstance(model, TableLearner)]
+        others = [
+            model
+            for _, model in estimators
+            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
+        ]
         score_columns = frozen and only_scores(others)
         features, rows = problem.X, outputs.rows
         if problem.validation is not None:
@@ -453,7 +460,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
-        fitted_on = Fingerprint.of(np.empty(0, dtype=np.uint64)) if frozen else problem.fingerprints
+        fitted_on = NO_ROWS if frozen else problem.fingerprints
         self.seen_rows_ = replace(fitted_on, complete=not (others and holds_unknown(others)))
         chosen_on = problem.fingerprints if frozen else None
         if problem.validation is not None:
@@ -536,6 +543,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_parameters(mix, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
+        mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()
         return mix
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
@@ -585,7 +593,8 @@ def default_estimators() -> list[tuple[str, Any]]:
 def strong_estimators() -> list[tuple[str, Any]]:
     """Return the estimators of ``estimators="strong"``: those of ``None``, and three more.
 
-    On the tables of `results/field-strong.md` the three reduced the error, in several times the seconds.
+    On 28 tables without a part in their selection the three reduced the log loss by .0044 ± .0029 and the
+    overall error by .0037 ± .0023; a fit took 3.6 times as long (`results/field-strong.md`).
 
     Returns
     -------

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import GroupNames, Rows, n_group_rows, rows_among, take
+from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, judged_rows, named_groups, rows_given
@@ -54,7 +54,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
         """Set the names of groups, of all rows or of some."""
-        n = n_group_rows(groups)
+        n = n_rows_of(groups)
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:

@@ -155,7 +155,9 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
 
 
 def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table."""
+    """Return the number of rows of a table, or of a dict of columns."""
+    if isinstance(X, Mapping):
+        X = next(iter(X.values()), ())
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 

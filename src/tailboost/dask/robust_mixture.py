@@ -141,7 +141,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     def _choose(self, reader: _RemoteReader, table: _Table) -> None:
         """Make candidates on a sample, and select by their confusion counts on all rows."""
-        seen: RowSample | None = table.folded(partial(_look, reader), RowSample.merged)
+        seen: RowSample | None = _folded(table.blocks, partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
         n, self.n_threshold_rows_ = int(seen.totals[0].sum()), int(seen.row_totals[0].sum())
@@ -163,7 +163,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             about = averaged, engine.probabilities, strata, seen.keys, stratum
 
             def count(members: Sequence[Any]) -> Floats:
-                sums: Floats = table.folded(partial(_count, *about, members), partial(np.sum, axis=0))
+                sums: Floats = _folded(
+                    table.blocks, partial(_count, *about, members), partial(np.sum, axis=0)
+                )
                 return sums / weight
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
@@ -248,19 +250,15 @@ class _Table:
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
-        values = _folded(_values, [(y, groups) for _, groups, y, _ in self.blocks], _joint_values)
+        values = _folded([(y, groups) for _, groups, y, _ in self.blocks], _values, _joint_values)
         if values is None:
             raise ValueError("y holds no rows")
         labels, names = values
         return labels, names
 
-    def folded(self, function: Callable[..., Any], join: Callable[[list[Any]], Any]) -> Any:
-        """Return the results of a function on all partitions, joined on the workers."""
-        return _folded(function, self.blocks, join)
-
 
 def _folded(
-    function: Callable[..., Any], blocks: list[tuple[Any, ...]], join: Callable[[list[Any]], Any]
+    blocks: list[tuple[Any, ...]], function: Callable[..., Any], join: Callable[[list[Any]], Any]
 ) -> Any:
     """Return the joined results of a function on all blocks, without None; `FAN` results at a time."""
     ask, add = _everywhere(function), _everywhere(partial(_join, join))

@@ -91,12 +91,10 @@ class Reference:
 
         ``level`` is about the probability of any false alarm among columns without a change.
         """
-        shared = [name for name in self.columns if name in columns]
+        shared = {name: column for name, column in self.columns.items() if name in columns}
         drifts = []
-        for name in shared:
-            column = self.columns[name]
-            before = np.asarray(column["counts"], dtype=np.float64)
-            psi, p = _compared(before, _counts(columns[name], column), "cuts" in column)
+        for name, column in shared.items():
+            psi, p = _compared(np.array(column["counts"]), _counts(columns[name], column), "cuts" in column)
             drifts.append(Drift(name, psi, p, p <= level / len(shared) and psi >= LEAST_PSI))
         return drifts
 
@@ -112,13 +110,12 @@ def columns_of(X: Any) -> dict[str, Any]:
 
 def _numbers(column: Any) -> Floats | None:
     """Return a numeric column as float64, NaN for missing values; None for other columns."""
-    kind = getattr(getattr(column, "dtype", None), "kind", "O")
+    if getattr(getattr(column, "dtype", None), "kind", "O") not in "iufb":
+        return None
     try:
-        if kind in "iufb":
-            return np.asarray(column, dtype=np.float64)
+        return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):  # nullable types of pandas
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return None
 
 
 def _texts(column: Any) -> Any:

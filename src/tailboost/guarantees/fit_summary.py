@@ -101,30 +101,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedSummary:
-    """Base of the summaries of fitted classifiers.
-
-    Attributes
-    ----------
-    promised : tuple of Bound
-        Published a-priori bounds, or the reason why their conditions do not hold.
-    observed : tuple of Bound
-        Bounds computed from the losses of the rounds; they hold for any η and any sample weights.
-    gap : float
-        Largest optimality gap of any solve in the fit.
-    objective : str
-        Name of the objective.
-    measured_on : str
-        The rows of the errors.
-    errors : RateTable or None
-        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
-    symbols : dict
-        Names and values of all symbols printed.
-    upper : float or None
-        Upper end of a 95 % interval for the objective (of an additive classifier: the error) on new rows;
-        None for a vote, and if models were trained on these rows.
-    groups : tuple of GroupUse
-        For each column of groups given to `fit`: whether and how answers depend on it.
-    """
+    """Base of the summaries of fitted classifiers; `Summary` describes the attributes."""
 
     gap: float
     objective: str
@@ -179,10 +156,27 @@ class PrintedSummary:
 class Summary(PrintedSummary):
     """Value of the objective of a fitted classifier, with bounds and comparisons.
 
-    Further attributes are those of `AdditiveSummary` about bounds, objective, rows, errors and symbols.
-
     Attributes
     ----------
+    promised : tuple of Bound
+        Published a-priori bounds, or the reason why their conditions do not hold.
+    observed : tuple of Bound
+        Bounds computed from the losses of the rounds; they hold for any η and any sample weights.
+    gap : float
+        Largest optimality gap of any solve in the fit.
+    objective : str
+        Name of the objective.
+    measured_on : str
+        The rows of the errors.
+    errors : RateTable or None
+        Errors of the subgroups of the objective, with their limits; None for objectives over rows.
+    symbols : dict
+        Names and values of all symbols printed.
+    upper : float or None
+        Upper end of a 95 % interval for the objective (of an additive classifier: the error) on new rows;
+        None for a vote, and if models were trained on these rows.
+    groups : tuple of GroupUse
+        For each column of groups given to `fit`: whether and how answers depend on it.
     achieved : float
         The objective of the randomised rule on the selection data, without outliers.
     achieved_on_all : float

@@ -398,7 +398,9 @@ class _ListedGroups:
 
 
 def as_table(X: Any) -> Any:
-    """Return rows as an object with a shape and row indexing."""
+    """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
+    if isinstance(X, Mapping):
+        return np.column_stack([np.asarray(P) for P in X.values()])
     X = as_pandas(X)
     if issparse(X):
         return X.tocsr()  # some formats have no row indexing

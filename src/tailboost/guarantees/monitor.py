@@ -349,16 +349,15 @@ class Monitor:
     def notes(self) -> list[str]:
         """Return the notes below the table: alarms, waiting labels, moved columns."""
         notes = []
-        for j, (bound, largest) in enumerate(zip(self._evidence.bounds, self.largest_evidence, strict=True)):
-            if largest < self.threshold:
-                continue
-            first = next(batch for batch in self.batches if batch.evidence[j] >= self.threshold)
-            n, error = first.errors[j]
-            notes.append(
-                f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
-                f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
-                f"{bound.n:,} rows."
-            )
+        for j, bound in enumerate(self._evidence.bounds):
+            first = next((batch for batch in self.batches if batch.evidence[j] >= self.threshold), None)
+            if first is not None:
+                n, error = first.errors[j]
+                notes.append(
+                    f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
+                    f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
+                    f"{bound.n:,} rows."
+                )
         notes += self._evidence.notes
         if late := sum(len(keys) for keys in self.waiting.values()):
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")

@@ -169,6 +169,8 @@ class Scores(ClassifierMixin, BaseEstimator):
                     f"{self!r}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
                 )
             table = X[columns].to_numpy()
+            if table.shape[1] > len(columns):
+                raise ValueError(f"{self!r}: the table has more than one column of this name")
         else:
             table = np.asarray(X)
             if any(not isinstance(c, (int, np.integer)) or not 0 <= c < table.shape[1] for c in columns):

@@ -86,8 +86,7 @@ class SelectionData:
 
     def actions(self, candidate: Any) -> Ints:
         """Return the action of a candidate in each row, shape (n,)."""
-        actions: Ints = candidate.actions(self.probabilities)
-        return actions
+        return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, most: int) -> SelectionData:
         """Return at most ``most`` of the rows, weighted such that each stratum keeps its mass."""
@@ -137,21 +136,13 @@ class RemoteSelectionData:
         return plain_state(self) | {"count_all": None}
 
     def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
-        """Yield a key of each candidate, and its confusion counts; equal counts have equal keys.
-
-        Raises
-        ------
-        ValueError
-            If the rows cannot be reached any more.
-        """
-        if not candidates:
-            return
-        if self.count_all is None:
+        """Yield a key of each candidate, and its confusion counts; raise if the rows cannot be reached."""
+        if candidates and self.count_all is None:
             raise ValueError(
                 "the selection data lie on a cluster, and this copy of the classifier cannot reach them: "
                 "give X, y in memory, or call from_probabilities on the cluster again"
             )
-        for counts in self.count_all(candidates):
+        for counts in self.count_all(candidates) if self.count_all and candidates else ():
             yield counts.tobytes(), counts
 
 
@@ -277,14 +268,13 @@ class Pool:
 
     def constants(self) -> list[int]:
         """Add a constant candidate for each action; return their numbers."""
-        strata, plain, numbers = self.data.strata, plain_costs(self.data), []
+        strata, plain, candidates = self.data.strata, plain_costs(self.data), []
         for a in range(strata.n_actions):
-            costs = np.zeros((len(strata.mass), strata.n_actions))
-            if a == strata.n_classes:  # a rule that defers every row still has labels
-                costs = plain.copy()
+            # A rule that defers every row still has labels.
+            costs = plain.copy() if a == strata.n_classes else np.zeros_like(plain)
             costs[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
-            numbers.append(self.add(Candidate.of(costs)))
-        return numbers
+            candidates.append(Candidate.of(costs))
+        return self.add_all(candidates)
 
 
 def plain_costs(data: AnySelectionData) -> Floats:

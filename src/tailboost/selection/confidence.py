@@ -159,7 +159,7 @@ class CountedRate:
         return found
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the ends of the intervals, shape (m,) each; NaN where there is none."""
+        """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
         (least, most), known = self.range, self.known
         ends = np.full((2, len(known)), np.nan)
         if known.any():

@@ -24,8 +24,8 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-# The curve of a CVaR has nearly as many corners as rows. It is refined until it is this close to straight
-# lines, or has this many points.
+# The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
+# straight lines, or has this many points.
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
 # A difference of more standard errors is taken for significant.
 CLEARLY = 2.0
@@ -98,7 +98,7 @@ class WorstRow:
         return minimize_cvar_mixture(pool.losses(n_rounds), float(p[p > 0].min()), p)
 
     def constants(self, pool: ModelPool) -> float:
-        """Return the value of the random guess over the classes that have rows."""
+        """Return the value of the random guess over the classes with rows."""
         return 1 - 1 / len(np.unique(pool.rows.y[pool.base() > 0]))
 
     def highest(self, rows: Rows, losses: Floats) -> float:
@@ -119,7 +119,7 @@ def over_rows(objective: Any) -> bool:
 
 
 def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return the objective that `reweight` was given, by name or as a rate."""
+    """Return the objective given to `reweight`, by name or as a rate."""
     if over_rows(name):
         return name
     if name == "cvar" and alpha is not None:
@@ -220,7 +220,7 @@ class Mixture(PoolCombiner):
         return SubgroupMixture.on(self.pool, worst_class, grouping)
 
     def snapshot(self) -> Mixture:
-        """Return a copy that further rounds leave as it is."""
+        """Return a copy. Further rounds do not change this copy."""
         new = replace(self)
         new.pool = self.pool.snapshot()
         return new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -64,7 +65,7 @@ class Selection:
     violations: Floats  # shape (n_limits,): violations by the rule on the selection data
     # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
     mixture_violations: Floats
-    solution: Solution  # the best mixture of the pool
+    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
 
     @property
     def gap(self) -> float:

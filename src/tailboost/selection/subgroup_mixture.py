@@ -440,13 +440,9 @@ class SubgroupMixture(PoolCombiner):
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
-        counts: Floats = np.asarray(
-            np.bincount(cell + inside, None if even else share, size), dtype=np.float64
-        )
-        counts *= share if even else 1.0
-        counts = counts.reshape(-1, self.n_classes)
+        counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
         self.pool.take(response)
-        self._counts.append(counts)
+        self._counts.append((counts * (share if even else 1.0)).reshape(-1, self.n_classes))
         if self.voting:
             self._count(self.pool.n_rounds, self.pool.by_mean_loss())
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
@@ -494,14 +490,6 @@ class SubgroupMixture(PoolCombiner):
         """The limited errors of the subgroups; without limits, the objective."""
         return self.objective.rate if (limit := self.limit) is None else limit.rate
 
-    def worst(self, counts: Floats) -> float:
-        """Return the largest error of a subgroup, of counts (S, K); if limits differ, the largest excess."""
-        return float(self.beyond(counts).max())
-
-    def overall(self, counts: Floats) -> float:
-        """Return the overall error of confusion counts (S, K)."""
-        return float(error().terms(self.table.strata).values(counts)[0])
-
     @cached_property
     def _extra_counts(self) -> list[Floats]:
         return [
@@ -526,7 +514,9 @@ class SubgroupMixture(PoolCombiner):
         program = within_budget(pool, self.program, self.error_budget)
         found = select(pool, program, randomized=self.randomized)
         weights = self.weights(found, n_rounds)
-        if not self.randomized or not self.limits or self._keeps(weights):
+        if not self.randomized or not self.limits:
+            return weights, found.gap
+        if (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
             return weights, found.gap
         mixtures = [weights]
         for share in SHARES:
@@ -541,9 +531,6 @@ class SubgroupMixture(PoolCombiner):
     def predicted(self, mixture: Floats) -> Floats:
         """Return the confusion counts of `predict` of a mixture, shape (S, K)."""
         return self.counted(self.pool.shares(self.ensemble(mixture)).argmax(axis=1))
-
-    def _keeps(self, mixture: Floats) -> bool:
-        return bool((self.program.violations(self.predicted(mixture)) <= SLIGHT).all())
 
     def _at(self, limit: Limit, share: float) -> Limit:
         """Return a limit with bounds tighter by a share of them."""
@@ -595,7 +582,8 @@ class SubgroupMixture(PoolCombiner):
         self.votes = counts, n_rounds
         P = settle_ties(counts / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some])
         found = self.counted(P.argmax(axis=1))
-        self.results.append((round(self.worst(found), DECIMALS), round(self.overall(found), DECIMALS)))
+        overall = float(error().terms(self.table.strata).values(found)[0])
+        self.results.append((round(float(self.beyond(found).max()), DECIMALS), round(overall, DECIMALS)))
 
     @property
     def _selects_voters(self) -> bool:
@@ -613,11 +601,11 @@ class SubgroupMixture(PoolCombiner):
 
     @property
     def worst_limit(self) -> float:
-        """The bound of `worst`: the limit of all subgroups, or 0 if their limits differ."""
+        """The limit of all subgroups, or 0 if their limits differ: then `beyond` returns excesses."""
         assert self.limit is not None
         bounds = self.limit.bounds(self.steering.terms(self.table.strata).names)
-        known = bounds[~np.isnan(bounds)]
-        return float(known[0]) if np.ptp(known) == 0 else 0.0
+        least, most = np.nanmin(bounds), np.nanmax(bounds)
+        return float(least) if least == most else 0.0
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
@@ -669,9 +657,8 @@ class SubgroupMixture(PoolCombiner):
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective: the highest of a subgroup."""
-        found = self.errors_of(self.mixed(mixture), self.program.objective.rate)
-        highest: float = np.nanmax([1.0 if np.isnan(line.high) else line.high for line in found])
-        return highest
+        lines = self.errors_of(self.mixed(mixture), self.program.objective.rate)
+        return max(1.0 if np.isnan(line.high) else line.high for line in lines)
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
