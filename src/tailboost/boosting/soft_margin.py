@@ -61,7 +61,10 @@ class SoftMargin:
             constants = self._solve(1.0 - np.eye(K), price, self.class_weight)
             error = _error(answers, solution.mixture, rows, K)
             if not self._gains(solution.value, constants.value):
-                refusal = f"has the value {solution.value:.4g}, a mixture of constants {constants.value:.4g}"
+                refusal = (
+                    f"gains nothing: the program's objective is {solution.value:.4g}, and "
+                    f"{constants.value:.4g} for the best mixture of constants"
+                )
             elif error > error_of_constant and not self.held_out:
                 refusal = (
                     f"errs on {error:.3g} of the training rows, the best constant on {error_of_constant:.3g}"
