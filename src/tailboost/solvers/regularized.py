@@ -36,6 +36,11 @@ SETTLED = 1e-13
 MOST_PIVOTS = 100
 
 
+#: Steps in a row that do not halve a small gap, after which the rest of the gap is rounding. A single one
+#: occurs when the set of free units changes.
+MOST_STALLS = 3
+
+
 #: Relative width at which the bracket of a step is narrow enough.
 KINK = 0.2
 
@@ -205,14 +210,14 @@ def newton(
     response = respond(combined)
     best: NewtonResult | None = None
     exact: Floats | None = None
-    before = np.inf
+    before, stalls = np.inf, 0
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
-        stalled = gap > 0.5 * before and gap < ROUNDING**0.5
-        if gap <= max(tol, relative_gap * response.penalty) or stalled or iteration == max_iter:
+        stalls = stalls + 1 if gap > 0.5 * before and gap < ROUNDING**0.5 else 0
+        if gap <= max(tol, relative_gap * response.penalty) or stalls == MOST_STALLS or iteration == max_iter:
             break
         rough = gap > 1e-4
         # An exact Hessian is used again while steps succeed and nearly the same units are free.
