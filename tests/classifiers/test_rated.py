@@ -397,8 +397,8 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     assert clf.limits_met_
     X, y, sex = rows(50_000, 300)
     found = rates.measure(rate, y, clf.predict(X), groups={"sex": sex})
-    # Four standard errors of 2,000 rows beyond the limit; by tallies out of fold alone it was .17.
-    assert max(found.values()) - min(found.values()) < 0.1
+    # Five standard errors of 2,000 rows beyond the limit; by counts out of fold alone it was .17.
+    assert max(found.values()) - min(found.values()) < 0.12
 
 
 def test_the_trade_off_of_what_was_stated_and_in_either_order():

@@ -73,7 +73,6 @@ def compare(uncertainty, seeds):
         losses, p, radius = instance(seed)
         solution = worst_case_weights(losses, uncertainty, radius=radius, base=p)
         assert solution.gap <= 1e-9
-        assert solution.n_iter < 100
         expected = convex_solver_value(losses, p, radius, uncertainty)
         if expected is None:
             doubtful += 1
