@@ -83,7 +83,7 @@ def fit_models(
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
-    judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    measured_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
@@ -111,12 +111,12 @@ def fit_models(
             X_val, own = problem.validation
             logs.append(models.logs(number, *kept, X_val, len(own.y)))
         elif is_frozen:
-            logs.append(models.logs(number, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
+            logs.append(models.logs(number, *kept, take(problem.X, measured_rows), int(measured_rows.sum())))
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
             for held, fit in zip(parts.held, of_parts, strict=True):
                 out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
-            logs.append(out_of_fold[judged_rows])
+            logs.append(out_of_fold[measured_rows])
     judged = ModelOutputs.of(models, logs, parts.rows)
     if problem.clusters is not None and problem.validation is None:  # rows of a cluster count as one
         judged = replace(judged, rows=replace(judged.rows, row_hashes=parts.rows.row_hashes))

@@ -35,7 +35,7 @@ from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Mean sample weight below which a warning is given: weights count rows, and normalised weights are a likely
 # mistake.
-LIGHT = 0.01
+LEAST_MEAN_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ValidationRows:
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
 
-def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+def rows_given(method: str, X: Any, y: Any, **row_arguments: Any) -> bool:
     """Return whether X and y were given.
 
     Raises
@@ -62,12 +62,12 @@ def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
         If only one of X and y is given, or another argument about rows without X.
     """
     if isinstance(X, Real) and y is None:
-        raise ValueError(f"{what}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
+        raise ValueError(f"{method}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
     if (X is None) != (y is None):
-        raise ValueError(f"{what} needs both X and y, or neither")
-    if X is None and any(part is not None for part in theirs.values()):
-        belong = "belongs" if len(theirs) == 1 else "belong"
-        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+        raise ValueError(f"{method} needs both X and y, or neither")
+    if X is None and any(part is not None for part in row_arguments.values()):
+        belong = "belongs" if len(row_arguments) == 1 else "belong"
+        raise ValueError(f"{' and '.join(row_arguments)} {belong} to rows: give X and y too")
     return X is not None
 
 
@@ -173,8 +173,10 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     return factors
 
 
-def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str) -> tuple[Any, Rows]:
-    """Return selection data: the rows of positive weight of a table, and the rows as numbers.
+def checked_selection_rows(
+    classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str
+) -> tuple[Any, Rows]:
+    """Return selection data: the table of the rows of positive weight, and these rows as `Rows`.
 
     Parameters
     ----------
@@ -216,11 +218,11 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
+def regrouped_attributes(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """Return a classifier's attributes for groups of other rows than the training rows.
 
-    The features that reveal a group remain known if its column has the same name and values. Groups of an
-    array have no name, so nothing is known about them.
+    If the columns of groups have the names and values of the fit, the features that reveal them remain known.
+    Groups of an array have no name, so nothing is known about them.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
@@ -237,7 +239,7 @@ def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, A
     }
 
 
-def read_problem(
+def read_training_set(
     classifier: Any,
     learner: Any,
     X: Any,
@@ -261,7 +263,7 @@ def read_problem(
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
     weight = check_weights(sample_weight, len(y))
     used = weight > 0
-    if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
+    if weight.sum() < max(1 + 1e-6, LEAST_MEAN_WEIGHT * used.sum()):
         warn_user(
             f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
             "Weights count rows (2 counts the row twice), so learners with absolute penalties, like the "

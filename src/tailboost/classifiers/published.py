@@ -198,13 +198,13 @@ def worst_class_boost(
     Parameters
     ----------
     estimator : classifier or str
-        The learner; one that can grow is grown until w·r ≥ ½ + γ.
+        The learner. One that can grow is grown until the classes without loss have weight w·r ≥ ½ + γ.
     theta : float in [0, 1)
         θ. The loss of a class is 1 if its error is at least 1 − θ.
     gamma : float in (0, 0.5] or "auto"
         γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
     p : float in (0.5, 1]
-        p of equation (16).
+        p of equation (16), a fraction of the classes, for ``gamma="auto"``.
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
@@ -214,7 +214,7 @@ def worst_class_boost(
         "cv": "train",
         "n_iter_no_change": None,
     }
-    # 1 − θ has rounding errors; a class is measured against the number that was meant.
+    # The difference 1 − θ has a rounding error, which `round` removes.
     return WorstClassBoostClassifier(
         estimator, max_error=round(1 - theta, 9), gamma=gamma, q=p, **published | params
     )
@@ -293,7 +293,7 @@ def group_dro_boost(
         The average of all rounds, as in group DRO (Sagawa et al. 2020), or the λ with the least largest group
         error, as the section of Zhai et al. 2021 suggests.
     """
-    # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
+    # Group losses are neither pooled nor shrunk, so Hedge weighs the groups by their own mean losses.
     published: dict[str, Any] = {
         "cv": "train",
         "min_subgroup_rows": 1,
