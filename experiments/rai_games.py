@@ -123,7 +123,7 @@ def _cell(data: Data, seed: int) -> dict[str, Any]:
     ):
         game, on_test = make(y), make(y_test)
         played = game_play(game, X, y, ROUNDS, seed)
-        test = np.array([(member.predict(X_test) != y_test).astype(float) for member in played.base_models])
+        test = np.array([(member.predict(X_test) != y_test).astype(float) for member in played.members])
         of_units = np.array([game.losses(losses) for losses in played.losses])
         shares = minimize_cvar_mixture(of_units, game.alpha).mixture
         mixtures = {ONE: np.eye(ROUNDS)[0], EVEN: np.full(ROUNDS, 1 / ROUNDS), PROGRAM: shares}

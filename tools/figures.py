@@ -25,10 +25,11 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/which.md": ("benchmarks/credit.json",),
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
+    "docs/mixture.md": ("results/field-strong.json",),
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"
-        for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes")
+        for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes", "strong")
     ),
 }
 #: Their figures are definitions, are printed by code that tests run, or come from benchmarks/README.md,

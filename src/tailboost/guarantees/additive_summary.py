@@ -35,12 +35,12 @@ class Cost:
 class AdditiveSummary(PrintedSummary):
     """Error of ``predict`` of an additive classifier, with bounds and comparisons.
 
-    Further attributes are ``promised`` and ``observed`` (bounds on training errors; none of them bounds the
-    error on new rows), ``objective`` (name of the cost), ``gap``, ``upper``, ``errors`` and ``symbols``, as
-    in `Summary`.
-
     Attributes
     ----------
+    promised, observed : tuple of Bound
+        Bounds on training errors, see `Summary`; none of them bounds the error on new rows.
+    gap, objective, measured_on, errors, symbols, upper, groups
+        As in `Summary`; ``objective`` is the name of the cost.
     error : float
         Error of ``predict``, by weight, on ``measured_on``: held-out rows, ``X_val``, or the training rows.
     fitted : bool

@@ -95,7 +95,8 @@ class Scores(ClassifierMixin, BaseEstimator):
             Has the columns of scores.
         y : array-like of shape (n,)
             Labels.
-        sample_weight : ignored
+        sample_weight : None
+            Not used.
 
         Returns
         -------

@@ -161,8 +161,10 @@ def clopper_pearson_interval(
 
     Returns
     -------
-    low, high : ndarray
-        Ends, in the common shape; 0 and 1 without rows.
+    low : ndarray
+        Lower ends, in the common shape; 0 without rows.
+    high : ndarray
+        Upper ends; 1 without rows.
 
     Raises
     ------
