@@ -18,12 +18,7 @@ from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
-from tailboost.classifiers.input import (
-    ValidationRows,
-    checked_selection_rows,
-    regrouped_attributes,
-    rows_given,
-)
+from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.subgroup_views import SubgroupViews
@@ -222,7 +217,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 raise ValueError("objective='worst_group' needs groups")
             rows_given_here = ValidationRows(X, y, groups, sample_weight)
             words = "the {:,} rows given to reweight"
-            X, rows = checked_selection_rows(new, self._checked(X), rows_given_here, "", words)
+            X, rows = selection_data(new, self._checked(X), rows_given_here, "", words)
             rows = noting_seen(self.seen_rows_, X, rows, KEPT)
             new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
             pool = pool.on_rows(X, rows)

@@ -23,13 +23,13 @@ from tailboost.classifiers.input import (
     ValidationRows,
     check_group_arguments,
     check_validation,
-    checked_selection_rows,
     checked_table,
     class_factors,
     input_tags,
     read_training_set,
+    selection_data,
 )
-from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.classifiers.selected_rule import warn_of_noise
@@ -243,7 +243,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "verbose": ["verbose"],
     }
 
-    @naming_near
+    @with_suggestions
     def __init__(
         self,
         estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
@@ -409,9 +409,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
             X_val = checked_table(self, self, validation.X)
-            X_val, selection_rows = checked_selection_rows(
-                self, X_val, validation, "_val", "the {:,} rows of X_val"
-            )
+            X_val, selection_rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
                 selection_rows = noting_seen(problem.fingerprints, X_val, selection_rows)
             problem.validation = X_val, selection_rows

@@ -15,12 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
-from tailboost.classifiers.input import (
-    ValidationRows,
-    checked_selection_rows,
-    regrouped_attributes,
-    rows_given,
-)
+from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
@@ -80,7 +75,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         X, y = unpack(X, y)
         given = ValidationRows(X, y, groups, sample_weight)
         X = stacked(X, models.names, self.classes_, n_rows_of(y)) if models.are_given else self._checked(X)
-        X, rows = checked_selection_rows(self, X, given, "", f"the {{:,}} rows given to {to}")
+        X, rows = selection_data(self, X, given, "", f"the {{:,}} rows given to {to}")
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
             rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
         rows = noting_frozen(self, X, rows)

@@ -94,7 +94,7 @@ def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
     return tuple(GroupUse(name, by_group, features, inferred) for name, features in columns)
 
 
-def telling_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
+def revealing_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
     """Return for each column of groups the features that determine the group or are determined by the group.
 
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else

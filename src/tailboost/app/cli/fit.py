@@ -30,7 +30,7 @@ from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.interrupts import ending_at_interrupts
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import telling_features
+from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
 
 BETWEEN_LINES = 2.0  # seconds between two progress lines outside a terminal
@@ -230,7 +230,7 @@ def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, An
     ):
         pipeline.fit(table.data, table.target, **arguments)
     if hasattr(classifier, "group_features_"):  # columns of the file instead of encoded ones
-        features = telling_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
+        features = revealing_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return pipeline
