@@ -344,7 +344,7 @@ def test_a_word_among_numbers_is_a_missing_value_and_said(tmp_path, word):
     else:
         (line,) = said
         assert line.startswith(
-            "column 'age' is read as numbers: 1 of 300 values are none and count as missing"
+            "column 'age' is read as numbers: 1 of 300 values are no numbers and count as missing"
         )
         assert repr(word) in line
 

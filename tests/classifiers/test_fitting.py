@@ -192,7 +192,7 @@ def test_of_ordered_rows_the_later_ones_judge(tmp_path):
         ([([0, 1], [])], "cv: split 0 leaves no rows to judge on"),
         ([([0, 99], [1])], "cv: split 0 names row 99, but there are 40 rows"),
         ([([0.5], [1])], "cv: split 0 must be two arrays of row numbers"),
-        (KFold(4), "cv: split 0 separates rows of one value of clusters"),
+        (KFold(4), "cv: split 0 separates rows with the same value of clusters"),
         ([], "cv makes 0 splits"),
         (300, "The 'cv' parameter"),
         ("cv", "The 'cv' parameter"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import tailboost as tb
 from tailboost.app.cli import app
 from tailboost.app.report import compare, render
-from tailboost.core.subgroups import telling_features
+from tailboost.core.subgroups import revealing_features
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_the_column_itself_its_bands_and_its_parts_tell_a_group(table):
     joined = X["sex"] + bands
     rng = np.random.default_rng(1)
     groups = np.column_stack([numbers(X["sex"]), numbers(bands), numbers(joined), rng.integers(0, 3, 400)])
-    assert telling_features(X, groups) == [("sex",), ("age",), ("sex",), ()]
+    assert revealing_features(X, groups) == [("sex",), ("age",), ("sex",), ()]
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, sp.csc_array])
@@ -49,28 +49,28 @@ def test_a_table_of_numbers_in_any_layout(make):
     group = rng.integers(0, 3, 300)
     X[:, 2] = group == 1  # one of its 0/1 columns
     X[:7, 0] = 0.0
-    assert telling_features(make(X), group) == [(2,)]
+    assert revealing_features(make(X), group) == [(2,)]
 
 
 def test_missing_values_are_one_value_of_any_kind():
     sex = np.array(["f", None, "m", np.nan, pd.NA] * 20, dtype=object)
     X = pd.DataFrame({"sex": sex, "noise": np.arange(100.0)})
     group = numbers(["f", "none", "m", "none", "none"] * 20)
-    assert telling_features(X, group) == [("sex",)]
+    assert revealing_features(X, group) == [("sex",)]
 
 
 def test_values_that_nearly_all_differ_tell_nothing():
     X = np.random.default_rng(0).normal(size=(200, 3))
-    assert telling_features(X, np.arange(200) % 2) == [()]
+    assert revealing_features(X, np.arange(200) % 2) == [()]
     # A group of one row, and one group per row: chance, not a revealing column.
-    assert telling_features(X.round(), (np.arange(200) == 0).astype(int)) == [()]
-    assert telling_features(X.round(), np.arange(200)) == [()]
+    assert revealing_features(X.round(), (np.arange(200) == 0).astype(int)) == [()]
+    assert revealing_features(X.round(), np.arange(200)) == [()]
 
 
 def test_images_and_wide_tables_are_not_looked_through():
     group = np.arange(20) % 2
-    assert telling_features(np.zeros((20, 3, 3)), group) == [None]
-    assert telling_features(sp.csr_matrix((20, 30_000)), group) == [None]
+    assert revealing_features(np.zeros((20, 3, 3)), group) == [None]
+    assert revealing_features(sp.csr_matrix((20, 30_000)), group) == [None]
 
 
 def test_the_guarantee_says_it_of_groups_given_as_an_array(table):

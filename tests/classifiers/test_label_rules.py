@@ -133,7 +133,7 @@ def test_grades_and_missing_scores():
         ({"limits": "gap(miss(1, by=label)) <= .2"}, "write by='label' for a limit on each label"),
         ({"Y": Y.replace(1, 2)}, "a column of 0 and 1 for each label"),
         ({"Y": Y[["toxic"]]}, "Y has no column 'threat'"),
-        ({"Y": Y.assign(threat=0)}, "the label 'threat' has all rows, or none"),
+        ({"Y": Y.assign(threat=0)}, "all rows have the label 'threat', or none has it"),
         ({"scores": [*SCORES, SCORES[0]]}, "each needs a label of its own"),
         ({"X": pd.concat([X, X[["s_toxic"]]], axis=1)}, "more than one column of this name"),
         ({"X": X.drop(columns="s_toxic")}, "the table has no column 's_toxic'"),

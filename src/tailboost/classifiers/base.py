@@ -36,11 +36,11 @@ from tailboost.classifiers.input import (
     check_validation,
     checked_table,
     input_tags,
-    judged_rows,
-    read_problem,
+    read_training_set,
     refuse_learner,
+    selection_data,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS, naming_near
+from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
 from tailboost.classifiers.plan import FitInterruptedWarning, Plan, Schedule
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint
@@ -124,7 +124,7 @@ class BaseBoostClassifier(
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = naming_near(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = with_suggestions(cls.__init__)  # type: ignore[method-assign]
 
     # -- defined by a subclass -----------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class BaseBoostClassifier(
         """Number of distinct rows above which "auto" takes three folds instead of five."""
         return np.inf
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
         return False
 
@@ -228,8 +228,8 @@ class BaseBoostClassifier(
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
-        refuse_learner(self.estimator, self._learner(), regressors=self._takes_regressors)
-        problem, attributes = read_problem(
+        refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
+        problem, attributes = read_training_set(
             self, self._learner(), X, y, sample_weight, groups, self.class_weight
         )
         self.__dict__.pop("group_features_", None)  # of an earlier fit
@@ -237,7 +237,7 @@ class BaseBoostClassifier(
         if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
             X_val = self._checked(validation.X)
-            problem.validation = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
+            problem.validation = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         return self._name_subgroups(problem)
 
     def _split(self, problem: TrainingSet) -> Any:
@@ -246,7 +246,7 @@ class BaseBoostClassifier(
         if isinstance(cv, (str, Real)) or problem.validation is not None:
             return cv
         parts = Parts.of(problem, cv, 0, all_frozen=False)
-        if parts.whole and self._refits:
+        if parts.is_partition and self._refits:
             return Split(parts.fold, "cv")
         if len(parts.held) == 1 and parts.complementary:
             return Split(parts.fold, "held out")
@@ -333,7 +333,7 @@ class BaseBoostClassifier(
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
         """Return everything on which the rounds of the fit depend."""
-        free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+        free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
         return identify(self, problem.digest(self.classes_), entropy, free)
 
     def _conclude(self, problem: TrainingSet) -> None:

@@ -28,9 +28,10 @@ from tailboost.core.subgroups import (
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 
-# Length of a secret in bytes: shorter ones can be found by search, BLAKE2b takes no longer ones.
+# Length of a secret in bytes. A search can find a shorter secret, and BLAKE2b takes no longer one.
 SHORTEST_SECRET, LONGEST_SECRET = 16, 64
-# Personalisation strings of BLAKE2b: they separate the derived key from the draws. The number is the format.
+# Personalisation strings of BLAKE2b: they separate the derived key from the draws. The 3 is the version of
+# the format.
 KEY_DOMAIN, DRAW_DOMAIN = b"tailboost.key.3", b"tailboost.draw.3"
 
 
@@ -41,7 +42,8 @@ class Decisions:
     Attributes
     ----------
     y : ndarray of shape (n,)
-        Labels, as in the model's ``classes_``. A deferred row has the label that the rule would predict.
+        Labels, as in the model's ``classes_``. A deferred row has the label that its candidate would
+        predict without a deferral.
     candidate : ndarray of shape (n,)
         Number of the candidate that answered, an index into the model's ``estimator_weights_``.
     u : ndarray of shape (n,)
@@ -86,7 +88,7 @@ class RandomizedDecision:
     TypeError
         If the secret is not bytes, the context is not text, or the model has no mixture weights.
     ValueError
-        If the secret is too short or too long, the context is empty, or a candidate draws its own answers.
+        If the secret is too short or too long, the context is empty, or a candidate's answers are random.
     NotFittedError
         If the model is not fitted.
 
@@ -122,7 +124,7 @@ class RandomizedDecision:
         if isinstance(hasher, Exception):
             raise hasher
         self._hasher = hasher
-        _parts_of(model)
+        _split_model(model)
 
     def draw(self, ids: Any) -> Floats:
         """Return the numbers u of some ids; they do not depend on the model.
@@ -142,7 +144,7 @@ class RandomizedDecision:
         TypeError, ValueError
             If ids have another type, are missing, empty, or not all different.
         """
-        return _draws(self._hasher, _encoded(ids))
+        return _draws(self._hasher, _encoded_ids(ids))
 
     def decide(self, X: Any, ids: Any, *, groups: Any = None) -> Decisions:
         """Answer each row by the candidate that its id draws.
@@ -160,17 +162,18 @@ class RandomizedDecision:
         Raises
         ------
         TypeError, ValueError
-            As `draw`, if the number of ids is not n, or if groups are missing or not used by the model.
+            As in `draw`; also if the number of ids is not n, or if groups are missing or unused by the model.
         """
-        before, mixture = _parts_of(self.model)
+        transformers, mixture = _split_model(self.model)
         if groups is not None and not answers_by_group(mixture):
             raise ValueError(GROUPS_UNUSED)
-        codes, n = _encoded(ids), n_rows_of(X)
-        if len(codes) != n:
-            raise ValueError(f"ids has {len(codes):,} entries, X has {n:,} rows: each row needs one id")
-        u = _draws(self._hasher, codes)
+        encoded, n = _encoded_ids(ids), n_rows_of(X)
+        if len(encoded) != n:
+            raise ValueError(f"ids has {len(encoded):,} entries, X has {n:,} rows: each row needs one id")
+        u = _draws(self._hasher, encoded)
         candidate = drawn_candidates(mixture.estimator_weights_, u)
-        rows, given = X if before is None else before.transform(X), group_arguments(mixture, groups)
+        rows = X if transformers is None else transformers.transform(X)
+        given = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if can_defer(mixture):
             deferred = mixture.defers_with(rows, candidate, **given)
@@ -211,7 +214,7 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
     del secret
     if isinstance(hasher, Exception):
         raise hasher
-    drawn, recorded = _draws(hasher, _encoded(ids)), np.asarray(u)
+    drawn, recorded = _draws(hasher, _encoded_ids(ids)), np.asarray(u)
     if recorded.shape != drawn.shape or recorded.dtype.kind not in "iuf":
         raise ValueError(f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}")
     agrees: Mask = drawn == recorded
@@ -219,14 +222,17 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
 
 
 def drawn_candidates(weights: Floats, u: Floats) -> Ints:
-    """Return for each u the candidate t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t; the sums end at 1."""
+    """Return for each u the candidate t with λ₀ + … + λ_{t−1} ≤ u < λ₀ + … + λ_t, for λ scaled to sum 1."""
     used = np.flatnonzero(weights > 0)
     edges = np.cumsum(weights[used])
     return used[np.searchsorted(edges[:-1] / edges[-1], u, side="right")]
 
 
 def _keyed(secret: Any, context: Any) -> Any:
-    """Return the keyed hash function of a context, or the error: raised here, it would show the secret."""
+    """Return the keyed hash function of a context, or an error, which the caller raises.
+
+    The traceback of an error raised here would show the secret.
+    """
     if not isinstance(secret, (bytes, bytearray)):
         return TypeError(f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}")
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
@@ -239,32 +245,32 @@ def _keyed(secret: Any, context: Any) -> Any:
     if not context:
         return ValueError("context is empty: name the decision, such as 'loans-2026'")
     try:
-        about = context.encode()
+        context_bytes = context.encode()
     except UnicodeEncodeError:
         return ValueError(f"context: {context!r} cannot be encoded as UTF-8")
-    key = hashlib.blake2b(about, key=secret, digest_size=32, person=KEY_DOMAIN).digest()
+    key = hashlib.blake2b(context_bytes, key=secret, digest_size=32, person=KEY_DOMAIN).digest()
     return hashlib.blake2b(key=key, digest_size=8, person=DRAW_DOMAIN)
 
 
-def _draws(hasher: Any, codes: list[bytes]) -> Floats:
+def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
     """Return u of each encoded id: the first 53 of 64 bits, exact as a float on every machine."""
-    copied = hasher.copy
+    copy_state = hasher.copy
 
-    def digest(code: bytes) -> bytes:
-        state = copied()
-        state.update(code)
+    def digest(encoded_id: bytes) -> bytes:
+        state = copy_state()
+        state.update(encoded_id)
         return bytes(state.digest())
 
-    bits = np.frombuffer(b"".join(map(digest, codes)), dtype=">u8")
+    bits = np.frombuffer(b"".join(map(digest, encoded)), dtype=">u8")
     u: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return u
 
 
-def _parts_of(model: Any) -> tuple[Any, Any]:
+def _split_model(model: Any) -> tuple[Any, Any]:
     """Return the steps of a model before its classifier (or None), and the classifier."""
-    before, last = None, model
+    transformers, last = None, model
     if isinstance(model, Pipeline):
-        before, last = model[:-1] if len(model) > 1 else None, model[-1]
+        transformers, last = model[:-1] if len(model) > 1 else None, model[-1]
     if isinstance(last, type):
         raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
     if hasattr(last, "fit"):
@@ -275,16 +281,16 @@ def _parts_of(model: Any) -> tuple[Any, Any]:
             f"model: a {type(last).__name__} has no mixture weights to draw by; use a classifier such as "
             "AdaLPBoostClassifier or RobustMixtureClassifier"
         )
-    drawing = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
-    if drawing:
+    random_candidates = [m for m in ensemble.random_candidates if ensemble.weights[m] > 0]
+    if random_candidates:
         raise ValueError(
-            f"model: candidate {drawing[0]} draws its own answers from probabilities, so one draw does not "
-            "determine the answer; fit the model with shares=False"
+            f"model: candidate {random_candidates[0]} draws its own answers from probabilities, so "
+            "one draw does not determine the answer; fit the model with shares=False"
         )
-    return before, last
+    return transformers, last
 
 
-def _encoded(ids: Any) -> list[bytes]:
+def _encoded_ids(ids: Any) -> list[bytes]:
     """Return ids in UTF-8; refuse ids of other types, empty ids and duplicates."""
     if isinstance(ids, (str, bytes)) or not (
         hasattr(ids, "__array__") or isinstance(ids, (list, tuple, range))
@@ -293,24 +299,25 @@ def _encoded(ids: Any) -> list[bytes]:
     if np.ndim(ids) != 1:
         raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
     refuse_missing(ids, "ids")
-    codes = [_code(value) for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)]
-    ((most, times),) = Counter(codes).most_common(1) or [(b"", 0)]
+    encoded = [_encoded_id(value) for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)]
+    ((repeated, times),) = Counter(encoded).most_common(1) or [(b"", 0)]
     if times > 1:
+        n_repeats = len(encoded) - len(set(encoded))
         raise ValueError(
-            f"ids must differ, but {most.decode()!r} comes more than once ("
-            f"{len(codes) - len(set(codes)):,} of {len(codes):,} ids repeat another; 1 and '1' are one id)"
+            f"ids must differ, but {repeated.decode()!r} comes more than once ({n_repeats:,} of "
+            f"{len(encoded):,} ids repeat another; 1 and '1' are one id)"
         )
-    return codes
+    return encoded
 
 
-def _code(value: Any) -> bytes:
-    # Truth values and NumPy's durations are integers by type.
+def _encoded_id(value: Any) -> bytes:
+    # bool is a subclass of int, and np.timedelta64 is one of np.integer.
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return b"%d" % value
     if not isinstance(value, str):
         raise TypeError(f"ids must be text or integers, got {value!r} of type {type(value).__name__}")
     if not value or value.endswith("\0"):
-        raise ValueError(f"ids: {value!r} is empty or ends in NUL, which arrays of text lose")
+        raise ValueError(f"ids: {value!r} is empty or ends in NUL, which NumPy's arrays of text drop")
     try:
         return value.encode()
     except UnicodeEncodeError:

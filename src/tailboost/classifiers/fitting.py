@@ -72,18 +72,18 @@ def fit_models(
     clock : Clock
         Time limit; the first estimator is always fitted.
     factors : ndarray of shape (n,), optional
-        Factors of the weights in the fits alone, from ``class_weight``.
+        Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
 
     Returns
     -------
-    judged : ModelOutputs
+    outputs : ModelOutputs
         The final models, and the out-of-fold log-probabilities.
-    chosen : str, int or float
+    scheme : str, int or float
         The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     parts = Parts.of(problem, cv, seed, all(frozen))
-    judged_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
@@ -91,36 +91,39 @@ def fit_models(
             f"max_time is over: {late} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
-    models, logs = Models([], problem.n_classes, [], []), []
-    of_parts: list[Fit]
+    models, log_probabilities = Models([], problem.n_classes, [], []), []
+    fold_fits: list[Fit]
     for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
         if None in found:
             continue
         if is_frozen:
             columns = positions(
-                estimator.classes_, classes, f"classes_ of {name!r}", "classes that y has not"
+                estimator.classes_, classes, f"classes_ of {name!r}", "classes that are not in y"
             )
-            kept, of_parts = (estimator, columns), []
+            final, fold_fits = (estimator, columns), []
         else:
-            *of_parts, kept = found
+            *fold_fits, final = found
         number = len(models.names)
         models.names.append(name)
-        models.fitted.append(kept[0])
-        models.columns.append(kept[1])
+        models.fitted.append(final[0])
+        models.columns.append(final[1])
         if problem.validation is not None:
             X_val, own = problem.validation
-            logs.append(models.logs(number, *kept, X_val, len(own.y)))
+            log_probabilities.append(models.logs(number, *final, X_val, len(own.y)))
         elif is_frozen:
-            logs.append(models.logs(number, *kept, take(problem.X, judged_rows), int(judged_rows.sum())))
+            log_probabilities.append(
+                models.logs(number, *final, take(problem.X, selection_rows), int(selection_rows.sum()))
+            )
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
-            for held, fit in zip(parts.held, of_parts, strict=True):
+            for held, fit in zip(parts.held, fold_fits, strict=True):
                 out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
-            logs.append(out_of_fold[judged_rows])
-    judged = ModelOutputs.of(models, logs, parts.rows)
-    if problem.clusters is not None and problem.validation is None:  # rows of a cluster count as one
-        judged = replace(judged, rows=replace(judged.rows, row_hashes=parts.rows.row_hashes))
-    return judged, parts.chosen
+            log_probabilities.append(out_of_fold[selection_rows])
+    outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
+    # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
+    if problem.clusters is not None and problem.validation is None:
+        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))
+    return outputs, parts.scheme
 
 
 def _fits(
@@ -139,26 +142,26 @@ def _fits(
     A fit is None if the time limit was reached before its start.
     """
     fits: dict[int, list[Any]] = {}
-    sharing, others = dict[int, Any](), dict[int, Any]()
+    table_jobs, other_jobs = dict[int, Any](), dict[int, Any]()
     for i, (name, estimator) in enumerate(estimators):
         fits[i] = []
         if frozen[i]:
             continue
         # The first estimator has no time limit, unless a frozen one can answer instead.
         own_clock = clock if i or any(frozen) else replace(clock, until=np.inf)
-        jobs = sharing if isinstance(estimator, TableLearner) else others
+        jobs = table_jobs if isinstance(estimator, TableLearner) else other_jobs
         jobs[i] = name, _seeded(estimator, seed), own_clock
-    if sharing:
+    if table_jobs:
         share = _OneTable(problem, parts, seed)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*job) for job in sharing.values())
-        fits |= dict(zip(sharing, found, strict=True))
-    if others:
-        wanted, fitter = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], _Fitter(problem, weighted)
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*job) for job in table_jobs.values())
+        fits |= dict(zip(table_jobs, found, strict=True))
+    if other_jobs:
+        row_masks, fitter = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], _Fitter(problem, weighted)
         found = Parallel(n_jobs=n_jobs)(
-            delayed(fitter)(*job, rows) for job in others.values() for rows in wanted
+            delayed(fitter)(*job, rows) for job in other_jobs.values() for rows in row_masks
         )
-        for j, i in enumerate(others):
-            fits[i] = found[j * len(wanted) :][: len(wanted)]
+        for j, i in enumerate(other_jobs):
+            fits[i] = found[j * len(row_masks) :][: len(row_masks)]
     return fits
 
 
@@ -169,7 +172,7 @@ class Clock:
     until: float  # seconds since the epoch, valid in all processes
     verbose: bool  # whether each fit is printed with its seconds
 
-    def fitted(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
+    def timed(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""
         if time.time() >= self.until:
             return None
@@ -188,7 +191,7 @@ class Parts:
     held: list[Mask]
     fitted: list[Mask]
     rows: Rows  # the selection data: all held-out rows, or the validation set
-    chosen: Any  # name of the scheme
+    scheme: Any  # the kind of selection data after resolution of "auto"
 
     @classmethod
     def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool) -> Parts:
@@ -213,27 +216,29 @@ class Parts:
 
     @classmethod
     def _given(cls, problem: TrainingSet, cv: Any) -> Parts:
-        n, place = len(problem.y), np.full(problem.n_given, -1)
-        place[problem.used] = np.arange(n)
+        n, position = len(problem.y), np.full(problem.n_given, -1)
+        position[problem.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            splits, place = list(cv.split(problem.X, problem.y, problem.clusters)), np.arange(n)
+            splits, position = list(cv.split(problem.X, problem.y, problem.clusters)), np.arange(n)
         else:
             splits = list(cv)
         if not 1 <= len(splits) <= MOST_PARTS:
             raise ValueError(f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible")
         fold, held, fitted = np.full(n, -1), [], []
         for j, (train, test) in enumerate(splits):
-            part, rest = (_marked(rows, place, j) for rows in (test, train))
+            part, rest = (_marked(rows, position, j) for rows in (test, train))
             if (part & rest).any():
                 raise ValueError(f"cv: split {j} fits rows that it also holds out")
             if (fold[part] >= 0).any():
-                raise ValueError(f"cv: split {j} holds out rows that an earlier one held out; once is enough")
+                raise ValueError(
+                    f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
+                )
             if not part.any() or not rest.any():
                 raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
             if problem.clusters is not None and np.isin(problem.clusters[part], problem.clusters[rest]).any():
                 raise ValueError(
-                    f"cv: split {j} separates rows of one value of clusters, which must stay together; "
-                    "GroupKFold keeps them so"
+                    f"cv: split {j} separates rows with the same value of clusters; "
+                    "GroupKFold keeps them together"
                 )
             fold[part] = j
             held.append(part)
@@ -251,7 +256,7 @@ class Parts:
         return fold
 
     @property
-    def whole(self) -> bool:
+    def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
         return len(self.held) > 1 and bool(np.any(self.held, axis=0).all()) and self.complementary
 
@@ -261,17 +266,20 @@ class Parts:
         return np.array_equal(self.fitted, np.logical_not(self.held))
 
 
-def _marked(rows: Any, place: Ints, split: int) -> Mask:
-    """Return a mask of the rows of positive weight, from row numbers or a mask of all rows."""
+def _marked(rows: Any, position: Ints, split: int) -> Mask:
+    """Return the marked rows as a mask of the rows of positive weight.
+
+    ``rows`` has row numbers, or is a mask of all rows.
+    """
     rows = np.asarray(rows)
-    if rows.dtype == np.bool_ and rows.shape == place.shape:
+    if rows.dtype == np.bool_ and rows.shape == position.shape:
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
-    if rows.size and not (rows.min() >= 0 and rows.max() < len(place)):
-        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(place):,} rows")
-    found = place[rows.astype(np.intp)]
-    marked = np.zeros(np.count_nonzero(place >= 0), dtype=bool)
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
+        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows")
+    found = position[rows.astype(np.intp)]
+    marked = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
     marked[found[found >= 0]] = True
     return marked
 
@@ -284,7 +292,7 @@ class _Fitter:
     weighted: bool
 
     def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
-        fit: Fit | None = clock.fitted(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
+        fit: Fit | None = clock.timed(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
         return fit
 
     def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
@@ -315,7 +323,7 @@ class _OneTable:
     parts : Parts
         The held-out parts.
     seed : int
-        Seed of the session.
+        Seed of the learners.
     """
 
     def __init__(self, problem: TrainingSet, parts: Parts, seed: int) -> None:
@@ -323,7 +331,7 @@ class _OneTable:
         self.opened = OpenTable(problem.X)
 
     def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
-        problem, weight, kept = self.problem, self.problem.weight, None
+        problem, weight, final = self.problem, self.problem.weight, None
         try:
             session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
         except (TypeError, ValueError) as error:
@@ -333,17 +341,17 @@ class _OneTable:
             session.leave_out(parts.fold)
         models = list[Any]()
         for rows in parts.fitted:
-            models.append(clock.fitted(name, int(rows.sum()), partial(session.fit, weight, self.seed, rows)))
+            models.append(clock.timed(name, int(rows.sum()), partial(session.fit, weight, self.seed, rows)))
             if models[-1] is None:
                 return [None]
-        if parts.whole and isinstance(session, AveragingLearner):
-            kept = session.mean(models, weight, parts.fitted)
-            kept = None if kept is None else kept.table_  # its probabilities
-        if kept is None:
-            kept = clock.fitted(name, len(weight), partial(session.fit, weight, self.seed))
-        if kept is None:
+        if parts.is_partition and isinstance(session, AveragingLearner):
+            final = session.mean(models, weight, parts.fitted)
+            final = None if final is None else final.table_  # a classifier with the mean probabilities
+        if final is None:
+            final = clock.timed(name, len(weight), partial(session.fit, weight, self.seed))
+        if final is None:
             return [None]
-        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, kept)]
+        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, final)]
 
 
 def _seeded(estimator: Any, seed: int) -> Any:

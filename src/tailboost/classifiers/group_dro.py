@@ -1,4 +1,4 @@
-"""Group DRO as boosting: Hedge over groups and the mixture of least largest group error."""
+"""Group DRO as boosting: Hedge over groups, and the mixture with the smallest worst-group error."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Boosting that minimises the largest error of a group.
 
     Hedge weighs the groups, and the learner fits a hypothesis to these weights in each round. The mixture
-    weights λ minimise the largest group error on the selection data. Round 1 weighs all groups equally. A
-    hypothesis fitted with the sample weights alone and the constants join the mixture. Without groups, the
-    classes are the groups. The bound is about the randomised rule with the label distribution
-    `predict_distribution`. For thresholds on the probabilities of models, use `RobustMixtureClassifier`.
+    weights λ minimise the largest group error on the selection data. Round 1 weighs all groups equally. The
+    mixture may also contain a hypothesis that is fitted with the sample weights alone, and the constants.
+    Without groups, the classes are the groups. The bounds of `summary_` are about the randomised rule with
+    the label distribution `predict_distribution`. For thresholds on the probabilities of models, use
+    `RobustMixtureClassifier`.
 
     The published algorithm is ``combine="average", shrinkage=0, cv="train"``.
 
@@ -39,17 +40,17 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     eta : float or "theory", default=1.0
         Learning rate of Hedge. "theory" is √(8 log m / T) for m groups.
     combine : {"mixture", "average"}, default="mixture"
-        The mixture of least largest group error, or the even mixture of all rounds as in group DRO.
+        The mixture with the smallest worst-group error, or the even mixture of all rounds as in group DRO.
     error_budget : float in [0, 1] or None, default=None
         Largest increase of the overall error relative to the most accurate hypothesis, on the selection data.
         None sets no limit. `tradeoff` shows all budgets without another fit; `reweight` changes the budget.
     min_subgroup_rows : int, default=10
-        Groups and cells with fewer distinct rows share a weight in the game: small cells of one class, small
-        groups of one column. Rows are counted by effective size. Classes never share a weight. A warning
-        names the small subgroups. Reports are by subgroup in any case.
+        Groups and cells with fewer distinct rows are small. Small cells of one class share a weight in the
+        game, and so do small groups of one column. Classes never share a weight. The number of rows is Kish's
+        effective size. A warning names the small subgroups. Reports still list each subgroup.
     shrinkage : float ≥ 0, default=5.0
-        Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
-        weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors.
+        Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean. The mean
+        has weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors.
     cv : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
@@ -134,7 +135,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
 
     def _check_arguments(self, groups: Any) -> None:
         if self.error_budget is not None and self.combine == "average":
-            raise ValueError("error_budget needs combine='mixture': with 'average' no shares are chosen")
+            raise ValueError(
+                "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
+            )
 
     def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
         self._name("class" if problem.groups is None else "group", problem)
@@ -142,18 +145,20 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         return problem
 
     def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
-        judged, pools = scheme.selection_rows, self._pools
+        selection_rows, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
-        assert judged.groups is not None
-        present = judged.sizes(judged.groups, len(self.groups_)) > 0
+        assert selection_rows.groups is not None
+        present = selection_rows.sizes(selection_rows.groups, len(self.groups_)) > 0
         if not present.all():
             raise ValueError(
                 f"no validation row in group(s) {self.groups_[~present].tolist()}: use cv=5, "
                 "a larger fraction, or a validation set that has every group"
             )
-        index = pools.index(judged.groups)
-        units = Units.groups(pools.index(problem.groups), problem.weight, index, judged.weight)
-        units = replace(units, shrinkage=shrinkage_factor(judged.sizes(index, pools.count), self.shrinkage))
+        index = pools.index(selection_rows.groups)
+        units = Units.groups(pools.index(problem.groups), problem.weight, index, selection_rows.weight)
+        units = replace(
+            units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
+        )
         even = self.combine == "average"
         combiner = SubgroupMixture(
             Objective.of(largest(error(by=self._named.kind))),
@@ -166,5 +171,5 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"

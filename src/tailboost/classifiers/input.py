@@ -28,14 +28,14 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.fingerprints import hash_rows
-from tailboost.core.subgroups import telling_features
+from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 # Mean sample weight below which a warning is given: weights count rows, and normalised weights are a likely
 # mistake.
-LIGHT = 0.01
+LEAST_MEAN_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,21 @@ class ValidationRows:
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
 
-def rows_given(what: str, X: Any, y: Any, **theirs: Any) -> bool:
+def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:
     """Return whether X and y were given.
 
     Raises
     ------
     ValueError
-        If only one of X and y is given, or another argument about rows without X.
+        If only one of X and y is given, or if another argument about rows is given without X.
     """
     if isinstance(X, Real) and y is None:
-        raise ValueError(f"{what}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
+        raise ValueError(f"{method}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
     if (X is None) != (y is None):
-        raise ValueError(f"{what} needs both X and y, or neither")
-    if X is None and any(part is not None for part in theirs.values()):
-        belong = "belongs" if len(theirs) == 1 else "belong"
-        raise ValueError(f"{' and '.join(theirs)} {belong} to rows: give X and y too")
+        raise ValueError(f"{method} needs both X and y, or neither")
+    if X is None and any(part is not None for part in of_rows.values()):
+        belong = "belongs" if len(of_rows) == 1 else "belong"
+        raise ValueError(f"{' and '.join(of_rows)} {belong} to rows: give X and y too")
     return X is not None
 
 
@@ -81,8 +81,11 @@ def input_tags(learner: Any) -> InputTags:
     return tags
 
 
-def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) -> None:
-    """Raise an error if the base learner is a class, frozen, or an unsuitable regressor."""
+def refuse_learner(estimator: Any, learner: Any, *, regressors_allowed: bool = False) -> None:
+    """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
+
+    ``estimator`` is the parameter as given, ``learner`` the estimator that it stands for.
+    """
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
     final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
@@ -96,7 +99,7 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors: bool = False) ->
             f"estimator={estimator!r} is frozen, but every round fits the learner. For fitted models: "
             f"{FOR_FITTED}"
         )
-    if is_regressor(learner) and not regressors:
+    if is_regressor(learner) and not regressors_allowed:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
     steps = learner.steps if isinstance(learner, Pipeline) else []
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
@@ -112,7 +115,7 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
     X, _ = unpack(X)
-    X = as_pandas(X)  # learners know pandas' columns
+    X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, reset)
     if hasattr(X, "iloc"):  # the learner checks the columns of data frames
         refuse_frame(X)
@@ -173,8 +176,10 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
     return factors
 
 
-def judged_rows(classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str) -> tuple[Any, Rows]:
-    """Return selection data: the rows of positive weight of a table, and the rows as numbers.
+def selection_data(
+    classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str
+) -> tuple[Any, Rows]:
+    """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
 
     Parameters
     ----------
@@ -216,11 +221,11 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
+def regrouped_attributes(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """Return a classifier's attributes for groups of other rows than the training rows.
 
-    The features that reveal a group remain known if its column has the same name and values. Groups of an
-    array have no name, so nothing is known about them.
+    The features that reveal the training groups are kept if all columns of groups have the same names and
+    values. Groups of an array have no name, so the features that reveal them are unknown.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
@@ -237,7 +242,7 @@ def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, A
     }
 
 
-def read_problem(
+def read_training_set(
     classifier: Any,
     learner: Any,
     X: Any,
@@ -261,7 +266,7 @@ def read_problem(
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
     weight = check_weights(sample_weight, len(y))
     used = weight > 0
-    if weight.sum() < max(1 + 1e-6, LIGHT * used.sum()):
+    if weight.sum() < max(1 + 1e-6, LEAST_MEAN_WEIGHT * used.sum()):
         warn_user(
             f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
             "Weights count rows (2 counts the row twice), so learners with absolute penalties, like the "
@@ -275,11 +280,13 @@ def read_problem(
         )
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
-    table, numbers = X if used.all() else take(X, used), None
+    table, group_numbers = X if used.all() else take(X, used), None
     attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
-        numbers = names.numbers_of(groups, "groups", len(y), used)
-        attributes |= group_attributes(names, telling_features(table, numbers))
-    problem = TrainingSet(table, index, weight, numbers, len(classes), np.flatnonzero(used), len(y), None)
+        group_numbers = names.numbers_of(groups, "groups", len(y), used)
+        attributes |= group_attributes(names, revealing_features(table, group_numbers))
+    problem = TrainingSet(
+        table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
+    )
     return problem, attributes

@@ -28,14 +28,18 @@ from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
 
 FORMAT = 1
-# Column of the stacked table with the name of the label, and its value for the row as a whole.
+# A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
 LABEL, ANY = "label", "any label"
 SCORE = "score"
-PAIRS = f"Each row counts once with each label, and once as a whole ({ANY!r}); the notes count all of these."
-# A limit on rows is reached by a limit on pairs of row and label, in at most this many selections. The search
-# ends within this fraction of the limit. With two limits on 30,000 rows, twelve selections came no closer,
-# because the rates of candidates are some 3 % apart.
-SELECTIONS, CLOSE = 6, 0.03
+PAIRS_NOTE = (
+    f"Each row counts once with each label, and once as a whole ({ANY!r}); the numbers of rows in the notes "
+    "count all of these."
+)
+# A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair limit with at most
+# MOST_SELECTIONS selections. The search ends if the rate of rows is within the fraction CLOSE of its limit.
+# With two limits on 30,000 rows, twelve selections came no closer, because the rates of candidates are some
+# 3 % apart.
+MOST_SELECTIONS, CLOSE = 6, 0.03
 
 
 @dataclass(frozen=True)
@@ -127,31 +131,31 @@ class LabelRules:
             If a column or label is missing, or there is no limit.
         """
         names = list(self.rules)
-        stated = [
-            limit for kind in _split(self.limits if limits is None else limits, names) for limit in kind
+        all_limits = [
+            limit for part in _split(self.limits if limits is None else limits, names) for limit in part
         ]
-        if not stated:
+        if not all_limits:
             raise ValueError("limits is needed: there is no rate to bound")
         answers, truth, groups = self._stacked(X, _indicators(Y, names))
         deferred = answers == REVIEW
-        every = {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
+        subgroups = {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
         certificate = certify(
             np.where(deferred, 0, answers).astype(np.intp),
             None,
             truth,
             deferred=deferred,
             groups=groups,
-            subgroups=every,
-            rates=stated,
+            subgroups=subgroups,
+            rates=all_limits,
             confidence=confidence,
             clusters=None if clusters is None else np.tile(np.asarray(clusters), len(names) + 1),
         )
         return replace(
-            certificate, n_rows=len(deferred) // (len(names) + 1), notes=(PAIRS, *certificate.notes)
+            certificate, n_rows=len(deferred) // (len(names) + 1), notes=(PAIRS_NOTE, *certificate.notes)
         )
 
     def _stacked(self, X: Any, Y: Ints) -> tuple[NDArray[Any], Ints, dict[str, NDArray[Any]]]:
-        """Return answers, true labels and names of labels, of all rows with each label and as a whole."""
+        """Return answers, true labels and label names of all pairs of row and label, then of whole rows."""
         answers = self.predict(X)
         check_length(Y, "Y", len(answers[ANY]))
         truth = np.concatenate([Y.T.ravel(), Y.any(axis=1).astype(np.intp)])
@@ -164,8 +168,8 @@ class LabelRules:
         answered = Answered.of(
             truth, np.where(deferred, 0, answers).astype(np.intp), groups=groups, deferred=deferred
         )
-        stated = [limit for kind in _split(self.limits, list(self.rules)) for limit in kind]
-        return RateTable.measured(stated, answered, f"the {len(Y):,} rows of the selection")
+        all_limits = [limit for part in _split(self.limits, list(self.rules)) for limit in part]
+        return RateTable.measured(all_limits, answered, f"the {len(Y):,} rows of the selection")
 
     @property
     def lines(self) -> list[RateLine]:
@@ -187,7 +191,7 @@ class LabelRules:
         Raises
         ------
         ValueError
-            If the document is none.
+            If the document does not describe such rules.
         """
         try:
             if document["format"] != FORMAT:
@@ -220,8 +224,8 @@ def tune_labels(
 ) -> LabelRules:
     """Select thresholds for several labels per row, such as the categories of moderation.
 
-    The pairs of row and label are one table, and one selection serves all labels. So a limit on rows is
-    shared by the labels where it costs least.
+    The pairs of row and label are one table, and one selection serves all labels. The selection divides a
+    limit on rows among the labels such that the objective is smallest.
 
     Parameters
     ----------
@@ -233,11 +237,11 @@ def tune_labels(
         1 for a row with the label, 0 without it. A data frame or dict has a column named by each label, an
         array has the order of ``scores``.
     objective : str or rate, default="error"
-        Minimised over pairs of row and label: the share of wrong answers.
+        The rate to minimise over pairs of row and label. "error" is the share of wrong answers.
     limits : list of Limit or str
-        With ``by="label"`` limits on each label, or on named ones: ``"miss(1, by=label) <= .1"``,
-        ``"precision(1, by=label) >= {threat: .8}"``. Without ``by`` upper limits on rows as a whole:
-        ``"selected(1) <= .1"`` for the share of rows with any label, ``"deferred() <= .05"`` for the share of
+        Limits with ``by="label"`` are about each label, or about named ones: ``"miss(1, by=label) <= .1"``,
+        ``"precision(1, by=label) >= {threat: .8}"``. Upper limits without ``by`` are about rows as a whole:
+        ``"selected(1) <= .1"`` for the share of rows answered 1, ``"deferred() <= .05"`` for the share of
         rows that go to human review.
     **params
         Other parameters of `RobustMixtureClassifier`, such as ``error_budget``.
@@ -278,7 +282,7 @@ def tune_labels(
     by_label, of_rows = _split(limits, names)
     y = _indicators(Y, [score.label for score in given])
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
-        raise ValueError(f"Y: the label {lacking[0]!r} has all rows, or none")
+        raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
     fitted = [_CalibratedScore.of(score, X, y[:, k]) for k, score in enumerate(given)]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
@@ -286,11 +290,11 @@ def tune_labels(
     table = np.concatenate([score.probability for score in fitted])[:, None], y.T.ravel()
     groups = {LABEL: np.repeat(names, len(y))}
     bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
-    shared, best = bounds, None
-    for _ in range(SELECTIONS):
+    pair_bounds, best = bounds, None
+    for _ in range(MOST_SELECTIONS):
         pooled = [
             replace(limit, rate=replace(limit.rate, by=None), bound=bound)
-            for limit, bound in zip(of_rows, shared.tolist(), strict=True)
+            for limit, bound in zip(of_rows, pair_bounds.tolist(), strict=True)
         ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about limits on pairs, which nobody stated
@@ -306,16 +310,16 @@ def tune_labels(
         rules = {name: score.rule(classifier, name) for name, score in zip(names, fitted, strict=True)}
         found = LabelRules(rules, checked_limits(limits))
         found = replace(found, rates_=found._measured(X, y))
-        values = np.array([line.value for line in found.lines if line.subgroup == ANY])
+        row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
         excess = [(line.value - line.bound) * (1 if line.sense == "≤" else -1) for line in found.lines]
-        order = max([0.0, *excess]), classifier.rates_.lines[0].value
-        best = (order, found) if best is None else min(best, (order, found), key=lambda pair: pair[0])
-        of_pairs = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
-        free = (shared >= bounds) | (of_pairs < shared * (1 - CLOSE))
-        if not order[0] and (free | (values >= bounds * (1 - CLOSE))).all():
+        rank = max([0.0, *excess]), classifier.rates_.lines[0].value
+        best = (rank, found) if best is None else min(best, (rank, found), key=lambda pair: pair[0])
+        pair_rates = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
+        not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
+        if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
             break
-        ratio = np.where(values > 0, of_pairs / np.where(values > 0, values, 1.0), 1.0)
-        shared = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
+        ratio = np.where(row_rates > 0, pair_rates / np.where(row_rates > 0, row_rates, 1.0), 1.0)
+        pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
     assert best is not None
     if missed := [line for line in best[1].lines if line.met is False]:
         words = "; ".join(
@@ -340,7 +344,7 @@ class _CalibratedScore:
 
     @classmethod
     def of(cls, score: Scores, X: Any, y: Ints) -> Self:
-        """Calibrate a score on the selection data, unless the calibration falls."""
+        """Calibrate a score on the selection data if the calibration increases with the score."""
         fitted = clone(score).set_params(label=1).fit(X, y)
         P = np.clip(fitted.predict_proba(X)[:, 1], LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         calibration = LogisticRegression().fit(logit(P)[:, None], y)

@@ -15,7 +15,7 @@ from tailboost.core.spelling import did_you_mean
 _COUNT = Interval(Integral, 1, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="neither")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-# Numbers of folds, as the fold of a row is stored in a byte.
+# Numbers of folds. A byte stores the fold of a row.
 FOLDS = Interval(Integral, 2, 255, closed="both")
 # Allowed values of each parameter. A class overrides the entries in which it differs.
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -68,8 +68,8 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
-# Other names of a parameter, in other classifiers of tailboost or other projects.
-_ELSEWHERE = {
+# Names in other classifiers of tailboost or in other projects, with the parameters of the same meaning.
+_SAME_MEANING = {
     "objective": ("subgroups",),
     "subgroups": ("objective",),
     "units": ("subgroups",),
@@ -84,7 +84,7 @@ _ELSEWHERE = {
 }
 
 
-def naming_near(init: Callable[..., None]) -> Callable[..., None]:
+def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor whose error for an unknown parameter names similar parameters (a decorator)."""
     known = list(inspect.signature(init).parameters)[1:]
 
@@ -92,10 +92,10 @@ def naming_near(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Any, *args: Any, **params: Any) -> None:
         for name in params:
             if name not in known:
-                same = [other for other in _ELSEWHERE.get(name, ()) if other in known]
-                near = f"here it is {same[0]}=; " if same else did_you_mean(name, known)
+                same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
+                hint = f"here it is {same[0]}=; " if same else did_you_mean(name, known)
                 raise TypeError(
-                    f"{type(self).__name__} has no parameter {name!r}; {near}"
+                    f"{type(self).__name__} has no parameter {name!r}; {hint}"
                     f"parameters are {', '.join(known)}"
                 )
         init(self, *args, **params)

@@ -1,7 +1,8 @@
 """The algorithms of the papers with the papers' settings, one function each.
 
 Every function returns a classifier of this library that is configured as its paper prints the algorithm.
-Parameters bear the paper's symbols: ``estimator`` is the learner or its name, ``T`` the number of rounds.
+Parameters bear the paper's symbols, such as ``T`` for the number of rounds. ``estimator`` is the learner or
+its name.
 Further keyword arguments, such as ``random_state``, go to the classifier, which is returned unfitted. The
 page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
 """
@@ -60,8 +61,8 @@ def adalpboost(
     eta : float or "theory"
         η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
     cv : {"train", "auto"}, int, float or splitter
-        Rows on which λ is selected. "train" is the paper's choice for COMPAS. For rows of a validation set,
-        as for the paper's images, take "auto" and pass ``X_val`` and ``y_val`` to `fit`.
+        Rows on which λ is selected. "train" is the paper's choice for COMPAS. For images the paper
+        takes a validation set: set "auto" and pass ``X_val`` and ``y_val`` to `fit`.
 
     Examples
     --------
@@ -198,13 +199,14 @@ def worst_class_boost(
     Parameters
     ----------
     estimator : classifier or str
-        The learner; one that can grow is grown until w·r ≥ ½ + γ.
+        The learner. Learners that can grow, such as forests, grow until w·r ≥ ½ + γ, for weights w and
+        rewards r = 1 − loss of the classes.
     theta : float in [0, 1)
         θ. The loss of a class is 1 if its error is at least 1 − θ.
     gamma : float in (0, 0.5] or "auto"
         γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
     p : float in (0.5, 1]
-        p of equation (16).
+        p of equation (16), a fraction of the classes, for ``gamma="auto"``.
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
@@ -214,7 +216,7 @@ def worst_class_boost(
         "cv": "train",
         "n_iter_no_change": None,
     }
-    # 1 − θ has rounding errors; a class is measured against the number that was meant.
+    # The value of 1 − θ is rounded, because it has floating-point errors: 1 - 0.9 is 0.09999999999999998.
     return WorstClassBoostClassifier(
         estimator, max_error=round(1 - theta, 9), gamma=gamma, q=p, **published | params
     )
@@ -228,7 +230,8 @@ def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: 
     Parameters
     ----------
     estimator : classifier or str
-        The learner; one that can grow is grown until its weighted error is at most ½ − γ.
+        The learner. Learners that can grow, such as forests, grow until their weighted error is at most
+        ½ − γ.
     gamma : float in (0, 0.5]
         γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images.
     T : int or "auto"
@@ -290,10 +293,10 @@ def group_dro_boost(
     eta : float or "theory"
         η, the step size of Hedge over the mean losses of the groups. "theory" is √(8 log m / T) for m groups.
     combine : {"average", "mixture"}
-        The average of all rounds, as in group DRO (Sagawa et al. 2020), or the λ with the least largest group
-        error, as the section of Zhai et al. 2021 suggests.
+        The average of all rounds, as in group DRO (Sagawa et al. 2020), or the λ with the smallest
+        worst-group error, as the section of Zhai et al. 2021 suggests.
     """
-    # Neither pooled nor shrunk: the weights are those of Hedge on the mean losses of the groups.
+    # Groups are neither pooled nor shrunk: their weights are those of Hedge on their mean losses.
     published: dict[str, Any] = {
         "cv": "train",
         "min_subgroup_rows": 1,

@@ -26,10 +26,10 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
-    judged_rows,
-    read_problem,
+    read_training_set,
+    selection_data,
 )
-from tailboost.classifiers.parameters import naming_near
+from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.classifiers.selected_rule import warn_of_noise
@@ -243,7 +243,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "verbose": ["verbose"],
     }
 
-    @naming_near
+    @with_suggestions
     def __init__(
         self,
         estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
@@ -391,7 +391,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             estimators = self._usable(estimators, X, y, weighted)
         validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem, found = read_problem(self, self, X, y, sample_weight, groups, None)
+        problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
         self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
         if clusters is not None:
@@ -409,7 +409,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if clusters is not None:
                 raise ValueError("clusters and X_val were both given, but X_val is not split")
             X_val = checked_table(self, self, validation.X)
-            X_val, selection_rows = judged_rows(self, X_val, validation, "_val", "the {:,} rows of X_val")
+            X_val, selection_rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
             if not frozen:
                 selection_rows = noting_seen(problem.fingerprints, X_val, selection_rows)
             problem.validation = X_val, selection_rows

@@ -106,12 +106,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         Largest increase of the overall error relative to the most accurate hypothesis, on the selection data.
         None sets no limit. `tradeoff` shows all budgets without another fit. A vote has no budget.
     min_subgroup_rows : int, default=10
-        Groups and cells with fewer distinct rows share a weight in the game: small cells of one class, small
-        groups of one column. Rows are counted by effective size. Classes never share a weight. A warning
-        names the small subgroups. Reports are by subgroup in any case.
+        Groups and cells with fewer distinct rows are small. Small cells of one class share a weight in the
+        game, and so do small groups of one column. Classes never share a weight. The number of rows is Kish's
+        effective size. A warning names the small subgroups. Reports still list each subgroup.
     shrinkage : float ≥ 0, default=5.0
-        Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean: with
-        weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors. The
+        Pseudo-rows per subgroup. The weight player uses errors that are shrunk towards their mean. The mean
+        has weight s/(n + s) for n rows and s pseudo-rows. Selection and reports use the measured errors. The
         indicator game does not shrink.
     cv : optional
         As in `CVaRBoostClassifier`, with the same defaults.
@@ -369,7 +369,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(self._most_rounds(), stopping, needs_objective=True)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory" or not (self._indicator or self.max_error == "auto")
 
     # -- after the game ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.interrupts import ending_at_interrupts
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import telling_features
+from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
 
 BETWEEN_LINES = 2.0  # seconds between two progress lines outside a terminal
@@ -205,8 +205,8 @@ def _use_costs(
     cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, sep)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        objective = stated.spelled(params["objective"], labels, group, cost_table)
-        limits = [stated.spelled(limit, labels, group, cost_table) for limit in params["limits"]]
+        objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
+        limits = [stated.in_table_terms(limit, labels, group, cost_table) for limit in params["limits"]]
         classifier.set_params(objective=objective, limits=limits)
         used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
         if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
@@ -230,7 +230,7 @@ def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, An
     ):
         pipeline.fit(table.data, table.target, **arguments)
     if hasattr(classifier, "group_features_"):  # columns of the file instead of encoded ones
-        features = telling_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
+        features = revealing_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return pipeline

@@ -20,25 +20,27 @@ def predict(
     model: options.ModelOrRule,
     data: options.Data,
     out: Annotated[Path | None, options.option("FILE", "CSV file to write; default: print.")] = None,
-    identity: Annotated[
+    id_column: Annotated[
         str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
     ] = None,
     escape_formulas: options.Escape = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Predict the labels of new rows: row number (from 0), prediction, and a probability per class.
+    """Predict the labels of new rows.
 
+    The output has the row number (from 0), the prediction, and a probability per class.
     A mixture also has its label distribution: how often its randomised rule predicts each label. If the model
-    defers rows to a human reviewer, the column "deferred" marks them, and the prediction is the label without
-    a deferral. Columns are read as at the fit. A warning counts new columns, new categories, and values of
-    another type, which count as missing. With a rule file of `tailboost tune`, the prediction of a deferred
-    row is "human review", and the margin is the distance of the score to the nearest threshold.
+    defers rows to a human reviewer, the column "deferred" marks them. Their prediction is the label that the
+    model would give without a deferral. Columns are read as at the fit. A warning counts new columns, new
+    categories, and values of another type. New columns are ignored, and values of another type become
+    missing. With a rule file of `tailboost tune`, the prediction of a deferred row is "human review", and the
+    margin is the distance of the score to the nearest threshold.
     """
     if out is not None:
         shared.check_output("--out", out, model, data)
-    if identity in ("row", "prediction", "deferred", "margin"):
-        raise shared.BadInput(f"--id: the output has its own column {identity!r}")
-    unused = [] if identity is None else [identity]
+    if id_column in ("row", "prediction", "deferred", "margin"):
+        raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
+    unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
         if (labelled := read_label_rules(model)) is not None:
             rules, _ = labelled
@@ -53,8 +55,8 @@ def predict(
             with shared.bad_input(f"{data}: "):
                 answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
-        if identity is not None:
-            columns[identity] = rows.column(identity, "--id").to_numpy()
+        if id_column is not None:
+            columns[id_column] = rows.column(id_column, "--id").to_numpy()
         columns |= answers
     if out is None:
         print(_csv(columns, escape_formulas), end="")
@@ -94,7 +96,7 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
 def decide(
     model: options.Model,
     data: options.Data,
-    identity: Annotated[str, options.option("COL", "Column of ids: stable, and all different.", "--id")],
+    id_column: Annotated[str, options.option("COL", "Column of ids: stable, and all different.", "--id")],
     secret_env: Annotated[str, options.option("VAR", "Environment variable that holds the secret.")],
     out: options.OutFile,
     context: Annotated[
@@ -104,14 +106,15 @@ def decide(
     escape_formulas: options.Escape = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Draw a decision for each row by its id: id, prediction, the candidate that answered, and the draw.
+    """Draw a decision for each row by its id.
 
+    The output has the id, the prediction, the candidate that answered, and the draw.
     The prediction of a deferred row is "person". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
     shared.check_output("--out", out, model, data)
-    if identity in ("prediction", "candidate", "u", "deferred"):
-        raise shared.BadInput(f"--id: the output has its own column {identity!r}")
+    if id_column in ("prediction", "candidate", "u", "deferred"):
+        raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
     if not os.environ.get(secret_env):
         # The message does not repeat the name: it may be the secret itself.
         raise shared.BadInput(
@@ -119,19 +122,19 @@ def decide(
             "not exist or is empty"
         )
     stored = StoredModel.read(model)
-    name = context if context is not None else stored.target
-    if name is None:
+    context_name = context if context is not None else stored.target
+    if context_name is None:
         raise shared.BadInput("--context: the model does not name its target; give a name for the decision")
     with shared.bad_input(f"{model}: "):
-        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), name)
+        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), context_name)
     with shared.warnings_as_lines():
-        rows = stored.read_rows(data, sep, purpose="decide on", unused=[identity])
-        ids = rows.column(identity, "--id")
+        rows = stored.read_rows(data, sep, purpose="decide on", unused=[id_column])
+        ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
-        with shared.bad_input(f"{data}: --id {identity}: "):
+        with shared.bad_input(f"{data}: --id {id_column}: "):
             decisions = policy.decide(rows.features, ids, **groups)
     columns = {
-        identity: ids.to_numpy(),
+        id_column: ids.to_numpy(),
         "prediction": decisions.answers,
         "candidate": decisions.candidate,
         "u": decisions.u,
@@ -141,4 +144,4 @@ def decide(
     shared.write_out(out, _csv(columns, escape_formulas))
     deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
     shared.say(f"{len(decisions):,} decisions{deferred}: {out}")
-    shared.say(f"Context: {name}")
+    shared.say(f"Context: {context_name}")

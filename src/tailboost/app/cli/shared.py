@@ -79,7 +79,8 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
-    message = message.replace("equal_rows='natural'", "--equal-rows natural")  # the option of this parameter
+    # An error names the parameter, and the command line has an option for it.
+    message = message.replace("equal_rows='natural'", "--equal-rows natural")
     line = f"tailboost: {printable(' '.join(message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
         start, end = line[: LONGEST_LINE - 150], line[-150:]
@@ -130,7 +131,7 @@ ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters escaped, which can be written as UTF-8."""
+    """Return a text with escaped control characters, so that the text can be written as UTF-8."""
     return "".join(
         c if c in "\n\t" or unicodedata.category(c) not in ESCAPED else c.encode("unicode_escape").decode()
         for c in text
@@ -197,7 +198,7 @@ def tell_json(document: Any) -> None:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", left: int = 1
 ) -> None:
-    """Print a table without borders. The first columns are aligned to the left, the others to the right."""
+    """Print a table without borders. The first ``left`` columns are aligned to the left, others right."""
     table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
     for j, heading in enumerate(headings):
         table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)

@@ -42,7 +42,8 @@ def load_table(
 
     Numbers stay numbers, text becomes a pandas category, missing values stay missing. In CSV files an empty
     field, ``?`` and pandas' words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values. A CSV column
-    is numeric (or true/false) if each of its values is: one ``01234`` among zip codes keeps the column text.
+    is numeric (or true/false) if all its values are: one ``01234`` among zip codes keeps the column text. A
+    few other values in a column of many numbers become missing, with a warning.
     ``schema`` stores these kinds and reads a later file in the same way.
 
     Parameters
@@ -84,10 +85,10 @@ def load_table(
     Raises
     ------
     ValueError
-        If the file cannot be read; a column is missing or named twice; a column holds dates, infinite
-        numbers, or values that are no numbers or text; the target has missing or continuous values, one
-        class, or a different value in nearly each row; or a group column has more than 100 values. The
-        message names the file, column or line.
+        If the file cannot be read, or a column is missing or named twice. If a column holds dates, infinite
+        numbers, or values that are neither numbers nor text. If the target has missing or continuous values,
+        a single class, or a different value in nearly each row. If a group column has more than 100 values.
+        The message names the file, column or line.
     ImportError
         If pandas is not installed, or pyarrow for Parquet.
 
@@ -131,7 +132,7 @@ def split_table(
     """
     names = checked_names(frame.columns, source)
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
-    named = frame if written is None else written.set_axis(names, axis=1)
+    as_text = frame if written is None else written.set_axis(names, axis=1)
     roles = [("target", target), *(("group", name) for name in group), *(("drop", name) for name in drop)]
     for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
         if name not in names:
@@ -143,13 +144,13 @@ def split_table(
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
-    y = _labels(frame[target], source, named[target] if text_labels and written is not None else None)
+    y = _labels(frame[target], source, as_text[target] if text_labels and written is not None else None)
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in left})
     return Bunch(
         data=data,
         target=y,
-        groups=pandas.DataFrame({name: _groups(named[name], source) for name in group}, index=frame.index),
+        groups=pandas.DataFrame({name: _groups(as_text[name], source) for name in group}, index=frame.index),
         weight=None if weight is None else _weights(frame[weight], source),
         feature_names=list(data.columns),
         target_name=target,
@@ -163,19 +164,19 @@ def read_frame(path: str | Path, sep: str = ",") -> Any:
     return _typed(raw) if is_csv(Path(path)) else raw
 
 
-def _typed(raw: Any, no_features: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
-    """Convert the text of a CSV file to numbers; warn of other values in number columns in use."""
+def _typed(raw: Any, other_roles: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
+    """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns."""
     pandas = import_pandas("load_table")
     columns = {}
     for name, column in raw.items():
         values = column.to_numpy(dtype=object).tolist()
-        spelled, n_odd = as_written(values, feature=name not in no_features)
-        columns[name] = column if spelled is None else spelled
-        if n_odd and spelled is not None and name not in unused:
-            odd = next(v for v, x in zip(values, spelled, strict=True) if isinstance(v, str) and x != x)
+        typed, n_odd = as_written(values, feature=name not in other_roles)
+        columns[name] = column if typed is None else typed
+        if n_odd and typed is not None and name not in unused:
+            odd = next(v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x)
             warnings.warn(
-                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are none and count "
-                f"as missing (such as {odd[:40]!r})",
+                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are no numbers "
+                f"and count as missing (such as {odd[:40]!r})",
                 UserWarning,
                 stacklevel=3,
             )
@@ -221,7 +222,7 @@ def _groups(column: Any, source: str) -> Any:
             f"{_MAX_GROUPS}; put them into bands first"
         )
     if column.dtype == np.float64 and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # missing values made floats of whole numbers
+        column = column.astype("Int64")  # missing values turned whole numbers into floats
     names = column.astype(object).map(str, na_action="ignore")
     return names.fillna("missing").astype(str).astype("category")
 

@@ -24,7 +24,7 @@ from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, R
 from tailboost.app.table_encoder import preparation
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
-from tailboost.core.subgroups import telling_features
+from tailboost.core.subgroups import revealing_features
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 # Largest number of classes for which a confusion matrix is stored.
@@ -391,5 +391,5 @@ def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
 
 def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:
     """Return the names of features that reveal a group column; None if this is unknown."""
-    (features,) = telling_features(table, np.unique(values, return_inverse=True)[1])
+    (features,) = revealing_features(table, np.unique(values, return_inverse=True)[1])
     return None if features is None else [str(feature) for feature in features]
