@@ -11,7 +11,7 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.candidates import Candidate, SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, grow, mixed, solve
-from tailboost.selection.selecting import seeded, select, selected, within_budget
+from tailboost.selection.selecting import first_candidates, select, selected, within_budget
 
 NAMES = np.array(["a", "b", "c"])
 
@@ -103,14 +103,14 @@ def best_mixture(table, x, objective, limits):
 def grown(table, objective, limits, error_budget=None):
     """Return the candidates of a problem, and their best mixture."""
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
-    pool = seeded(table, program)
+    pool = first_candidates(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, program, grow(pool, program)
 
 
 def one_rule(table, objective, limits, error_budget=None):
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
-    pool = seeded(table, program)
+    pool = first_candidates(table, program)
     program = within_budget(pool, program, error_budget)
     return pool, selected(pool, program, budgeted=error_budget is not None)
 

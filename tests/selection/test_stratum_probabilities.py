@@ -17,9 +17,9 @@ def people(n, seed=0, rare=0.02):
     return X, y, g
 
 
-def fitted(X, y, g, K=2):
+def fitted(X, y, g, K=2, values=("f", "m")):
     w = np.ones(len(y))
-    strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (("f", "m"),))
+    strata, stratum = Strata.of(y, g[:, None], w, range(K), ("sex",), (values,))
     belief = StratumProbabilities(K, strata.combinations, False)
     return belief, strata, stratum, belief.fit_groups(X, y, g[:, None], w, strata)
 
@@ -69,6 +69,20 @@ def test_a_calibration_mends_a_belief_and_answers_each_row_for_itself():
     assert loss[1] == pytest.approx(loss[2], abs=0.01)
     alone = np.column_stack([calibration.apply(skewed[:, [i]].astype(float)) for i in range(200)])
     assert (alone == mended[:, :200]).all()
+
+
+def test_known_groups_answer_alike_out_of_fold_and_after_the_refit():
+    """A regression on the probabilities of the other groups would move whole groups after the refit."""
+    n, rng = 6000, np.random.default_rng(0)
+    g, y = rng.integers(6, size=n), (rng.random(n) < 0.3).astype(int)
+    X = np.column_stack([g, rng.normal(size=(n, 3))])
+    belief, _, stratum, out = fitted(X, y, g, values=tuple("abcdef"))
+    logs = np.log(np.column_stack([np.full(n, 0.6), np.full(n, 0.4)]))
+    belief.calibrate(logs, out, None, stratum, np.full(n, 1 / n))
+    assert belief.calibration is None
+    found = belief.predict(logs, belief.groups_of(X)).reshape(2, 6, n)
+    for k in range(6):
+        assert found[1, k, g == k].mean() == pytest.approx(y[g == k].mean(), abs=0.02)
 
 
 def test_a_calibration_of_strata_without_rows():

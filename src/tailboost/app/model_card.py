@@ -323,9 +323,13 @@ def _regulation(sections: Sequence[Section]) -> Section:
     """Return the table of regulators' headings with the sections of the card."""
     titles = {section.title for section in sections}
     rows = [
-        [document, heading, ", ".join(name for name in served if name in titles) or "written by the provider"]
+        [
+            document,
+            heading,
+            ", ".join(name for name in section_titles if name in titles) or "written by the provider",
+        ]
         for document, headings in REGULATION.items()
-        for heading, served in headings.items()
+        for heading, section_titles in headings.items()
     ]
     lines = [
         "Annex IV of Regulation (EU) 2024/1689, headings shortened. SR 26-2 of the Federal Reserve replaced "

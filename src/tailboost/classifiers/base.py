@@ -36,7 +36,7 @@ from tailboost.classifiers.input import (
     check_validation,
     checked_table,
     input_tags,
-    read_problem,
+    read_training_set,
     refuse_learner,
     selection_data,
 )
@@ -177,7 +177,7 @@ class BaseBoostClassifier(
         """Number of distinct rows above which "auto" takes three folds instead of five."""
         return np.inf
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
         return False
 
@@ -229,7 +229,7 @@ class BaseBoostClassifier(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
         refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
-        problem, attributes = read_problem(
+        problem, attributes = read_training_set(
             self, self._learner(), X, y, sample_weight, groups, self.class_weight
         )
         self.__dict__.pop("group_features_", None)  # of an earlier fit
@@ -333,7 +333,7 @@ class BaseBoostClassifier(
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
         """Return everything on which the rounds of the fit depend."""
-        free = FREE if self._depends_on_rounds() else FREE | {"n_estimators"}
+        free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
         return identify(self, problem.digest(self.classes_), entropy, free)
 
     def _conclude(self, problem: TrainingSet) -> None:

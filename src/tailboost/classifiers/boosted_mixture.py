@@ -18,7 +18,7 @@ from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
-from tailboost.classifiers.input import ValidationRows, named_groups, rows_given, selection_data
+from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.subgroup_views import SubgroupViews
@@ -355,7 +355,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         new._set_ensemble(combiner.ensemble(mixture))
         return new
 
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
@@ -363,7 +363,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _name_groups(self, groups: Any, n: int) -> GroupNames:
         """Set the names of groups that differ from the groups of `fit`."""
         names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
-        self.__dict__.update(named_groups(self, names))
+        self.__dict__.update(regrouped_attributes(self, names))
         return names
 
     def _groups_of_judged(self, groups: Any) -> Ints:

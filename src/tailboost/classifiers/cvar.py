@@ -246,7 +246,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
         return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.player == "hedge" and self.eta == "theory"
 
     def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:

@@ -72,7 +72,7 @@ class SelectedMixture:
         program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
         models = outputs.models
         members: list[Any] = [
-            *map(engine.member, engine.seeded(program).candidates),
+            *map(engine.member, engine.first_candidates(program).candidates),
             *(
                 PowerDraw(models, model, power)
                 for model in (None, *range(len(models.names)))

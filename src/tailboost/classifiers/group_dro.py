@@ -171,5 +171,5 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         )
         return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"

@@ -221,7 +221,7 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def named_groups(classifier: Any, names: GroupNames) -> dict[str, Any]:
+def regrouped_attributes(classifier: Any, names: GroupNames) -> dict[str, Any]:
     """Return a classifier's attributes for groups of other rows than the training rows.
 
     The features that reveal the training groups are kept if all columns of groups have the same names and
@@ -242,7 +242,7 @@ def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, A
     }
 
 
-def read_problem(
+def read_training_set(
     classifier: Any,
     learner: Any,
     X: Any,

@@ -34,10 +34,12 @@ class OCOBoostClassifier(MixtureClassifier):
     Parameters
     ----------
     estimator : classifier or str, optional
-        Base learner or its name, see `tailboost.learners.named`. A learner that can grow grows until its
-        weighted error is at most ½ − γ. None is `HistTreeClassifier`, one binned tree of depth 5.
+        Base learner or its name, see `tailboost.learners.named`. A learner that can grow, such as a
+        forest, is grown until its weighted error is at most ½ − γ. None is `HistTreeClassifier`, one binned
+        tree of depth 5.
     gamma : float in (0, 0.5] or "auto", default="auto"
-        Edge γ of the weak-learning condition; "auto" is 0.1. The game ends if the learner misses ½ − γ.
+        Edge γ of the weak-learning condition; "auto" is 0.1. The game ends if the weighted error of
+        the learner exceeds ½ − γ.
     n_estimators : int or "auto", default="auto"
         Number of rounds T. "auto" is ``⌈2 ln n/γ²⌉`` for n rows. For unequal weights, n is their sum divided
         by the smallest.
@@ -58,7 +60,7 @@ class OCOBoostClassifier(MixtureClassifier):
     Warns
     -----
     BoundNotMetWarning
-        If the learner missed ½ − γ in a round.
+        If the weighted error of the learner exceeded ½ − γ in a round.
 
     See Also
     --------
@@ -115,7 +117,7 @@ class OCOBoostClassifier(MixtureClassifier):
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
         if validation.any_given:
-            raise ValueError("X_val: OCO boosting selects nothing on other rows")
+            raise ValueError("X_val: OCO boosting takes no validation rows, because it selects nothing")
         return super()._problem(X, y, sample_weight, groups, validation)
 
     def _conclude(self, problem: TrainingSet) -> None:
@@ -137,7 +139,7 @@ class OCOBoostClassifier(MixtureClassifier):
             return theory_rounds((self.game_.units if units is None else units).count, self._edge)
         return int(self.n_estimators)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"
 
     def _cv(self) -> Any:

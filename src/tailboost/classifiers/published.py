@@ -206,7 +206,7 @@ def worst_class_boost(
     gamma : float in (0, 0.5] or "auto"
         γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
     p : float in (0.5, 1]
-        p of equation (16).
+        p of equation (16), a fraction of the classes, for ``gamma="auto"``.
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """

@@ -38,7 +38,7 @@ from tailboost.selection.confidence import confident
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.program import Program, Solution
 from tailboost.selection.rule import RulePart, log_weights
-from tailboost.selection.selecting import Selection, seeded, selected, within_budget
+from tailboost.selection.selecting import Selection, first_candidates, selected, within_budget
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 
 # The objectives that have a name, as rates.
@@ -66,31 +66,31 @@ def name_of(objective: Any) -> str:
 
 @dataclass(frozen=True)
 class RateProblem:
-    """An objective and limits, both rates."""
+    """An objective and limits, both about rates."""
 
     objective: Objective  # a rate, or the largest rate of a family
     limits: tuple[Limit, ...]
-    # Whether a rule is selected although no rule satisfies the limits. This is so for `max_error`.
+    # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
     aims: bool = False
 
     @classmethod
     def of(cls, objective: Any, limits: Any = (), max_error: Any = None) -> RateProblem | None:
         """Return the problem of the parameters; None for a CVaR, which is no rate.
 
-        With ``max_error`` the overall error is minimised within limits on the errors of the subgroups of the
-        objective, a largest rate.
+        With ``max_error`` the objective must be the largest rate of a family. This family is limited, and the
+        overall error is minimised.
 
         Raises
         ------
         TypeError, ValueError
-            If they are no objective and limits, or cannot be combined.
+            If an argument is not an objective or limits, or if the arguments exclude each other.
         """
         checked = checked_limits(limits) if limits else ()
         by_name = objective is None or isinstance(objective, str)
         if objective == "cvar":
             if checked:
                 raise ValueError(
-                    "objective='cvar' takes no limits on rates: a tail of rows is no rate of a subgroup"
+                    "objective='cvar' takes no limits on rates; with limits, the objective must be a rate"
                 )
             return None
         if objective is None and checked and max_error is None:
@@ -111,8 +111,8 @@ class RateProblem:
         return list(dict.fromkeys([self.objective.rate, *(limit.rate for limit in self.limits)]))
 
     @property
-    def kind(self) -> Any:
-        """The subgroups of the first rate by subgroup; the classes if there is none."""
+    def subgroup_kind(self) -> Any:
+        """The ``by`` of the first rate with subgroups; "class" if no rate has subgroups."""
         return next((rate.by for rate in self.rates if rate.by is not None), "class")
 
     @property
@@ -163,7 +163,7 @@ class RateProblem:
             first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
             titles = names.titles
             used = self.columns(titles) if names.columns else [0]
-            if not used:  # no column has this name: the rate says so
+            if not used:  # a rate names an unknown column; its terms raise the error
                 used = list(range(len(titles)))
             numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
             numbers, columns = numbers[:, used], tuple(titles[j] for j in used)
@@ -186,22 +186,22 @@ class RateProblem:
         return strata, stratum, numbers
 
     @property
-    def pair(self) -> tuple[Any, Any]:
+    def tradeoff_rates(self) -> tuple[Any, Any]:
         """The rates of a trade-off by default: the limited one and the minimised one.
 
         These are the rate of the first limit with a bound to tighten, and the objective. Without such a limit
         the overall error is limited. If it is also the objective, the largest error of a class is minimised.
         """
         objective = self.objective
-        small = Largest(objective.rate) if objective.worst else objective.rate
+        minimised = Largest(objective.rate) if objective.worst else objective.rate
         for limit in self.limits:
             rate = limit.rate
             if limit.compares:
-                return Spread(limit.form, rate), small
+                return Spread(limit.form, rate), minimised
             limited = rate if rate.by is None else Largest(rate)
-            if limit.form == AT_MOST and rate.can_be_lowered and limited != small:
-                return limited, small
-        return error(), Largest(error(by="class")) if small == error() else small
+            if limit.form == AT_MOST and rate.can_be_lowered and limited != minimised:
+                return limited, minimised
+        return error(), Largest(error(by="class")) if minimised == error() else minimised
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +226,10 @@ class ProbabilityRule:
         return deferred
 
     def as_part(self, *, plain: bool = True) -> RulePart:
-        """Return the rule as plain numbers; with ``plain`` on the model's own probabilities if possible."""
+        """Return the rule as numbers and lists.
+
+        With ``plain`` the rule reads the model's own probabilities if possible, without learned weights.
+        """
         K, p = self.probabilities.n_classes, self.probabilities
         by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(1, 0, 2)
         if self.candidate.is_constant:
@@ -305,7 +308,7 @@ class SelectionEngine:
     probabilities: StratumProbabilities
     data: AnySelectionData
     words: str  # the selection data, for people
-    refit: bool  # whether refitted models answer instead of the counted models
+    refit: bool  # whether models were fitted again after their outputs were counted
     # Candidates of each objective whatever the limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
 
@@ -386,12 +389,13 @@ class SelectionEngine:
         same_columns = not all_columns or set(titles) == set(strata.columns)
         return has_groups and has_costs and same_columns and problem.defers == strata.defers
 
-    def seeded(self, program: Program) -> Pool:
+    def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
-        if len(program.caps[1]):
-            return seeded(self.data, program)
+        _, deferral_bounds = program.caps
+        if len(deferral_bounds):
+            return first_candidates(self.data, program)
         if program.objective not in self.pools:
-            self.pools[program.objective] = seeded(self.data, program)
+            self.pools[program.objective] = first_candidates(self.data, program)
         return self.pools[program.objective].copy()
 
     def select(
@@ -426,7 +430,7 @@ class SelectionEngine:
             If a rate names an unknown label, group or column.
         """
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
-        candidates = self.seeded(program)
+        candidates = self.first_candidates(program)
         if pool is None:
             pool = candidates
         else:
@@ -442,10 +446,10 @@ class SelectionEngine:
         rule = self.rule(problem, program, pool, best, randomized=randomized)
         if not confidence or not problem.limits:
             return rule
-        surer = confident(program, best, problem.limits, confidence, self.refit, within)
-        if surer is best:
+        tightened = confident(program, best, problem.limits, confidence, self.refit, within)
+        if tightened is best:
             return replace(rule, confidence=confidence)
-        rule = self.rule(problem, program, pool, surer, randomized=randomized)
+        rule = self.rule(problem, program, pool, tightened, randomized=randomized)
         return replace(rule, confidence=confidence, untightened=best.value)
 
     def rule(

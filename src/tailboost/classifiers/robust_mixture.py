@@ -26,7 +26,7 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
-    read_problem,
+    read_training_set,
     selection_data,
 )
 from tailboost.classifiers.parameters import with_suggestions
@@ -391,7 +391,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             estimators = self._usable(estimators, X, y, weighted)
         validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        problem, found = read_problem(self, self, X, y, sample_weight, groups, None)
+        problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
         self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
         if clusters is not None:

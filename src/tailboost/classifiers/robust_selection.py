@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
-from tailboost.classifiers.input import ValidationRows, named_groups, rows_given, selection_data
+from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
@@ -58,7 +58,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        self.__dict__.update(named_groups(self, names))
+        self.__dict__.update(regrouped_attributes(self, names))
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -132,9 +132,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self._outputs, self._engine = outputs, engine
         if problem is None:
             assert self.alpha is not None
-            self._take(SelectedMixture.of(engine, outputs, float(self.alpha), self.error_budget))
+            self._use_rule(SelectedMixture.of(engine, outputs, float(self.alpha), self.error_budget))
             return
-        self._take(
+        self._use_rule(
             engine.select(
                 problem,
                 error_budget=self.error_budget,
@@ -143,7 +143,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
         )
 
-    def _take(self, rule: SelectedRule | SelectedMixture) -> None:
+    def _use_rule(self, rule: SelectedRule | SelectedMixture) -> None:
         """Answer by a selected rule."""
         self._selected, self.ensemble_ = rule, rule.ensemble
         self._results = {}
@@ -175,8 +175,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Parameters
         ----------
         X, y : optional
-            Selection data, new to all models, or a dict of the models' probabilities for a classifier
-            `from_probabilities`. By default the stored probabilities are used.
+            Selection data that no model has read. A classifier made by `from_probabilities` takes a dict of
+            the models' probabilities as X. By default the stored probabilities are used.
         alpha : float in (0, 1], optional
             Tail mass of the CVaR, which becomes the objective.
         objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
@@ -192,15 +192,15 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         error_budget : float in [0, 1], optional
             By default unchanged.
         max_error : float in (0, 1] or dict, optional
-            Limits for the subgroups, as in the class; by default those of the classifier, if the subgroups
-            stay the same.
+            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
+            objective stays the same.
         confidence : float in [0, 1), optional
             Probability with which all limits have to hold on new rows; by default that of the classifier.
 
         Returns
         -------
         classifier
-            Of the same class; this one is unchanged.
+            A new classifier of the same type. The original is unchanged.
 
         Raises
         ------
@@ -214,14 +214,14 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        if not hasattr(self, "_engine"):  # kept also if limits contradicted each other
+        if not hasattr(self, "_engine"):  # a fit that fails because of its limits keeps the engine
             check_is_fitted(self)
         new = copy.copy(self)
         if objective is not None or alpha is not None:
             new.objective = "cvar" if objective is None else objective
             new.alpha = self.alpha if new.objective == "cvar" and alpha is None else alpha
         if name_of(new.objective) != name_of(self.objective):
-            new.max_error = None  # it names other subgroups
+            new.max_error = None  # its subgroups are those of the earlier objective
         changed = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
         for name, value in (changed | {"confidence": confidence}).items():
             if value is not None:
@@ -268,10 +268,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         a : rate, largest, gap or ratio, optional
             The limited rate. By default the rate of the first limit, and without limits the overall error.
         b : rate or largest, optional
-            The minimised rate. By default the objective; if that is the overall error, the largest error of a
-            class. If ``b`` is a gap or a ratio, it is limited and ``a`` is minimised.
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
         n_points : int, default=9
-            Limits for which candidates are searched. The curve has one point for each undominated candidate.
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
         deferred : sequence of float in [0, 1), optional
             Fractions of the rows that may be deferred; there is one curve for each.
 
@@ -284,7 +286,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         Raises
         ------
         ValueError
-            If an argument is no rate, or a rate is not known here.
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
         """
         check_is_fitted(self)
         if deferred is not None:
@@ -292,7 +295,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         if a is None and b is None and self._problem is None:
             return self._tail_curve()
         problem = self._rate_problem
-        return self._rate_curve(rates_of_curve(a, b, *problem.pair, problem.limits), n_points)
+        return self._rate_curve(rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points)
 
     def _rate_curve(
         self,
@@ -300,13 +303,13 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         n_points: int,
         measured_rows: MeasuredRows | None = None,
     ) -> Curve:
-        one, other, others = rates
-        loosest = self._reaching(other, (*others, one.within(one.most)))
+        limited, minimised, further_limits = rates
+        loosest = self._reaching(minimised, (*further_limits, limited.within(limited.most)))
         engine, start_rule = loosest._engine, cast("SelectedRule", loosest._selected)
-        objective, overall = start_rule.problem.objective, one == Objective.of(error())
+        objective, overall = start_rule.problem.objective, limited == Objective.of(error())
         budget = None if overall else self.error_budget
-        base = start_rule.program.within(others)
-        pool = engine.seeded(base)
+        base = start_rule.program.within(further_limits)
+        pool = engine.first_candidates(base)
         base = within_budget(pool, base, budget)
 
         def best(limits: tuple[Limit, ...], objective: Objective) -> SelectedRule | None:
@@ -317,42 +320,44 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 return None
 
         found: list[SelectedRule | None] = []
-        if self._randomized or not (overall and other.worst and not others):
-            # Limits between the value at the least objective and the tightest one.
-            start = best(others, objective)
-            tightest = start if one.compares else best(others, one)
+        if self._randomized or not (overall and minimised.worst and not further_limits):
+            # Limits from the value of the best rule to the tightest value that a rule reaches.
+            start = best(further_limits, objective)
+            tightest = start if limited.compares else best(further_limits, limited)
             if start is not None and tightest is not None:
-                least = one.least if one.compares else tightest.value(one)
-                above = one.within(one.most).from_above
-                for level in np.linspace(start.value(one), least, n_points):
-                    eased = min(level + SLACK, one.most) if above else max(level - SLACK, one.most)
-                    found.append(best((*others, one.within(float(eased))), objective))
+                least = limited.least if limited.compares else tightest.value(limited)
+                above = limited.within(limited.most).from_above
+                for level in np.linspace(start.value(limited), least, n_points):
+                    eased = min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
+                    found.append(best((*further_limits, limited.within(float(eased))), objective))
         if not self._randomized:
             _, violation = base.evaluate(pool.all_counts)
-            problem = RateProblem(objective, others)
+            problem = RateProblem(objective, further_limits)
             found += [
                 engine.rule(problem, base, pool, engine.single(pool, base, int(i)), randomized=False)
                 for i in np.flatnonzero(violation <= SLIGHT)
             ]
         rules = [rule for rule in found if rule is not None]
-        reached = np.array([(rule.value(one), rule.value(other)) for rule in rules]).reshape(-1, 2)
+        reached = np.array([(rule.value(limited), rule.value(minimised)) for rule in rules]).reshape(-1, 2)
         points = tuple(
             CurvePoint(
                 float(reached[i, 0]),
                 float(reached[i, 1]),
-                loosest._answering(rules[i], (*others, one.within(reached[i, 0]))),
+                loosest._answering(rules[i], (*further_limits, limited.within(reached[i, 0]))),
             )
-            for i in front(one, *reached.T)
+            for i in front(limited, *reached.T)
         )
 
         def at(level: float, point: Any) -> Any:
-            limits = (*others, one.within(level))
+            limits = (*further_limits, limited.within(level))
             return (
-                self._reaching(other, limits) if point is None else point._answering(point._selected, limits)
+                self._reaching(minimised, limits)
+                if point is None
+                else point._answering(point._selected, limits)
             )
 
         shared = measured_rows or MeasuredRows()
-        return Curve(points, one, other, engine.words, at, self, _measured_rows=shared)
+        return Curve(points, limited, minimised, engine.words, at, self, _measured_rows=shared)
 
     def _tail_curve(self) -> Curve:
         rule = self._selected
@@ -361,7 +366,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         def reweighted(level: float, found: SelectedMixture | None = None) -> ProbabilityMixture:
             new = copy.copy(self)
             new.error_budget = max(0.0, level - rule.least)
-            new._take(rule.within(new.error_budget) if found is None else found)
+            new._use_rule(rule.within(new.error_budget) if found is None else found)
             return new
 
         points = tuple(CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve())
@@ -372,7 +377,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return Curve(points, Objective.of(error()), rule.objective, self._outputs.rows.words, at, self)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        """Return the classifier of an objective within limits, which include targets and budget."""
+        """Return the classifier of an objective within limits, which replace its limits and targets."""
         given = Largest(objective.rate) if objective.worst else objective.rate
         with warnings.catch_warnings():
             # Each point would repeat the warnings of the others.
@@ -387,7 +392,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """Return a classifier that answers by another selected rule."""
         new = copy.copy(self)
         new.limits = list(limits)
-        new._take(rule.within(limits))
+        new._use_rule(rule.within(limits))
         return new
 
     def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
@@ -402,18 +407,18 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
         problem = self._rate_problem
         problem = replace(problem, limits=tuple(x for x in problem.limits if x.rate != deferred()))
-        one, other, others = rates_of_curve(a, b, *problem.pair, problem.limits)
+        limited, minimised, further_limits = rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
         curves = {}
         for fraction in given:
             within = *problem.limits, deferred() <= fraction
-            classifier = self._reaching(other, within)
+            classifier = self._reaching(minimised, within)
             curves[fraction] = classifier._rate_curve(
-                (one, other, (*others, deferred() <= fraction)), n_points, measured_rows
+                (limited, minimised, (*further_limits, deferred() <= fraction)), n_points, measured_rows
             )
         return curves
 
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
         models, X = self._read(X)
         table = models.transform(X)
@@ -468,32 +473,32 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return self._selected.errors
 
 
-def check_parameters(mix: Any, groups: Any) -> RateProblem | None:
+def check_parameters(classifier: Any, groups: Any) -> RateProblem | None:
     """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
-    problem = mix._problem
+    problem = classifier._problem
     if problem is None:
-        if mix.alpha is None:
+        if classifier.alpha is None:
             raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
-        if mix.max_error is not None:
+        if classifier.max_error is not None:
             raise ValueError("max_error has no meaning with objective='cvar'")
-        if mix.randomized is False:
+        if classifier.randomized is False:
             raise ValueError(
-                "randomized=False selects one candidate, and its CVaR is its mean loss / alpha, or 1: "
-                "objective='cvar' needs a mixture"
+                "randomized=False selects one candidate, and its CVaR is the smaller of 1 and mean loss / "
+                "alpha: objective='cvar' needs a mixture"
             )
-        if mix.by_group:
+        if classifier.by_group:
             raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
         return None
-    if mix.alpha is not None:
+    if classifier.alpha is not None:
         raise ValueError(
-            f"alpha={mix.alpha!r} has no meaning with objective={name_of(mix.objective)!r}: it is the tail "
-            "mass of a CVaR"
+            f"alpha={classifier.alpha!r} has no meaning with objective={name_of(classifier.objective)!r}: "
+            "it is the tail mass of a CVaR"
         )
     if groups is None and problem.needs_groups:
-        if isinstance(mix.objective, str):
-            raise ValueError(f"objective={mix.objective!r} needs groups")
+        if isinstance(classifier.objective, str):
+            raise ValueError(f"objective={classifier.objective!r} needs groups")
         rate = next(rate for rate in problem.rates if rate.needs_groups)
         raise ValueError(f"{rate!r} needs groups")
-    if mix.by_group and groups is None:
+    if classifier.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
     return problem

@@ -76,7 +76,7 @@ class SelectedRule:
     ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
     words: str  # the selection data, for people
     randomized: bool  # whether several candidates may have mixture weight
-    refit: bool  # whether refitted models answer instead of the counted models
+    refit: bool  # whether models were fitted again after their outputs were counted
     confidence: float | None = None  # required probability of the limits on new rows
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
 
@@ -143,7 +143,7 @@ class SelectedRule:
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the subgroups of the problem."""
-        kind = self.problem.kind
+        kind = self.problem.subgroup_kind
         rate, strata, counts = error(by=kind), self.program.strata, self.selection.counts
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
         kind = kind if isinstance(kind, str) else "subgroup"

@@ -42,7 +42,7 @@ class SubgroupViews(KnownRows):
     def rates_(self) -> RateTable:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
 
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 

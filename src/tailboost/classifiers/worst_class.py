@@ -369,7 +369,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(self._most_rounds(), stopping, needs_objective=True)
 
-    def _depends_on_rounds(self) -> bool:
+    def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory" or not (self._indicator or self.max_error == "auto")
 
     # -- after the game ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ FEWEST_OF_A_GROUP = 10
 MOST_COLUMNS = 2000
 
 #: Answer to a deferred row, and name of the column of deferral costs.
-PERSON = "person"
+DEFERRAL = "person"
 
 GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them out"
 GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
@@ -54,7 +54,7 @@ def deferral_words(n_deferred: int, n: int) -> str:
 
 def answers_or_person(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
     """Return the answers as text and labels, with "person" for deferred rows, shape (n,)."""
-    return np.where(deferred, PERSON, answers.astype(object)) if deferred.any() else answers
+    return np.where(deferred, DEFERRAL, answers.astype(object)) if deferred.any() else answers
 
 
 @dataclass(frozen=True)

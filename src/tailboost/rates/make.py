@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.core.subgroups import PERSON
+from tailboost.core.subgroups import DEFERRAL
 from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 from tailboost.rates.strata import plain
 
@@ -284,7 +284,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(checked_label(label) for label in matrix.index)
         columns = [checked_label(label) for label in matrix.columns]
-        person = [PERSON] if PERSON in columns and PERSON not in labels else []
+        person = [DEFERRAL] if DEFERRAL in columns and DEFERRAL not in labels else []
         columns = [label for label in columns if label not in person]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(

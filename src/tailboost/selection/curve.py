@@ -41,7 +41,7 @@ class Points(NamedTuple):
 class CurveSource(Protocol):
     """A classifier with a trade-off."""
 
-    def _along(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of several classifiers of a curve, and which rows they defer."""
 
     def _fingerprint(self, X: Any) -> Fingerprint | None:
@@ -239,7 +239,7 @@ class Curve:
         found = []
         classifiers = [p.classifier for p in self.points]
         for classifier, (answers, deferred) in zip(
-            classifiers, self._source._along(classifiers, X, groups), strict=True
+            classifiers, self._source._answers_of(classifiers, X, groups), strict=True
         ):
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
             found.append(self._measured(classifier.classes_, y, answers, more))

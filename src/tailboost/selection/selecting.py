@@ -141,7 +141,7 @@ def play(pool: Pool, program: Program) -> None:
 
 
 @one_blas_thread
-def seeded(data: AnySelectionData, program: Program) -> Pool:
+def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     """Return candidates for an objective, for any limits.
 
     These are rules of least expected cost and constants. For a largest rate there are also the best rules for

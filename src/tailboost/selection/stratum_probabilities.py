@@ -29,7 +29,12 @@ CALIBRATION_ROWS = 20_000
 # Maximum number of strata with a calibration. Without calibration, rules under limits become constants with
 # six groups. With up to four groups calibration shows no effect.
 CALIBRATED_STRATA = 60
-# Steps of iterative scaling that fit the factors of a group-aware rule.
+# Groups with a larger mean probability out of fold are known from the features. The calibration would then
+# fit the tiny probabilities of the other groups, which differ after the refit. With factors instead the
+# largest error of a cell on new rows was .145 ± .126 lower (9 problems of 5 tables), and of 26 limits 13 held
+# instead of 9.
+KNOWN = 0.99
+# Steps of iterative scaling that fit the factors of the strata.
 SCALINGS = 30
 # The most strata for which the calibration takes Newton steps.
 NEWTON_STRATA = 20
@@ -163,7 +168,7 @@ class StratumProbabilities:
     by_features: bool = True
     group_models: list[GroupModel] = field(default_factory=list)  # one for each column
     calibration: Calibration | None = None  # of estimated groups
-    # Shape (S, 1), of a group-aware rule: factors of each class in each group, fitted by log loss.
+    # Shape (S, 1), of groups that are read or known: factors of each class in each group, fitted by log loss.
     factors: Floats | None = None
 
     @property
@@ -240,6 +245,9 @@ class StratumProbabilities:
         joint = self.joint(logs, groups, combination)
         if self.calibration is not None:
             joint = self.calibration.apply(joint)
+        if self.factors is not None:
+            joint = joint * self.factors
+            joint /= np.maximum(_summed(joint), 1e-300)
         return np.ascontiguousarray(joint, dtype=np.float32)
 
     def joint(self, logs: Floats, groups: Singles | None, combination: Ints | None) -> Floats:
@@ -258,10 +266,17 @@ class StratumProbabilities:
         self, logs: Floats, groups: Singles | None, combination: Ints | None, stratum: Ints, weights: Floats
     ) -> None:
         """Fit the calibration of estimated groups, or the factors by group, on rows with known strata."""
-        if self.group_aware:
-            assert combination is not None
+        known = False
+        if groups is not None:
+            true = groups.reshape(-1, len(stratum))[stratum, np.arange(len(stratum))]
+            known = float(weights @ true) > KNOWN
+        if self.group_aware or known:
             rows = spread(stratum, CALIBRATION_ROWS)
-            joint = self.joint(logs[rows], None, combination[rows])
+            joint = self.joint(
+                logs[rows],
+                None if groups is None else groups[:, :, rows],
+                None if combination is None else combination[rows],
+            )
             mass = np.bincount(stratum, weights, len(joint))
             weight = _sample_weights(stratum, weights, rows, len(joint))
             self.factors = np.ones((len(joint), 1))

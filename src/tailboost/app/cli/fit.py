@@ -205,8 +205,8 @@ def _use_costs(
     cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, sep)
     params = classifier.get_params(deep=False)
     if "limits" in params:
-        objective = stated.spelled(params["objective"], labels, group, cost_table)
-        limits = [stated.spelled(limit, labels, group, cost_table) for limit in params["limits"]]
+        objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
+        limits = [stated.in_table_terms(limit, labels, group, cost_table) for limit in params["limits"]]
         classifier.set_params(objective=objective, limits=limits)
         used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
         if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):

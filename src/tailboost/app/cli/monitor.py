@@ -175,7 +175,7 @@ class Tested:
             subgroups = list(dict.fromkeys([*known, *new]))
         if self.limits:
             labels = self.classifier.classes_.tolist()
-            limits = [stated.spelled(each, labels, columns) for each in self.limits]
+            limits = [stated.in_table_terms(each, labels, columns) for each in self.limits]
             with shared.bad_input("--limit: "):
                 return Monitor.against(
                     self.classifier, limits=limits, subgroups=subgroups, confidence=confidence

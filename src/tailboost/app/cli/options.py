@@ -15,7 +15,7 @@ def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
-def level(text: str) -> float:
+def number_or_percent(text: str) -> float:
     """Return a number, which may be written in percent."""
     try:
         return read_number(text)
@@ -24,7 +24,7 @@ def level(text: str) -> float:
 
 
 def _fraction(text: str) -> float:
-    fraction = level(text)
+    fraction = number_or_percent(text)
     if not 0 <= fraction <= 1:
         raise typer.BadParameter(f"{text} is not in the range 0<=x<=1")
     return fraction
@@ -62,13 +62,15 @@ Groups = Annotated[list[str] | None, option("COL", "Column of groups; may be rep
 Cluster = Annotated[str | None, option("COL", "Column of persons or sites, whose rows depend on each other.")]
 FitCluster = Annotated[
     str | None,
-    option("COL", "Column of persons or sites, no feature: their rows stay together in splits.", "--cluster"),
+    option(
+        "COL", "Column of persons or sites; no feature. Splits keep the rows of each together.", "--cluster"
+    ),
 ]
 Drop = Annotated[list[str] | None, option("COL", "Column that is no feature; may be repeated.", "--drop")]
 Keep = Annotated[
     list[str] | None, option("COL", "Feature that only looks like an id; may be repeated.", "--keep")
 ]
-Weight = Annotated[str | None, option("COL", "Column of row weights, no feature.")]
+Weight = Annotated[str | None, option("COL", "Column of row weights; no feature.")]
 
 # Numbers.
 Confidence = Annotated[float, option("P", "Probability that all bounds hold together, in (0, 1).")]
@@ -120,9 +122,9 @@ Costs = Annotated[
     Path | None,
     option(
         "FILE",
-        "CSV table of costs for 'cost()', with a column for each prediction. Either a row for each true "
-        "label, which the first column names; cells are numbers or columns of DATA, such as 5*amount. Or a "
-        "row for each row of DATA.",
+        "CSV table of costs for 'cost()', with a column for each prediction. The table has a row for each "
+        "row of DATA, or a row for each true label. In a table by true label, the first column has the "
+        "labels. Its cells are numbers, columns of DATA, or products such as 5*amount.",
     ),
 ]
 EqualRows = Annotated[

@@ -13,7 +13,7 @@ from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import PERSON, can_defer
+from tailboost.core.subgroups import DEFERRAL, can_defer
 from tailboost.selection.rate_table import RateTable
 
 Targets: TypeAlias = float | dict[Any, float] | None
@@ -67,14 +67,14 @@ def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
 def read_rates(texts: Sequence[str] | None) -> list[Any]:
     """Return the rates and limits of --rate."""
     expressions = [_parse("--rate", text) for text in texts or []]
-    return [one.rate if one.limit is None else one for one in expressions]
+    return [each.rate if each.limit is None else each for each in expressions]
 
 
 def read_curve_rate(option: str, text: str) -> Any:
     """Return a rate of a trade-off: a rate, the largest of a family, a gap or a ratio."""
     expression = _parse(option, text)
     if expression.limit is not None:
-        raise BadInput(f"{option}: {text!r} is a limit; leave out the number, the curve shows all of them")
+        raise BadInput(f"{option}: {text!r} is a limit; leave out the number; the curve shows all bounds")
     return expression
 
 
@@ -83,11 +83,11 @@ def _parse(option: str, text: str) -> rates.Expression:
         return rates.parse(text)
 
 
-# -- of the model ------------------------------------------------------------------------------------------
+# -- rates of the model ------------------------------------------------------------------------------------
 
 
 def rate_of(stated: Any) -> Any:
-    """Return the rate of an objective or a limit; None of an objective given by name."""
+    """Return the rate of an objective or a limit; None for an objective given by name."""
     expression = rates.as_expression(stated)
     return None if expression is None else expression.rate
 
@@ -107,15 +107,15 @@ def fitted_targets(classifier: Any) -> Any:
 def fitted_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
     """Return the objective of the fit, if it is a rate, and the limits.
 
-    If the classifier defers rows, the error among the answered and the deferral rate are added: of all rows,
-    by class, and by group if there are columns of groups.
+    For a classifier that defers rows, the error among the answered rows and the deferral rate are added. Both
+    are stated for all rows, by class, and by group if there are columns of groups.
     """
     rate = rate_of(getattr(classifier, "objective", None))
     stated = [*([] if rate is None else [rate]), *fitted_limits(classifier)]
     if can_defer(classifier):
         subgroups = [None, "class", *(["group"] if columns else [])]
-        about = [make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups]
-        stated += [one for one in about if one not in map(rate_of, stated)]
+        deferral_rates = [make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups]
+        stated += [rate for rate in deferral_rates if rate not in map(rate_of, stated)]
     return stated
 
 
@@ -134,12 +134,12 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
     return {subgroup(name): error for name, error in targets.items()}
 
 
-def spelled(
+def in_table_terms(
     stated: Any, classes: Sequence[Any], columns: Sequence[str], costs: CostTable | None = None
 ) -> Any:
     """Return a rate, objective or limit with the labels and groups of the table, and with costs.
 
-    The text of an option has 1 for the label "1" of a CSV file.
+    An option gives a label as the number 1 where the CSV file has the text "1".
 
     Raises
     ------
@@ -193,13 +193,16 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def measured_rates(
     stated: Sequence[Any], stored: StoredModel, rows: NewRows, costs: Path | None, sep: str
 ) -> RateTable | None:
-    """Return the rates of `predict` on new rows; None if there are none. Rates without costs are left out."""
+    """Return the rates of `predict` on new rows; None if there are none.
+
+    Rates that need the costs of each row are left out if these are not given.
+    """
     classifier = stored.classifier
     labels = classifier.classes_.tolist()
     table = None if costs is None else CostTable.read(costs, labels, rows.y, rows.path, sep)
     by_row = None if table is None else table.by_row
-    named = [spelled(one, labels, rows.group_columns, table) for one in stated]
-    named = [one for one in named if by_row is not None or not rate_of(one).needs_costs]
+    named = [in_table_terms(each, labels, rows.group_columns, table) for each in stated]
+    named = [each for each in named if by_row is not None or not rate_of(each).needs_costs]
     if not named:
         return None
     groups = stored.group_arguments(rows)
@@ -246,18 +249,18 @@ class CostTable:
             table = datasets.read_frame(path, sep)
             names = {str(label): label for label in classes}
             first, *rest = map(str, table.columns)
-            by_row = first in names
-            columns = [first, *rest] if by_row else rest
-            if unknown := [name for name in columns if name not in names and name != PERSON]:
-                deferral = "" if by_row else f", and {PERSON} for a deferral"
+            is_by_row = first in names
+            columns = [first, *rest] if is_by_row else rest
+            if unknown := [name for name in columns if name not in names and name != DEFERRAL]:
+                deferral = "" if is_by_row else f", and {DEFERRAL} for a deferral"
                 raise ValueError(
                     f"column {unknown[0]!r} is no label; the labels are {', '.join(names)}{deferral}"
                 )
             if missing := [name for name in names if name not in columns]:
                 raise ValueError(f"there is no column for the prediction {missing[0]!r}")
-            if by_row:
-                if PERSON in columns:
-                    raise ValueError(f"{PERSON!r} needs a table by true label, this one is by row")
+            if is_by_row:
+                if DEFERRAL in columns:
+                    raise ValueError(f"{DEFERRAL!r} needs a table by true label, this one is by row")
                 if len(table) != len(y):
                     raise ValueError(
                         f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
@@ -271,7 +274,7 @@ class CostTable:
                     f"the first column {first!r} has to name each true label once ({', '.join(names)}), got "
                     f"{', '.join(truths[:20])}"
                 )
-            answers = [*names, *[PERSON] * (PERSON in columns)]
+            answers = [*names, *[DEFERRAL] * (DEFERRAL in columns)]
             cells = [[table[name].iloc[truths.index(truth)] for name in answers] for truth in names]
             return cls._of_cells(tuple(classes), cells, y, data, sep)
 
@@ -285,7 +288,7 @@ class CostTable:
         except ValueError:
             pass
         if len(cells[0]) > len(classes):
-            raise ValueError(f"{PERSON!r} is possible only if all cells are numbers")
+            raise ValueError(f"{DEFERRAL!r} is possible only if all cells are numbers")
         rows = datasets.read_frame(data, sep)
         costs = np.zeros((len(y), len(classes)))
         for label, row in zip(classes, cells, strict=True):

@@ -17,7 +17,7 @@ from tailboost import Certificate, LabelRules, Rule, Scores, ThresholdRule, data
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
 from tailboost.app.cli.models import NewRows, StoredModel, check_model_output
-from tailboost.app.cli.rates import print_rates, read_limits, read_objective, spelled
+from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
     BadInput,
     bad_input,
@@ -120,8 +120,8 @@ def tune(
             target[0],
             tuple(columns),
             by_group,
-            spelled(minimised, labels, columns),
-            tuple(spelled(one, labels, columns) for one in limits),
+            in_table_terms(minimised, labels, columns),
+            tuple(in_table_terms(one, labels, columns) for one in limits),
             confidence,
             digest_of(data),
         )

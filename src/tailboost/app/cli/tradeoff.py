@@ -15,7 +15,7 @@ import typer
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import StoredModel, check_model_output
-from tailboost.app.cli.rates import read_curve_rate, spelled
+from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -47,11 +47,12 @@ def tradeoff(
             "X",
             "Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
             "--deferred",
-            parser=options.level,
+            parser=options.number_or_percent,
         ),
     ] = None,
     pick: Annotated[
-        float | None, options.option("X", "Limit of the point that --model stores.", parser=options.level)
+        float | None,
+        options.option("X", "Limit of the point that --model stores.", parser=options.number_or_percent),
     ] = None,
     picked: Annotated[
         Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")
@@ -90,7 +91,7 @@ def tradeoff(
             f"{str(model)!r}: a {name} has no trade-off curve; use a method such as robustmixture"
         )
     labels = classifier.classes_.tolist()
-    rates = [spelled(rate, labels, stored.group_columns) for rate in asked]
+    rates = [in_table_terms(rate, labels, stored.group_columns) for rate in asked]
     with shared.bad_input(f"{model}: "), shared.warnings_as_lines():
         curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
     measured = None

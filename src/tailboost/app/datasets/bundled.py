@@ -31,7 +31,7 @@ def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
 def _as_asked(bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool) -> Any:
     """Return a bunch of arrays or frames, or its data and target."""
     if as_frame:
-        pandas = import_pandas(f"{loader}(as_frame=True) (as_frame=False does not)")
+        pandas = import_pandas(f"{loader}(as_frame=True), unlike as_frame=False,")
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
