@@ -226,7 +226,7 @@ def _cell(settings: Settings, name: str, game: str, train: Sample, test: Sample,
             found = judge_game(members, judged, test, n_classes=2, stages=stages)
             if how.judged == "held out":
                 found["bounds"] = bounds(members, judged, test)
-        until = classifier.summary_.beats_coin_flip_from
+        until = classifier.summary_.beats_random_guess_from
     found["coin flip until α"] = None if until is None else round(until, 3)
     return found | {"seconds": round(seconds, 2), "rounds": classifier.n_iter_}
 

@@ -83,7 +83,7 @@ def _units(clf: Any, test: Data, labels: Any) -> list[dict[str, Any]]:
     """Return the error of each class on the rows of the choice, its interval, and the error on test rows."""
     predicted = metrics.class_errors(test.y, labels)
     found = []
-    for line in clf.summary_.units.of_rule("predict"):
+    for line in clf.summary_.errors.of_rule("predict"):
         n_test = int((test.y == line.subgroup).sum())
         if n_test and not np.isnan(line.value):
             of = [line.value, None if np.isnan(line.low) else (line.low, line.high), predicted[line.subgroup]]

@@ -90,7 +90,7 @@ def measure(rows: Split, name: str, column: str | None, seed: int, n_jobs: int) 
         for m, a in zip(at_alpha, ALPHAS, strict=True)
     ]
     if hasattr(clf, "n_iter_"):
-        cell |= {"rounds": clf.n_iter_, "verdict": clf.summary_.verdict}
+        cell |= {"rounds": clf.n_iter_}
     if name == "adalpboost":  # no training: the same members, λ for the worst class
         cell["for the worst class"] = errors(method, clf.reweight(objective="worst_class"), rows)
     return cell

@@ -41,7 +41,7 @@ def run(*arguments):
 def test_scale_is_checked(tmp_path):
     result = run("credit-default", "--scale", "large", "--out", tmp_path)
     assert result.exit_code == 2
-    assert "--scale must be small or paper, got 'large'" in result.output
+    assert "'large' is not one of 'small', 'paper'" in result.output
 
 
 def test_cells_tell_what_is_left(tmp_path):
@@ -406,8 +406,8 @@ def test_a_game_in_calls_that_are_too_short(tmp_path, monkeypatch, tiny):
     ("options", "says"),
     [
         (("cifar10", "--only", "cee"), "--only: no method 'cee' here; did you mean 'ce'?"),
-        (("cifar10", "--seed", 3), "--seed 3: there are --repeats 3, from 0 on"),
-        (("compas", "--max-time", 9), "--only, --seed, --max-time: compas is computed as a whole"),
+        (("cifar10", "--seed", 3), "--seed 3: must be below --repeats, 3"),
+        (("compas", "--max-time", 9), "--only, --seed, --max-time: compas cannot be computed in parts"),
     ],
 )
 def test_jobs_that_there_are_not(tmp_path, options, says):

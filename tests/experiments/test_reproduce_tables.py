@@ -66,8 +66,8 @@ def toys(monkeypatch):
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the results do not come with the package")
 def test_results_are_readings_pictures_and_summaries_of_experiments():
     tracked = [file for file in RESULTS.iterdir() if file.suffix != ".jsonl" and file.is_file()]
-    # They go with every clone: raised from 1.15 MB for the field's records, the limits on rates most of all.
-    assert sum(file.stat().st_size for file in tracked) < 1_600_000
+    # They go with every clone: most of them are of broken limits and of the field.
+    assert sum(file.stat().st_size for file in tracked) < 2_100_000
     names = {file.stem for file in tracked} - {"README", "errata"}
     missing = {"tissuemnist", "cifar100", "emnist", "tiny-imagenet", "celeba"}  # their data were not at hand
     assert names == set(EXPERIMENTS) - missing
