@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 OF_ERRORS, OF_ROWS = "w_y / n_y", "w_y"
 WEIGHTINGS = (OF_ERRORS, OF_ROWS)
 METHODS = {HALF: 0.5, BOOSTING: GAMMA}
-LEARNING_RATE, BETAS, EPSILON = 0.01, (0.9, 0.999), 1e-8  # Adam, as published and PyTorch's defaults
+LEARNING_RATE = 0.01  # of Adam
 # w·r is compared with ½ + γ; w has rounding errors.
 ROUNDING = 1e-9
 PREDICTED_AT_ONCE = 20_000
@@ -85,10 +85,14 @@ class Nets:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.shapes = list(pairwise(sizes))
         total = sum(a * b + b for a, b in self.shapes)
-        self.weights, self.first, self.second = (
-            torch.zeros(count, total, device=self.device) for _ in range(3)
-        )
-        self.steps = torch.zeros(count, 1, device=self.device)
+        self.weights, self.slope = (torch.zeros(count, total, device=self.device) for _ in range(2))
+        self.optimizers = [self._optimizer(net) for net in range(count)]
+
+    def _optimizer(self, net: int) -> Any:
+        """Return Adam for the weights of a net, which it changes in place."""
+        row = self.weights[net].detach()
+        row.grad = self.slope[net]
+        return self.torch.optim.Adam([row], lr=LEARNING_RATE, fused=True)
 
     def restart(self, net: int, rng: np.random.Generator) -> None:
         """Give a net new weights, drawn as by PyTorch's linear layers."""
@@ -97,13 +101,16 @@ class Nets:
             bound = 1 / math.sqrt(a)
             parts.append(rng.uniform(-bound, bound, a * b + b).astype(np.float32))
         self.weights[net] = self.torch.from_numpy(np.concatenate(parts)).to(self.device)
-        self.first[net], self.second[net], self.steps[net] = 0, 0, 0
+        self.optimizers[net] = self._optimizer(net)
 
     def keep(self, nets: Sequence[int]) -> None:
         """Drop all other nets."""
         index = self.torch.tensor(nets, device=self.device, dtype=self.torch.int64)
-        for name in ("weights", "first", "second", "steps"):
-            setattr(self, name, getattr(self, name)[index].clone())
+        self.weights, self.slope = self.weights[index].clone(), self.slope[index].clone()
+        states = [self.optimizers[net].state_dict() for net in nets]
+        self.optimizers = [self._optimizer(net) for net in range(len(nets))]
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
 
     def _layers(self, weights: Any) -> Iterator[tuple[Any, Any]]:
         begin = 0
@@ -127,20 +134,15 @@ class Nets:
         torch = self.torch
         *inputs, logits = self._activations(self.weights, X)
         back = (logits.softmax(2) - targets) * weight[:, :, None]
-        parts: list[Any] = []
-        layers = list(self._layers(self.weights))
+        layers, slopes = (list(self._layers(of)) for of in (self.weights, self.slope))
         for layer in range(len(layers) - 1, -1, -1):
-            slope = torch.bmm(inputs[layer].transpose(1, 2), back)
-            parts = [slope.flatten(1), back.sum(1), *parts]
+            of_weights, of_offsets = slopes[layer]
+            torch.bmm(inputs[layer].transpose(1, 2), back, out=of_weights)
+            torch.sum(back, 1, keepdim=True, out=of_offsets)
             if layer:
                 back = torch.bmm(back, layers[layer][0].transpose(1, 2)) * (inputs[layer] > 0)
-        slope = torch.cat(parts, 1)
-        self.steps += 1
-        self.first.lerp_(slope, 1 - BETAS[0])
-        self.second.mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
-        size = (self.second / (1 - BETAS[1] ** self.steps)).sqrt_().add_(EPSILON)
-        rate = LEARNING_RATE / (1 - BETAS[0] ** self.steps)
-        self.weights -= rate * self.first / size
+        for optimizer in self.optimizers:
+            optimizer.step()
 
     def predict(self, X: Any) -> Any:
         """Return the class numbers of rows of shape (nets, rows, d)."""

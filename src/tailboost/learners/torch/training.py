@@ -136,7 +136,7 @@ class Training:
         self.random = Randomness(seed, recipe.device)
         with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
-        if recipe.device.type == "cuda" and len(recipe.feed.row_shape) == 3:
+        if len(recipe.feed.row_shape) == 3:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
