@@ -85,6 +85,25 @@ def test_known_groups_answer_alike_out_of_fold_and_after_the_refit():
         assert found[1, k, g == k].mean() == pytest.approx(y[g == k].mean(), abs=0.02)
 
 
+def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
+    n, rng = 6000, np.random.default_rng(0)
+    band, y = rng.integers(6, size=n), (rng.random(n) < 0.3).astype(int)
+    sex = (rng.random(n) < 0.5).astype(int)
+    X = np.column_stack([band, rng.normal(size=(n, 2)), rng.normal(size=n) + sex])
+    groups, w = np.column_stack([sex, band]), np.ones(n)
+    strata, stratum = Strata.of(y, groups, w, range(2), ("sex", "band"), (("f", "m"), tuple("abcdef")))
+    belief = StratumProbabilities(2, strata.combinations, False)
+    out = belief.fit_groups(X, y, groups, w, strata)
+    logs = np.log(np.column_stack([np.full(n, 0.6), np.full(n, 0.4)]))
+    belief.calibrate(logs, out, None, stratum, w / n)
+    assert len(belief.calibration.offsets) == 4  # class and sex
+    folded, refit = (belief.predict(logs, g).reshape(2, -1, n) for g in (out, belief.groups_of(X)))
+    np.testing.assert_allclose(folded.sum(axis=(0, 1)), 1.0, rtol=1e-5)
+    for k in range(6):
+        for found in (folded, refit):
+            assert found[1][:, band == k].sum(axis=0).mean() == pytest.approx(y[band == k].mean(), abs=0.02)
+
+
 def test_a_calibration_of_strata_without_rows():
     belief = np.full((3, 10), 1 / 3, dtype=np.float32)
     one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))
