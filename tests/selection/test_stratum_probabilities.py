@@ -104,6 +104,21 @@ def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
             assert found[1][:, band == k].sum(axis=0).mean() == pytest.approx(y[band == k].mean(), abs=0.02)
 
 
+def test_probabilities_of_a_group_that_is_read_sum_to_one():
+    X, y, g = people(600)
+    w = np.full(600, 1 / 600)
+    strata, stratum = Strata.of(y, g[:, None], w, range(2), ("sex",), (("f", "m"),))
+    belief = StratumProbabilities(2, strata.combinations, True)
+    logs, combination = (
+        np.log(np.column_stack([np.full(600, 0.8), np.full(600, 0.2)])),
+        strata.find(g[:, None]),
+    )
+    belief.calibrate(logs, None, combination, stratum, w)
+    found = belief.predict(logs, None, combination)
+    np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-5)
+    assert (found.reshape(2, 2, -1)[:, 1 - combination, np.arange(600)] == 0).all()
+
+
 def test_a_calibration_of_strata_without_rows():
     belief = np.full((3, 10), 1 / 3, dtype=np.float32)
     one = Calibration.fit(belief, np.zeros(10, int), np.full(10, 0.1)).apply(belief.astype(float))

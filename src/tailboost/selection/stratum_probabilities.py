@@ -241,11 +241,11 @@ class StratumProbabilities:
         """
         if self.group_aware and combination is not None:
             by_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
-            factors = np.ones(len(by_class) * G) if self.factors is None else self.factors
-            rows = np.arange(len(combination))
-            result = np.zeros((len(by_class), G, len(rows)), dtype=np.float32)
-            for k, p in enumerate(by_class):
-                result[k, combination, rows] = p * factors.reshape(-1, G)[k, combination]
+            if self.factors is not None:  # sums of 1 make the gains of deferral comparable between rows
+                by_class = by_class * self.factors.reshape(-1, G)[:, combination]
+                by_class /= np.maximum(_summed(by_class), 1e-300)
+            result = np.zeros((len(by_class), G, len(combination)), dtype=np.float32)
+            result[:, combination, np.arange(len(combination))] = by_class
             return result.reshape(len(by_class) * G, -1)
         joint = self._calibrated(self.joint(logs, groups, combination))
         if self.factors is not None:
