@@ -105,7 +105,7 @@ def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
 
 
 def test_probabilities_of_a_group_that_is_read_sum_to_one():
-    X, y, g = people(600)
+    _, y, g = people(600)
     w = np.full(600, 1 / 600)
     strata, stratum = Strata.of(y, g[:, None], w, range(2), ("sex",), (("f", "m"),))
     belief = StratumProbabilities(2, strata.combinations, True)
