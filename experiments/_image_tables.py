@@ -307,10 +307,10 @@ def _curves(found: Mapping[str, list[dict[str, Any]]]) -> list[str]:
 
 def picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
     """Draw worst and mean errors of all methods, and the CVaR curves, a column per data set."""
-    columns = max(1, len(found))
-    size = (1.5 + 4.5 * columns, 8.6)
-    figure, panels = plt.subplots(2, columns, figsize=size, squeeze=False, layout="constrained")
-    for (title, by_method), bars, curves in zip(found.items(), *panels, strict=False):
+    columns, games = max(1, len(found)), any(GAME in by_method for by_method in found.values())
+    size = (1.5 + 4.5 * columns, 8.6 if games else 4.8)
+    figure, panels = plt.subplots(1 + games, columns, figsize=size, squeeze=False, layout="constrained")
+    for (title, by_method), bars, curves in zip(found.items(), panels[0], panels[-1], strict=False):
         labels = ["AdaLPBoost, worst class" if m == GAME else _short(m) for m in by_method]
         at = np.arange(len(labels))
         for what, colour, marker in (("mean", "C0", "o"), ("worst", "C1", "s")):
@@ -328,6 +328,8 @@ def picture(found: dict[str, dict[str, list[dict[str, Any]]]], plt: Any) -> Any:
             names = ("ERM", "AdaBoost + average", "AdaLPBoost")
             K = len(game[0]["test"]["class errors"])
             draw_curves(curves, {n: [c["curves"][n] for c in game] for n in names}, K, "")
+        elif games:
+            curves.set_axis_off()
     legend = panels[0, 0].get_legend_handles_labels()
     figure.legend(*legend, loc="outside upper center", ncols=3, frameon=False)
     return figure
