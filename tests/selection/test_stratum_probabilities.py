@@ -99,6 +99,7 @@ def test_a_known_column_beside_an_unknown_one_answers_alike_after_the_refit():
     assert len(belief.calibration.offsets) == 4  # class and sex
     folded, refit = (belief.predict(logs, g).reshape(2, -1, n) for g in (out, belief.groups_of(X)))
     np.testing.assert_allclose(folded.sum(axis=(0, 1)), 1.0, rtol=1e-5)
+    assert belief.predict(logs[:0], belief.groups_of(X[:0])).shape == (24, 0)
     for k in range(6):
         for found in (folded, refit):
             assert found[1][:, band == k].sum(axis=0).mean() == pytest.approx(y[band == k].mean(), abs=0.02)

@@ -267,11 +267,12 @@ class StratumProbabilities:
 
     def _pooled(self, joint: Floats) -> Floats:
         """Return the probabilities of class and unknown columns, the sums over all known columns."""
-        by_class = joint.reshape(self.n_classes, len(self.unknown), -1)
-        pooled = np.zeros((self.n_classes, int(self.unknown.max()) + 1, by_class.shape[2]))
+        n, n_unknown = joint.shape[1], int(self.unknown.max()) + 1
+        by_class = joint.reshape(self.n_classes, len(self.unknown), n)
+        pooled = np.zeros((self.n_classes, n_unknown, n))
         for g, u in enumerate(self.unknown):
             pooled[:, u] += by_class[:, g]
-        return pooled.reshape(-1, by_class.shape[2])
+        return pooled.reshape(self.n_classes * n_unknown, n)
 
     def _calibrated(self, joint: Floats) -> Floats:
         """Return p(s | x) after the calibration; the known columns keep their conditional probabilities."""
@@ -279,12 +280,12 @@ class StratumProbabilities:
             return joint
         pooled = self._pooled(joint)
         ratio = self.calibration.apply(pooled) / np.maximum(pooled, 1e-300)
-        by_class = ratio.reshape(self.n_classes, -1, joint.shape[1])[:, self.unknown]
-        calibrated: Floats = joint * by_class.reshape(joint.shape)
+        by_class = ratio.reshape(self.n_classes, int(self.unknown.max()) + 1, joint.shape[1])
+        calibrated: Floats = joint * by_class[:, self.unknown].reshape(joint.shape)
         return calibrated
 
     def _known(self, groups: Singles, stratum: Ints, weights: Floats) -> Mask:
-        """Return which columns the features tell, shape (c,)."""
+        """Return which columns of several groups the features tell, shape (c,)."""
         rows, n_combinations = np.arange(len(stratum)), len(self.combinations)
         of_class, true = (
             groups[stratum // n_combinations, :, rows],
@@ -292,7 +293,7 @@ class StratumProbabilities:
         )
         same = self.combinations[None] == true[:, None]  # shape (n, G, c)
         known: Mask = np.einsum("ng,ngc,n->c", of_class, same, weights) > KNOWN
-        return known
+        return known & (np.ptp(self.combinations, axis=0) > 0)
 
     def calibrate(
         self, logs: Floats, groups: Singles | None, combination: Ints | None, stratum: Ints, weights: Floats
