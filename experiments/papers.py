@@ -206,8 +206,8 @@ ITEMS = (
          compared=partial(_of_artificial, titles=("Table I",))),
     Item(SAITO, "Table II: discs", PARTLY,
          "five seeds, with the paper's net and a smaller one. Row weights w_y / n_y of equation (8) do not "
-         "give the printed errors; w_y of the published scripts comes near them at n_min = 10. With w_y at 50 and "
-         "100 most games of the small net fail, and those of the paper's net are not finished",
+         "give the printed errors; w_y of the published scripts comes near them at n_min = 10. With w_y at "
+         "50 and 100 most games of the small net fail, and those of the paper's net are not finished",
          ("worst-class-artificial", "artificial-nets", "class-weights"),
          compared=partial(_of_artificial, titles=tuple(f"Table II, n_min = {n}" for n in (10, 50, 100)))),
     Item(SAITO, "Table III: CIFAR-10", PARTLY,
