@@ -377,7 +377,7 @@ class Trace:
         return None if self.unit_weights is None else np.array(self.unit_weights)
 
     @property
-    def stop_reason(self) -> str:  # noqa: D102 -- as above
+    def stop_reason(self) -> str:  # noqa: D102 -- documented with the class
         return "" if self.stop is None else self.stop.text
 
     def to_dict(self) -> dict[str, Any]:

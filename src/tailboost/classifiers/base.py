@@ -123,7 +123,7 @@ class BaseBoostClassifier(
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
+        if "__init__" in vars(cls):  # the wrapper only adds suggestions to errors; its signature is the same
             cls.__init__ = with_suggestions(cls.__init__)  # type: ignore[method-assign]
 
     # -- defined by a subclass -----------------------------------------------------------------------
