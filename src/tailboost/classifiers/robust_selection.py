@@ -16,10 +16,10 @@ from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
-from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
+from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of, stratum_probabilities
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.core.array_types import Mask
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
@@ -28,11 +28,13 @@ from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
+from tailboost.selection.candidates import Pool, SelectionData
 from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front, rates_of_curve
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
-from tailboost.selection.program import SLIGHT
+from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import within_budget
+from tailboost.selection.threshold_family import ThresholdFamily
 
 
 class ProbabilityMixture(SubgroupViews, MixtureAnswers):
@@ -393,6 +395,50 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         new = copy.copy(self)
         new.limits = list(limits)
         new._use_rule(rule.within(limits))
+        return new
+
+    # -- thresholds ------------------------------------------------------------------------------------
+
+    def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
+        """Return the rules that differ from the selected rule in thresholds; None if there are none.
+
+        Parameters
+        ----------
+        by_group : bool
+            Whether each group has a threshold of its own; the rule must then be group-aware.
+        """
+        check_is_fitted(self)
+        data = self._engine.data
+        if self._problem is None or not isinstance(data, SelectionData) or data.costs is not None:
+            return None
+        if by_group:
+            return ThresholdFamily.plain(data, by_group=True) if self._engine.probabilities.group_aware else None
+        first, *others = self.ensemble_.base_models
+        family = None if others else ThresholdFamily.of(first.candidate, data.strata, by_group=False)
+        return family or ThresholdFamily.plain(data, by_group=False)
+
+    def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
+        """Return the score of each row of the selection data, and these data."""
+        data = self._engine.data.in_memory
+        return family.scores(data.probabilities), data
+
+    def scores_of(self, family: ThresholdFamily, X: Any, groups: Any = None) -> tuple[Floats, Ints]:
+        """Return the score of each row, and the number of the threshold that applies to it, shape (n,) each."""
+        p = self._engine.probabilities
+        tables = list(self._tables(X, groups))
+        scores = [family.scores(stratum_probabilities(p, table)) for table in tables]
+        places = [table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp) for table in tables]
+        return np.concatenate(scores), np.concatenate(places)
+
+    def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
+        """Return the classifier with the rule of these thresholds; nothing is trained or selected."""
+        engine, problem = self._engine, self._rate_problem
+        program = Program.of_rates(engine.data.strata, problem.objective, problem.limits)
+        pool = Pool(engine.data)
+        number = pool.add(family.candidate(thresholds))
+        rule = engine.rule(problem, program, pool, engine.single(pool, program, number), randomized=False)
+        new = copy.copy(self)
+        new._use_rule(rule)
         return new
 
     def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:

@@ -1,0 +1,112 @@
+"""Exact unconditional test of two error rates: is one, times a factor, too far above the other?
+
+The hypothesis is ``a p₁ − p₂ ≥ c``: a = 1 and c the largest allowed gap, or a the smallest allowed ratio and c = 0.
+Pairs of counts are ordered by the statistic of Farrington and Manning [1]_. Its region of small values is enlarged
+until it is monotone (fewer errors of the first group or more of the second stay inside, [2]_). Then its largest
+probability under the hypothesis is on the boundary ``a p₁ − p₂ = c``, a curve in one nuisance parameter. The
+p-value is the largest probability over an interval that contains the parameter with a confidence of 1 − γ, plus γ
+([3]_). The normal approximation alone is wrong in up to .107 of the cases where .05 is allowed.
+
+References
+----------
+.. [1] C. P. Farrington and G. Manning, "Test statistics and sample size formulae for comparative binomial trials
+   with null hypothesis of non-zero risk difference or non-unity relative risk", Statistics in Medicine 9, 1990.
+.. [2] G. A. Barnard, "Significance tests for 2 × 2 tables", Biometrika 34, 1947.
+.. [3] R. L. Berger and D. D. Boos, "P values maximized over a confidence set for the nuisance parameter", JASA 89,
+   1994.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betaincinv, gammaln, ndtr, xlog1py, xlogy
+
+from tailboost.core.array_types import Floats, Ints
+
+# Probability that the nuisance parameter is outside its interval.
+GAMMA = 1e-3
+# Values of the nuisance parameter, and the factor for the values between them: for 150 random pairs of 10 to 3,000
+# rows, 1,001 values had probabilities at most 1.0002 times as large.
+GRID, BETWEEN = 49, 1.002
+# Counts are summed within so many standard deviations (and 8 counts); the others have a probability below REST.
+DEVIATIONS, REST = 6.0, 1e-8
+# A p-value whose normal approximation is above this number is not computed exactly: it certifies nothing.
+FAR = 0.15
+
+
+def pair_p_value(errors: tuple[int, int], rows: tuple[int, int], *, factor: float = 1.0, gap: float = 0.0) -> float:
+    """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
+
+    Parameters
+    ----------
+    errors, rows : (int, int)
+        Counts and numbers of rows of the first and the second group.
+    factor : float > 0, default=1
+        a: 1 for a gap; for a ratio the smallest allowed one, with the larger rate first.
+    gap : float ≥ 0, default=0
+        c: the largest allowed difference.
+
+    Returns
+    -------
+    float
+        At most α with a probability of at most α under the hypothesis, for α < 0.15; 1 without rows.
+
+    Examples
+    --------
+    >>> from tailboost.rates.pair_test import pair_p_value
+    >>> round(pair_p_value((100, 100), (1000, 1000), gap=0.02), 3), round(pair_p_value((100, 100), (1000, 1000), gap=0.03), 3)
+    (0.07, 0.014)
+    """
+    (x1, x2), (n1, n2) = errors, rows
+    if min(n1, n2) < 1:
+        return 1.0
+    if factor - gap <= 0.0:  # no rates satisfy the hypothesis
+        return 0.0
+    observed = float(_statistic(np.array([x1]), n1, np.array([x2]), n2, factor, gap)[0])
+    normal = float(ndtr(observed))
+    if normal > FAR:
+        return normal
+    low = float(betaincinv(x2, n2 - x2 + 1, GAMMA / 2)) if x2 else 0.0
+    high = float(betaincinv(x2 + 1, n2 - x2, 1 - GAMMA / 2)) if x2 < n2 else 1.0
+    if low > factor - gap:
+        return GAMMA
+    p2 = np.linspace(low, min(high, factor - gap), GRID)
+    p1 = np.minimum((gap + p2) / factor, 1.0)
+    counts, each = _probabilities(n2, p2)
+    others, parts = _probabilities(n1, p1)
+    inside = np.maximum.accumulate(_largest(counts, n1, n2, factor, gap, observed))
+    inside[counts >= x2] = np.maximum(inside[counts >= x2], x1)
+    # The probability of at most `inside` errors of the first group; what is left out is below REST.
+    below = np.hstack([np.zeros((GRID, 1)), parts.cumsum(axis=1)])
+    tail = below[:, np.clip(inside - others[0] + 1, 0, len(others))]
+    return min(1.0, float((each * tail).sum(axis=1).max()) * BETWEEN + REST + GAMMA)
+
+
+def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
+    """Return counts out of n that are likely for some p, and their probabilities, shape (len(p), counts)."""
+    width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
+    first, last = int(max(0.0, (n * p - width).min())), int(min(float(n), (n * p + width).max()))
+    k = np.arange(first, last + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+        logs = logs + xlogy(k, p[:, None]) + xlog1py(n - k, -p[:, None])
+    return k, np.exp(logs)
+
+
+def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floats:
+    """Return ``a x₁/n₁ − x₂/n₂ − c`` over its standard error at the nearest point of the hypothesis."""
+    p2 = np.clip((x1 + x2 - n1 * c / a) / (n1 / a + n2), max(0.0, -c), min(1.0, a - c))
+    p1 = (c + p2) / a
+    variance = a * a * p1 * (1.0 - p1) / n1 + p2 * (1.0 - p2) / n2
+    z: Floats = (a * x1 / n1 - x2 / n2 - c) / np.sqrt(np.maximum(variance, 1e-12))
+    return z
+
+
+def _largest(counts: Ints, n1: int, n2: int, a: float, c: float, observed: float) -> Ints:
+    """Return the largest first count whose statistic is at most the observed one, −1 without one, by second count."""
+    low, high = np.full(len(counts), -1), np.full(len(counts), n1)
+    while (high > low).any():
+        middle = (low + high + 1) // 2
+        inside = (middle >= 0) & (_statistic(np.maximum(middle, 0), n1, counts, n2, a, c) <= observed + 1e-12)
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle - 1)
+    return low
