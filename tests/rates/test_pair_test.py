@@ -1,0 +1,49 @@
+"""The exact test of two rates: its size by enumeration, and its agreement with one-sided binomial bounds."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tailboost.rates.pair_test import FAR, pair_p_value
+
+
+@pytest.mark.parametrize("rows", [(10, 15), (30, 20)])
+@pytest.mark.parametrize(("factor", "gap"), [(1.0, 0.02), (1.0, 0.1), (0.8, 0.0)])
+def test_the_size_is_at_most_the_level_at_every_point_of_the_hypothesis(rows, factor, gap):
+    (n1, n2), levels = rows, (0.01, 0.05, 0.1)
+    p = np.array([[pair_p_value((i, j), rows, factor=factor, gap=gap) for j in range(n2 + 1)] for i in range(n1 + 1)])
+    for second in np.linspace(0.0, factor - gap, 60):
+        for beyond in (0.0, 0.01, 0.1, 0.3):
+            first = (gap + second) / factor + beyond
+            if first <= 1.0:
+                weights = binom.pmf(np.arange(n1 + 1), n1, first)[:, None] * binom.pmf(np.arange(n2 + 1), n2, second)
+                for level in levels:
+                    assert weights[p <= level].sum() <= level
+
+
+def test_more_errors_of_the_first_group_give_no_smaller_p_value_in_the_region_of_interest():
+    p = np.array([[pair_p_value((i, j), (25, 30), gap=0.05) for j in range(31)] for i in range(26)])
+    small = p <= 0.05
+    assert (small[:-1] >= small[1:]).all()
+    assert (small[:, 1:] >= small[:, :-1]).all()
+
+
+def test_power_exceeds_that_of_two_bounds():
+    """With equal rates of .1 on 800 rows each, two bounds of half the level certify a gap of .06 rarely."""
+    rng = np.random.default_rng(0)
+    counts = rng.binomial(800, 0.1, size=(200, 2))
+    exact = np.mean([pair_p_value((int(a), int(b)), (800, 800), gap=0.05) <= 0.05 for a, b in counts])
+    from scipy.stats import beta
+
+    upper = beta.ppf(0.975, counts[:, 0] + 1, 800 - counts[:, 0])
+    lower = beta.ppf(0.025, counts[:, 1], 801 - counts[:, 1])
+    assert exact > np.mean(upper - lower <= 0.05) + 0.2
+
+
+def test_no_rows_certify_nothing_and_an_impossible_hypothesis_is_rejected():
+    assert pair_p_value((0, 0), (0, 5)) == 1.0
+    assert pair_p_value((3, 3), (5, 5), gap=1.0) == 0.0
+
+
+def test_a_p_value_far_from_any_level_is_the_normal_one():
+    assert FAR < pair_p_value((30, 10), (100, 100), gap=0.02) <= 1.0

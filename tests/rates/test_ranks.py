@@ -1,0 +1,78 @@
+"""Ranks as certificates: against binomial tails, simulated order statistics and known populations."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from tailboost.rates.ranks import QUADRATURE_ERROR, most_reached, probability_within, rows_for_one
+
+
+@pytest.mark.parametrize(("n", "bound", "level"), [(1, 0.5, 0.05), (58, 0.05, 0.05), (59, 0.05, 0.05), (700, 0.25, 0.01)])
+def test_most_reached_is_the_largest_count_in_the_binomial_tail(n, bound, level):
+    k = most_reached(n, bound, level)
+    assert k == max([-1, *np.flatnonzero(binom.cdf(np.arange(n + 1), n, bound) <= level)])
+
+
+def test_a_bound_of_one_is_kept_by_all_rows_and_a_bound_of_zero_by_none():
+    assert most_reached(10, 1.0, 0.05) == 10
+    assert most_reached(10, 0.0, 0.05) == -1
+    assert most_reached(0, 0.3, 0.05) == -1
+
+
+@pytest.mark.parametrize("bound", [0.01, 0.1, 0.25, 0.9])
+def test_rows_for_one_is_the_first_number_with_a_rank(bound):
+    n = rows_for_one(bound, 0.05)
+    assert most_reached(n, bound, 0.05) >= 0
+    assert most_reached(n - 1, bound, 0.05) == -1
+
+
+def simulated(least, most, sizes, draws, rng):
+    """Return rates L and V of thresholds at ranks, shape (groups, draws), from their definition by spacings."""
+    low = np.zeros((len(sizes), draws))
+    high = np.ones((len(sizes), draws))
+    for g, (a, b, n) in enumerate(zip(least, most, sizes, strict=True)):
+        if a:
+            low[g] = rng.beta(a, n + 1 - a, draws)
+        if b < n:
+            high[g] = low[g] + (1 - low[g]) * rng.beta(b + 1 - a, n - b, draws)
+    return low, high
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_probability_is_a_lower_bound_close_to_the_simulated_one(seed):
+    rng = np.random.default_rng(seed)
+    G = int(rng.integers(2, 6))
+    sizes = rng.integers(50, 3000, G)
+    least = np.clip(np.round(rng.uniform(0.1, 0.8) * (sizes + 1) + rng.normal(0, 0.005 * sizes)), 0, sizes).astype(int)
+    most = np.minimum(least + rng.integers(0, 2), sizes)
+    gap, ratio, draws = 0.05 + 0.1 * rng.random(), 0.8, 40_000
+    low, high = simulated(least, most, sizes, draws, rng)
+    others = ~np.eye(G, dtype=bool)
+    close = (high[:, None] - low[None] <= gap) | ~others[:, :, None]
+    near = (low[None] >= ratio * high[:, None]) | ~others[:, :, None]
+    for found, truth in (
+        (probability_within(least, most, sizes, gap=gap, ratio=None), close.all(axis=(0, 1)).mean()),
+        (probability_within(least, most, sizes, gap=None, ratio=ratio), near.all(axis=(0, 1)).mean()),
+    ):
+        noise = 4 * np.sqrt(0.25 / draws)
+        assert found <= truth + noise
+        assert found >= truth - 0.05 - noise  # conservative for groups of few rows only
+
+
+def test_the_quadrature_is_exact_to_its_stated_error():
+    # Two groups of equal size and one rank each: the rates are Beta variables up to a spacing of 1/n.
+    n, k = 10**6, 3 * 10**5
+    exact = 0.95
+    sd = np.sqrt(2 * 0.3 * 0.7 / n)
+    found = probability_within([k, k], [k, k], [n, n], gap=1.959964 * sd, ratio=None)
+    assert abs(found - exact) < 20 * QUADRATURE_ERROR
+
+
+def test_no_selected_row_keeps_a_gap_but_no_ratio():
+    assert probability_within([0, 0], [0, 0], [200, 300], gap=0.05, ratio=None) > 0.99
+    assert probability_within([0, 0], [0, 0], [200, 300], gap=None, ratio=0.5) == 0.0
+
+
+def test_one_of_gap_and_ratio_is_needed():
+    with pytest.raises(ValueError, match="either gap or ratio"):
+        probability_within([1], [1], [2], gap=None, ratio=None)
