@@ -19,6 +19,7 @@ import math
 import platform
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import candidates, level_of, not_certified
+from tailboost.guarantees.calibration import candidates, not_certified
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
+from tailboost.guarantees.ledger import level_of_attempt
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
@@ -370,16 +372,13 @@ def two_looks(repeats: int) -> dict[str, Any]:
     model = tb.WorstClassBoostClassifier(stump, n_estimators=1, random_state=SEED)
     model.fit(np.c_[np.arange(400) % 2, rng.random(400)], np.arange(400) % 2)
     for _ in range(repeats):
-        one, previous = copy.copy(model), None
+        one = copy.deepcopy(model)  # with its own ledger
         for _ in range(2):
             y = np.repeat([0, 1], 100)
             X = np.c_[np.r_[np.zeros(100), rng.random(100) >= 0.2 + 1e-9], rng.random(200)]
             tried += 1
-            try:
-                tb.calibrate(one, X, y, 0.2, previous=previous)
-            except tb.NotCertifiedError as error:
-                previous = error
-            else:
+            with suppress(tb.NotCertifiedError):
+                tb.calibrate(one, X, y, 0.2)
                 false += 1
                 break
     return {"false": false / repeats, "attempts on average": tried / repeats}
@@ -393,7 +392,7 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
         for attempt in range(1, most + 1):
             x, tried = (rng.random(n) < 0.2 + 1e-9).astype(float), tried + 1
             family = tested(x, {1: np.arange(n)}, 0.2, "predict")
-            if passes(family, level_of(attempt, 1 - DELTA)):
+            if passes(family, level_of_attempt(attempt, 1 - DELTA)):
                 false += 1
                 break
             (short,) = not_certified([family], 1 - DELTA, (None,) * attempt).shortfalls

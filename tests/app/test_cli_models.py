@@ -438,31 +438,46 @@ class TestCalibrate:
 
 
 class TestAttempts:
-    def test_a_failure_is_recorded(self, model, fresh, tmp_path):
+    def test_a_failure_is_recorded_in_the_model_file(self, model, fresh, tmp_path):
         model, table = Path(shutil.copy(model, tmp_path)), datasets.read_raw(fresh)
         out, other = tmp_path / "c.model", tmp_path / "other.csv"
-        record = model.with_name(f"{model.name}.attempts.json")
         first = "calibrate", model, fresh, "--model", out, "--max-error", ".001"
+        unspent = tmp_path / "unspent.model"
+        shutil.copy(model, unspent)
+        answers = done("predict", model, fresh).stdout
         failed = call(*first)
         assert failed.exit_code == 1
-        assert f"Attempts recorded in {record}: 1. Call calibrate again with a file" in failed.stderr
-        before = record.read_bytes()
+        assert f"Attempts recorded in {model}: 1. Call calibrate again with a file" in failed.stderr
+        assert done("predict", model, fresh).stdout == answers
+        before = model.read_bytes()
         again = call(*first)  # the same call gives the same result and adds no attempt
-        assert (again.exit_code, again.stderr, record.read_bytes()) == (1, failed.stderr, before)
-        spent = call(*first[:-1], "80%")
-        assert spent.exit_code == 2
-        assert "an earlier attempt had these rows" in spent.stderr
+        assert (again.exit_code, again.stderr, model.read_bytes()) == (1, failed.stderr, before)
+        copied = tmp_path / "copied.model"
+        shutil.copy(model, copied)
+        for path in (model, copied):
+            spent = call("calibrate", path, *first[2:-1], "80%")
+            assert spent.exit_code == 2
+            assert "an earlier attempt had these rows" in spent.stderr
+        assert call("calibrate", unspent, *first[2:-1], "80%", "--previous", model).exit_code == 2
         assert not out.exists()
-        elsewhere = tmp_path / "elsewhere.json"
-        shutil.move(record, elsewhere)
-        assert call(*first[:-1], "80%", "--attempts", elsewhere).exit_code == 2
         table.assign(x=table["x"].astype(float) + 1e-3).to_csv(other, index=False)
-        done("calibrate", model, other, "--model", out, "--max-error", "80%", "--attempts", elsewhere)
+        done("calibrate", model, other, "--model", out, "--max-error", "80%")
         point = load_model(out)[-1]
-        assert len(point.certificate_.attempts) == 2
+        assert len(point.certificate_.attempts) == len(point.ledger_.attempts) == 2
         assert any(note.startswith("This was attempt 2. It spent 0.152") for note in point.certificate_.notes)
-        elsewhere.write_text("{}")
-        assert "no file of attempts" in call(*first, "--attempts", elsewhere).stderr
+        assert "the decision rule was selected" in refused("certify", out, other)
+        table.assign(x=table["x"].astype(float) + 2e-3).to_csv(other, index=False)
+        tested = json.loads(done("certify", out, other, "--json").stdout)
+        assert {b["target"] for b in tested["bounds"] if b["kind"] == "class"} == {0.8}
+
+    def test_a_read_only_file_is_refused_before_any_test(self, model, fresh, tmp_path):
+        model = Path(shutil.copy(model, tmp_path))
+        model.chmod(0o444)
+        before = model.read_bytes()
+        given = "calibrate", model, fresh, "--model", tmp_path / "c.model", "--max-error", "80%"
+        assert "is read-only, and the attempt must be recorded in it" in refused(*given)
+        assert model.read_bytes() == before
+        assert not (tmp_path / "c.model").exists()
 
 
 class TestInspect:

@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import candidates, level_of
+from tailboost.guarantees.calibration import candidates
+from tailboost.guarantees.ledger import Ledger, level_of_attempt
 from tailboost.rates.bounds import (
     Evidence,
     betting_p_value,
@@ -46,9 +47,16 @@ def fitted():
     return clf.fit(X[TRAIN], Y[TRAIN])
 
 
+def without_attempts(model):
+    """Return a copy with an empty ledger."""
+    new = copy.copy(model)
+    new.ledger_ = Ledger()
+    return new
+
+
 @pytest.fixture
 def mixture(fitted):
-    return copy.copy(fitted)  # without earlier calibrations
+    return without_attempts(fitted)
 
 
 @pytest.fixture(scope="module")
@@ -490,7 +498,7 @@ def test_the_walk_is_the_fixed_sequence(mixture):
 
 
 def test_targets_that_cannot_be_certified(mixture):
-    other = copy.copy(mixture)  # without records of the attempts below
+    other = without_attempts(mixture)
     with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
         tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.01)
     assert {s.more_rows for s in raised.value.shortfalls} == {None}
@@ -669,29 +677,29 @@ def test_no_target_is_certified_without_rows(mixture, model):
 
 
 def test_levels_of_all_attempts_sum_to_the_rest_of_the_confidence():
-    assert sum(level_of(k, 0.9) for k in range(1, 200_000)) == pytest.approx(0.1, rel=1e-5)
-    assert level_of(2, 0.95) == pytest.approx(0.05 * 6 / np.pi**2 / 4)
+    assert sum(level_of_attempt(k, 0.9) for k in range(1, 200_000)) == pytest.approx(0.1, rel=1e-5)
+    assert level_of_attempt(2, 0.95) == pytest.approx(0.05 * 6 / np.pi**2 / 4)
 
 
 def test_an_attempt_after_another(mixture):
     with pytest.raises(tb.NotCertifiedError, match="Its rows cannot be used again") as first:
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     assert len(first.value.attempts) == 1
-    assert "previous=" in str(first.value)
+    assert "previous=" in str(first.value)  # for a model that is fitted again
     with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
     for rows, target in ((slice(800, 860), 0.5), (slice(800, 1500), 0.45)):  # other targets, some more rows
         for previous in (None, first.value):
             with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
                 tb.calibrate(mixture, X[rows], Y[rows], target, previous=previous)
-    with pytest.warns(UserWarning, match="calibrated 1 times before, and previous= contains 0"):
-        tb.calibrate(mixture, X[860:2000], Y[860:2000], 0.45)
+    second = tb.calibrate(mixture, X[860:2000], Y[860:2000], 0.45)  # counts without previous=
+    assert len(second.certificate_.attempts) == 2
 
 
 def test_the_second_attempt_spends_less(fitted):
     """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
-        tb.calibrate(copy.copy(fitted), X[800:820], Y[800:820], 0.45)
+        tb.calibrate(without_attempts(fitted), X[800:820], Y[800:820], 0.45)
     safest = next(iter(candidates(fitted, "class", dict.fromkeys(range(3), 0.45))))
     wrong = safest.predict(X) != Y
 
@@ -705,7 +713,7 @@ def test_the_second_attempt_spends_less(fitted):
     below = next(end for end, value in p.items() if value <= levels[1])
     for end, passes in ((between, (True, False)), (below, (True, True))):
         for previous, certified in zip((None, raised.value), passes, strict=True):
-            given = copy.copy(fitted), X[820:end], Y[820:end], 0.45
+            given = without_attempts(fitted), X[820:end], Y[820:end], 0.45
             if certified:
                 assert tb.calibrate(*given, previous=previous).certificate_.certified
                 continue
@@ -717,7 +725,7 @@ def test_the_second_attempt_spends_less(fitted):
 def test_a_calibrated_point_is_a_previous_attempt(mixture):
     point = tb.calibrate(mixture, X[800:1400], Y[800:1400], 0.5)
     for previous in (point, point.certificate_, pickle.loads(pickle.dumps(point))):
-        later = tb.calibrate(copy.copy(mixture), X[1400:], Y[1400:], 0.5, previous=previous)
+        later = tb.calibrate(without_attempts(mixture), X[1400:], Y[1400:], 0.5, previous=previous)
         assert len(later.certificate_.attempts) == 2
     with pytest.raises(ValueError, match="previous must be the result of the previous attempt"):
         tb.calibrate(mixture, X[1400:], Y[1400:], 0.5, previous=tb.certify(mixture, X[FRESH], Y[FRESH]))

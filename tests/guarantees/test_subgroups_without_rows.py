@@ -122,7 +122,7 @@ def test_calibrate_says_that_the_groups_are_those_seen():
     X, groups = r.normal(size=(1200, 2)), r.choice(["a", "b"], 1200)
     y = (X[:, 0] + r.normal(size=1200) > 0).astype(int)
     clf = tb.WorstClassBoostClassifier("tree", n_estimators=1, random_state=0).fit(X[:400], y[:400])
-    other = copy.copy(clf)
+    other = copy.deepcopy(clf)  # a shallow copy shares the ledger
     point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
     assert point.certificate_.certified is None
     assert any("The groups of the population are not listed" in note for note in point.certificate_.notes)

@@ -49,6 +49,7 @@ from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
+from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
@@ -323,6 +324,7 @@ class BaseBoostClassifier(
                 raise
             self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
             self.seen_rows_, self.chosen_rows_ = seen, chosen
+            self.used_rows_, self.ledger_ = (), Ledger()
             self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
             self._settle()

@@ -34,10 +34,12 @@ from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
-from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
-from tailboost.guarantees.leakage import holds_unknown, noting_frozen, noting_seen
+from tailboost.guarantees.fresh_rows import as_table
+from tailboost.guarantees.leakage import UsedRows, holds_unknown, noting_frozen, noting_seen
+from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
@@ -454,6 +456,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if rows.used is not None:
                 places = np.searchsorted(problem.used, rows.used)
             costs, features = None if costs is None else costs[places], take(features, places)
+        self.used_rows_, self.ledger_ = (), Ledger()
+        if score_columns:
+            hashes = hash_rounded_rows(as_table(features))
+            self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
         self._settle(averaging(replace(outputs, rows=rows)), features, costs=costs)
@@ -544,6 +550,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_named(probabilities)
         mix.validation_ = "probabilities"
         mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()
+        mix.used_rows_, mix.ledger_ = (), Ledger()
         return mix
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:

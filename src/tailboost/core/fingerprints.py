@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import gammaln, xlogy
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost.core.array_types import Floats, Hashes, Ints
@@ -326,6 +328,122 @@ class Fingerprint:
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+@dataclass(frozen=True, eq=False)
+class RowCounts:
+    """How often each content occurs among the rows of a table; of a large table for a sample of contents."""
+
+    contents: NDArray[np.uint32]  # the smallest distinct hashes, sorted
+    counts: Ints  # number of rows of each content
+    # All rows with a hash of at most this are counted.
+    limit: int
+    n_rows: int  # all rows of the table
+
+    @classmethod
+    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
+        """Return the counts of rows from their hashes, for at most ``most`` contents."""
+        short, counts = np.unique(short_hashes(hashes), return_counts=True)
+        limit = Fingerprint.COMPLETE if len(short) <= most else int(short[most - 1])
+        return cls(short[:most], counts[:most], limit, len(hashes))
+
+    def equals(self, other: RowCounts) -> bool:
+        """Return whether two tables have the same rows, in any order."""
+        return (
+            (self.n_rows, self.limit) == (other.n_rows, other.limit)
+            and np.array_equal(self.contents, other.contents)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    def beside(self, other: RowCounts) -> tuple[Ints, Ints]:
+        """Return the counts of all contents in this and in another table, within both samples."""
+        limit = min(self.limit, other.limit)
+        contents, place = np.unique(np.concatenate([self.contents, other.contents]), return_inverse=True)
+        counts = np.zeros((2, len(contents)), dtype=np.int64)
+        counts[0, place[: len(self.contents)]] = self.counts
+        counts[1, place[len(self.contents) :]] = other.counts
+        here, there = counts[:, contents <= limit]
+        return here, there
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {
+            "contents": base64.b64encode(self.contents.astype("<u4").tobytes()).decode(),
+            "counts": base64.b64encode(self.counts.astype("<u4").tobytes()).decode(),
+            "limit": self.limit,
+            "rows": self.n_rows,
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the counts written by `to_dict`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the state is no such dict.
+        """
+        contents, counts = (
+            np.frombuffer(base64.b64decode(state[name], validate=True), dtype="<u4")
+            for name in ("contents", "counts")
+        )
+        increasing = (np.diff(contents.astype(np.int64)) > 0).all()
+        if len(contents) != len(counts) or not increasing or (counts < 1).any():
+            raise ValueError("counts of rows do not belong to their contents")
+        limit, n_rows = int(state["limit"]), int(state["rows"])
+        return cls(contents.astype(np.uint32), counts.astype(np.int64), limit, n_rows)
+
+
+def chance_of_agreement(one: RowCounts, other: RowCounts) -> float:
+    """Return an upper bound on the probability that two independent tables agree as much as these.
+
+    If the rows of both tables are independent draws from one population, all divisions of the pooled rows
+    into tables of these sizes are equally likely. Content c has t_c pooled rows, a_c in one table and b_c in
+    the other. Copied rows make the agreement Σ a_c b_c / t_c large. Its upper tail is bounded by Chernoff's
+    method for independent binomial counts, given their sum. So the bound holds for few and for many distinct
+    contents. Rows of which every content occurs once do not agree by chance at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rows
+    >>> scores = np.random.default_rng(0).random((60, 1))
+    >>> first, superset = RowCounts.of(hash_rows(scores[:40])), RowCounts.of(hash_rows(scores))
+    >>> chance_of_agreement(first, superset) < 1e-8
+    True
+    >>> grades = np.random.default_rng(0).integers(3, size=(100, 1))
+    >>> chance_of_agreement(RowCounts.of(hash_rows(grades[:40])), RowCounts.of(hash_rows(grades))) > 0.1
+    True
+    """
+    here, there = one.beside(other)
+    if not (np.minimum(here, there) > 0).any():
+        return 1.0
+    totals, times = np.unique(here + there, return_counts=True)
+    n, n_here = int((here + there).sum()), int(here.sum())
+    p = n_here / n
+    start = np.cumsum(np.r_[0, totals[:-1] + 1])
+    block = np.repeat(np.arange(len(totals)), totals + 1)  # each total t has the outcomes 0, …, t
+    t = totals[block]
+    drawn = np.arange(len(block)) - start[block]
+    chances = gammaln(t + 1) - gammaln(drawn + 1) - gammaln(t - drawn + 1)
+    chances = chances + xlogy(drawn, p) + xlogy(t - drawn, 1 - p)
+    agreement = drawn * (t - drawn) / t
+    reached = float((here * there / (here + there)).sum())
+    of_sum = gammaln(n + 1) - gammaln(n_here + 1) - gammaln(n - n_here + 1)
+    of_sum += xlogy(n_here, p) + xlogy(n - n_here, 1 - p)
+
+    def bound(tilt: Floats) -> tuple[float, Floats]:
+        # Logarithm of the bound, and its gradient. Every tilt gives a valid bound.
+        exponent = chances + tilt[0] * agreement + tilt[1] * drawn
+        largest = np.maximum.reduceat(exponent, start)
+        mass = np.exp(exponent - largest[block])
+        sums = np.add.reduceat(mass, start)
+        means = [np.add.reduceat(mass * values, start) / sums for values in (agreement, drawn)]
+        value = times @ (np.log(sums) + largest) - tilt[0] * reached - tilt[1] * n_here
+        return float(value), np.array([times @ means[0] - reached, times @ means[1] - n_here])
+
+    found = minimize(bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)])
+    return float(np.exp(min(0.0, bound(found.x)[0] - of_sum)))
 
 
 def too_many(known: int, sampled: int) -> bool:

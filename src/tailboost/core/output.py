@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,24 +34,40 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
         _store.write(Path(real), data, repr(str(target)))
 
 
+# Seconds between two looks at a lock.
+_PAUSE = 0.02
+
+
 @contextmanager
-def held(path: str | os.PathLike[str]) -> Iterator[None]:
+def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
     """Lock a file that is read and then replaced; remove its unfinished copies of dead processes.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    patience : float, default=0.0
+        Seconds to wait for another holder.
 
     Raises
     ------
     BlockingIOError
-        If another process holds the lock.
+        If another process holds the lock for longer.
     OSError
         If the lock file cannot be created.
     """
     real = Path(os.path.realpath(path))
-    try:
-        lock = _store.Lock(real.with_name(f"{real.name}.lock"))
-    except BlockingIOError as holder:
-        raise BlockingIOError(
-            f"{str(path)!r} is in use by {holder}; run this command again afterwards"
-        ) from None
+    end = time.monotonic() + patience
+    while True:
+        try:
+            lock = _store.Lock(real.with_name(f"{real.name}.lock"))
+            break
+        except BlockingIOError as holder:
+            if time.monotonic() >= end:
+                raise BlockingIOError(
+                    f"{str(path)!r} is in use by {holder}; run this command again afterwards"
+                ) from None
+        time.sleep(_PAUSE)
     try:
         _store.remove_parts(real.parent, real.name)
         yield

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.checks import check_number
-from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.attempts import call_key, known_attempts, same_rows
 from tailboost.guarantees.certificates import (
     Certificate,
     error_names,
@@ -23,10 +21,11 @@ from tailboost.guarantees.certificates import (
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.leakage import EqualRows, LeakageError
+from tailboost.guarantees.leakage import EqualRows
+from tailboost.guarantees.ledger import Attempt, call_key, level_of_attempt
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
-from tailboost.rates.bounds import level_of, rows_needed
+from tailboost.rates.bounds import rows_needed
 from tailboost.selection.confidence import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
@@ -88,8 +87,8 @@ class NotCertifiedError(ValueError):
         The message.
     shortfalls : sequence of Shortfall
         The targets without a certificate for the safest rule.
-    attempts : tuple of Fingerprint
-        Fingerprints of the rows of this and all earlier attempts, for ``calibrate(previous=…)``.
+    attempts : tuple of Attempt
+        This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
     advice : str
         The next step in Python; the end of the message.
     """
@@ -98,7 +97,7 @@ class NotCertifiedError(ValueError):
         self,
         message: str,
         shortfalls: Sequence[Shortfall] = (),
-        attempts: tuple[Fingerprint, ...] = (),
+        attempts: tuple[Attempt, ...] = (),
         advice: str = "",
     ) -> None:
         super().__init__(f"{message} {advice}" if advice else message)
@@ -126,15 +125,16 @@ def calibrate(
 
     The tested rules run from the safest to the one with the smallest overall error within the targets. The
     sequence depends on the selection data alone. Each rule is tested for all targets at the whole level, and
-    the last rule before the first failure is returned (fixed sequence testing, [1]_). If a further attempt
-    follows, attempt k of any number spends 6/(π²k²) of 1 − confidence, and then all certificates of
-    all attempts hold together. Each attempt needs new rows.
+    the last rule before the first failure is returned (fixed sequence testing, [1]_). Attempt k of any number
+    spends 6/(π²k²) of 1 − confidence, so all certificates of all attempts hold together. Each attempt needs
+    new rows. The model's ledger counts the attempts, also of its copies.
 
     Parameters
     ----------
     model : classifier
-        One of tailboost's, with ``tradeoff``. Its ``calibration_attempts_`` record this attempt, and
-        `tailboost.save_model` stores them; nothing else changes.
+        One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
+        tested; nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry
+        the attempts so far.
     X_cal, y_cal : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws, unused in the fit.
     max_error : float or dict, optional
@@ -152,7 +152,8 @@ def calibrate(
         The rule with the targets: ``predict``, by exact binomial tests, or the randomised rule with the label
         distribution ``predict_distribution``, by betting.
     previous : NotCertifiedError, Certificate or calibrated classifier, optional
-        The result of the previous attempt, for any targets.
+        The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
+        counts, with all earlier ones.
     subgroups : list or dict of lists, optional
         All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
         number as ``max_error`` is a target of each, also without rows.
@@ -197,7 +198,7 @@ def calibrate(
         raise ValueError(
             f"model must be a classifier of tailboost with tradeoff(), got {type(model).__name__}"
         )
-    before = attempts_of(previous)
+    earlier = attempts_of(previous)
     checked: list[Limit] = []
     if max_error is None:
         given = (getattr(model, "limits", None) or ()) if limits is None else limits
@@ -238,17 +239,13 @@ def calibrate(
     ]
     if absent:  # known before any answer was tested; the rows of a precision depend on the rule
         words = "; ".join(map(str, absent))
-        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, before)
-    fingerprints = fresh.fingerprints
-    assert fingerprints is not None
-    call = repr(
-        (sorted(targets.items(), key=repr), checked, confidence, rule, len(before), subgroups, equal_rows)
-    )
-    key = _refuse_repetition(model, fresh, before, call)
+        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
+    call = repr((sorted(targets.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))
     rules = _from_the_safest(model, checked) if kind is None else candidates(model, kind, allowed)
-    model.calibration_attempts_ = {**known_attempts(model), key: fingerprints}
-    attempts = (*before, fingerprints)
-    level = level_of(len(attempts), confidence)
+    attempt = Attempt(call_key(model, fresh, call), fresh.used)
+    # Recorded before the test: whatever ends this call, its rows are used up.
+    attempts = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows)
+    level = level_of_attempt(len(attempts), confidence)
     passed: tuple[Any, FreshRows, list[CertifiedBound]] | None = None
     for classifier in rules:
         answered = fresh.by(classifier)
@@ -260,15 +257,17 @@ def calibrate(
     if passed is None:
         raise not_certified(families, confidence, attempts)
     classifier, answered, bounds = passed
+    fingerprints = fresh.fingerprints
+    assert fingerprints is not None
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
+    classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
     certified = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
     plural = "limits" if checked else "targets"
     notes = [
         f"The {plural} are certified, and nothing tighter. The rule is the least restricted one of a "
         f"sequence fixed before these rows were used. All {plural} were tested for each rule.",
-        f"This was attempt {len(attempts)}. It spent {level_of(len(attempts), 0.0):.3g} of the allowed "
-        "error probability. All attempts together keep the confidence if each is given the result of the "
-        "previous one.",
+        f"This was attempt {len(attempts)}. It spent {level_of_attempt(len(attempts), 0.0):.3g} of the "
+        "allowed error probability. All attempts in the model's ledger together keep the confidence.",
         *fresh.notes,
         *unlisted(fresh, [limit.rate.by for limit in checked] if checked else [kind]),
     ]
@@ -357,8 +356,8 @@ def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
-def attempts_of(previous: Any) -> tuple[Fingerprint, ...]:
-    """Return the fingerprints of the rows of an attempt and of all earlier ones.
+def attempts_of(previous: Any) -> tuple[Attempt, ...]:
+    """Return an attempt and all earlier ones.
 
     Raises
     ------
@@ -367,7 +366,7 @@ def attempts_of(previous: Any) -> tuple[Fingerprint, ...]:
     """
     if previous is None:
         return ()
-    attempts: tuple[Fingerprint, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
+    attempts: tuple[Attempt, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
             "previous must be the result of the previous attempt: the NotCertifiedError, the classifier or "
@@ -376,39 +375,14 @@ def attempts_of(previous: Any) -> tuple[Fingerprint, ...]:
     return attempts
 
 
-def _refuse_repetition(model: Any, fresh: FreshRows, before: tuple[Fingerprint, ...], call: str) -> str:
-    """Return the key of a call; raise if an earlier attempt had these rows.
-
-    The same call again gives the same result and is no further attempt. Attempts missing in ``previous``
-    give a warning.
-    """
-    key, recorded = call_key(model, fresh, call), known_attempts(model)
-    others = {each: fingerprints for each, fingerprints in recorded.items() if each != key}
-    again = any(same_rows(each, key) for each in others)
-    if again or fresh.met([*before, *others.values()]):
-        n = max(len(others), len(before))
-        raise LeakageError(
-            "X_cal: an earlier attempt had these rows, or some of them. Repeated tests on the same rows do "
-            "not keep the confidence. Give rows that no attempt had, with previous= (in Python), the result "
-            f"of the previous attempt ({n} attempt{'' if n == 1 else 's'} known to this model)"
-        )
-    if len(others) > len(before):
-        warn_user(
-            f"this model was calibrated {len(others)} times before, and previous= contains {len(before)} of "
-            "these attempts. Each certificate holds by itself, but the best of several attempts does not "
-            "keep the confidence; give previous=, the result of the previous attempt"
-        )
-    return key
-
-
 def not_certified(
-    families: Sequence[RateFamily], confidence: float, attempts: tuple[Fingerprint, ...]
+    families: Sequence[RateFamily], confidence: float, attempts: tuple[Attempt, ...]
 ) -> NotCertifiedError:
     """Return the error with the targets that the safest rule misses."""
-    next_level = level_of(len(attempts) + 1, confidence)
+    next_level = level_of_attempt(len(attempts) + 1, confidence)
     shortfalls, words = [], []
     for family in families:
-        bounds = limit_bounds([family], level_of(len(attempts), confidence))
+        bounds = limit_bounds([family], level_of_attempt(len(attempts), confidence))
         later = limit_bounds([family], next_level)
         for j, bound in enumerate(bounds):
             if bound.certified is not False:
@@ -433,8 +407,8 @@ def not_certified(
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. Give rows "
-        f"that no attempt had, with previous= this error; that attempt spends {next_level:.2g}. The model "
-        "records its attempts, and save_model stores them.",
+        f"that no attempt had; that attempt spends {next_level:.2g}. The model's ledger records its "
+        "attempts, and save_model stores them. A model that is fitted again needs previous= this error.",
     )
 
 

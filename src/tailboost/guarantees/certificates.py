@@ -17,6 +17,7 @@ from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows, one_answers
 from tailboost.guarantees.leakage import EqualRows, LeakageError
+from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
@@ -56,8 +57,8 @@ class Certificate:
         Assumptions, overlap with training rows, and the division of the error probability.
     rates : tuple of CertifiedBound
         Bounds on rates, if rates were requested instead of errors.
-    attempts : tuple of Fingerprint
-        From `tailboost.calibrate`: fingerprints of the rows of this and all earlier attempts.
+    attempts : tuple of Attempt
+        From `tailboost.calibrate`: this and all earlier attempts, with their rows.
     """
 
     bounds: list[CertifiedBound]
@@ -66,7 +67,7 @@ class Certificate:
     notes: tuple[str, ...]
     model: Any = field(default=None, repr=False, compare=False)
     rows: Fingerprint | None = field(default=None, repr=False, compare=False)
-    attempts: tuple[Fingerprint, ...] = field(default=(), repr=False, compare=False)
+    attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     rates: tuple[CertifiedBound, ...] = ()
 
     def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:

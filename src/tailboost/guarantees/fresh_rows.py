@@ -25,11 +25,11 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers, too_many
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import can_defer, deferral_words, group_arguments
 from tailboost.core.tables import as_pandas
-from tailboost.guarantees.leakage import EqualRows, check_equal_rows
+from tailboost.guarantees.leakage import EqualRows, UsedRows, check_equal_rows, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -49,8 +49,10 @@ ASSUMED = (
     "of one person, no later shift), and no row was used to train or select the model."
 )
 ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows, and none is compared with "
-    "earlier ones: make sure that none of these rows was used in the selection or by the model."
+    "The rule reads scores alone, so rows with equal scores are different rows. Tables are compared by how "
+    "often each score occurs: these rows agree with no earlier rows that the rule keeps more than chance "
+    "explains. Among few different scores a part of a table cannot be recognised: make sure that none of "
+    "these rows was used in the selection or by the model."
 )
 UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
 BY_CLUSTERS = (
@@ -77,6 +79,7 @@ class FreshRows:
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
+    only_scores: bool = False  # whether the rule reads scores alone
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
 
@@ -94,9 +97,11 @@ class FreshRows:
         """Fingerprints of the rows."""
         return None if self.hashes is None else Fingerprint.of(self.hashes)
 
-    def met(self, before: Iterable[Fingerprint]) -> bool:
-        """Return whether too many rows equal earlier rows, known by fingerprints."""
-        return any(too_many(*counts) for counts in self.known_among(before))
+    @property
+    def used(self) -> UsedRows:
+        """The rows with their labels, to recognise them later."""
+        assert self.hashes is not None
+        return UsedRows.of(self.hashes, np.asarray(self.answered.strata.classes)[self.y])
 
     def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
         """Return the number of rows equal to earlier rows, and the number of rows compared.
@@ -213,10 +218,10 @@ class FreshRows:
         if strata.defers:
             deferred = int((self.answered.actions == strata.n_classes).sum())
             assumed = f"{assumed} {deferral_words(deferred, len(self))}"
+        if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
+            return [assumed, ONLY_SCORES]
         if self.repeated is None:
             return [assumed, UNKNOWN_ROWS]
-        if not self.repeated[:, 1].any():
-            return [assumed, ONLY_SCORES]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
@@ -454,6 +459,7 @@ def fresh_rows(
     columns = _group_columns(groups, len(labels))
     of_errors = rules is None or bool(rules)
     rules_there: Sequence[Rule] = ["predict"]
+    only_scores = False
     if is_array := not hasattr(model, "predict"):
         if X is not None:
             raise ValueError(f"X must be None if model is an array of answers, got {type(model).__name__}")
@@ -472,7 +478,7 @@ def fresh_rows(
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
-        if getattr(final, "reads_scores", False):
+        if only_scores := bool(getattr(final, "reads_scores", False)):
             equal_rows = "natural"
         repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
         if repeated is not None and equal_rows == "copies":
@@ -487,6 +493,9 @@ def fresh_rows(
         if repeated is not None and equal_rows == "natural":
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
         hashes = hash_rounded_rows(as_table(X))
+        if used := getattr(final, "used_rows_", ()):
+            of_final = hashes if table is X else hash_rounded_rows(as_table(table))
+            refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
         drawable = hasattr(final, "predict_randomized")
         rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
         if can_defer(final):  # a label distribution does not show how often a row is deferred
@@ -520,7 +529,7 @@ def fresh_rows(
     kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
     complete = repeated is not None and final.seen_rows_.complete
     overlap = hashes, repeated, complete, kinds, equal_rows
-    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, ask)
+    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,13 +14,28 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import Rows, short_hashes
-from tailboost.core.array_types import Ints
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, labels_too_alike, too_many
+from tailboost.core.array_types import Hashes, Ints
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    RowCounts,
+    chance_of_agreement,
+    hash_rounded_rows,
+    hash_rows,
+    labels_too_alike,
+    too_many,
+)
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.warn import warn_user
 
+if TYPE_CHECKING:
+    from tailboost.guarantees.ledger import Ledger
+
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
+#: Purpose of rows with labels that a rule has used up.
+Use = Literal["selection data", "calibration rows"]
+# Largest probability with which two independent tables are judged to share rows: one pair in 100,000.
+SHARED_LEVEL = 1e-5
 
 
 def check_equal_rows(value: Any) -> None:
@@ -73,6 +89,87 @@ class ResubstitutionWarning(UserWarning):
     """Selection data contain training rows, on which losses are too small."""
 
 
+@dataclass(frozen=True, eq=False)
+class UsedRows:
+    """Rows with labels that were used: how often each content occurs, alone and with each label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.core.fingerprints import hash_rounded_rows
+    >>> from tailboost.guarantees.leakage import UsedRows
+    >>> scores, y = np.random.default_rng(0).random((80, 1)), np.arange(80) % 2
+    >>> hashes = hash_rounded_rows(scores)
+    >>> first, superset = UsedRows.of(hashes[:50], y[:50]), UsedRows.of(hashes, y)
+    >>> superset.shared_with(first), superset.shared_with(UsedRows.of(hashes[:0], y[:0]))
+    (50, 0)
+    """
+
+    contents: RowCounts
+    labelled: RowCounts
+    use: Use = "calibration rows"
+
+    @classmethod
+    def of(cls, hashes: Hashes, labels: Any, use: Use = "calibration rows") -> Self:
+        """Return the rows of a table from their `hash_rounded_rows` and labels."""
+        names, place = np.unique(np.asarray(labels), return_inverse=True)
+        of_label = hash_rows(np.array([str(name) for name in names.tolist()], dtype=object)[:, None])
+        labelled = hash_rows(np.column_stack([hashes, of_label[place]]))
+        return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
+
+    def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
+        """Return about how many of these rows are rows of an earlier table; 0 if chance explains them.
+
+        Whole equal tables are the same rows, in any order. Otherwise `chance_of_agreement` decides, for the
+        contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
+        most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
+        """
+        same = self.labelled.equals(earlier.labelled) and self.contents.n_rows > 0
+        if not same:
+            pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
+            same = any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs)
+        here, there = self.contents.beside(earlier.contents)
+        known, sampled = int(here[there > 0].sum()), int(here.sum())
+        if equal_rows == "copies" and too_many(known, sampled):
+            return self._of_all(known, sampled)
+        return self._of_all(int(np.minimum(here, there).sum()), sampled) if same else 0
+
+    def equal_to(self, earlier: UsedRows) -> int:
+        """Return about how many of these rows equal a row of an earlier table."""
+        here, there = self.contents.beside(earlier.contents)
+        return self._of_all(int(here[there > 0].sum()), int(here.sum()))
+
+    def _of_all(self, known: int, sampled: int) -> int:
+        return round(self.contents.n_rows * known / sampled) if sampled else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"contents": self.contents.to_dict(), "labelled": self.labelled.to_dict(), "use": self.use}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the rows written by `to_dict`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the state is no such dict.
+        """
+        uses: dict[str, Use] = {"selection data": "selection data", "calibration rows": "calibration rows"}
+        contents, labelled = (RowCounts.from_dict(state[name]) for name in ("contents", "labelled"))
+        return cls(contents, labelled, uses[state["use"]])
+
+
+def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows) -> None:
+    """Raise if rows were used to select or calibrate a rule."""
+    for earlier in used:
+        if shared := rows.shared_with(earlier, equal_rows):
+            raise LeakageError(
+                f"X: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
+                "Give fresh rows"
+            )
+
+
 def noting_seen(seen: Fingerprint, X: Any, rows: Rows, instead: str = "") -> Rows:
     """Return selection data; if they contain training rows, warn and mark them.
 
@@ -111,10 +208,17 @@ class KnownRows:
         Fingerprints of the training rows: of all, if ``complete``.
     chosen_rows_ : tuple of Fingerprint
         Fingerprints of other rows of the selection.
+    used_rows_ : tuple of UsedRows
+        Rows with labels that are compared as whole tables: selection data of a rule on scores, and the rows
+        of a calibrated rule.
+    ledger_ : Ledger
+        The attempts to calibrate this fit.
     """
 
     seen_rows_: Fingerprint
     chosen_rows_: tuple[Fingerprint, ...]
+    used_rows_: tuple[UsedRows, ...]
+    ledger_: Ledger
 
     @abstractmethod
     def _checked(self, X: Any) -> Any:

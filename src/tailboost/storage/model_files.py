@@ -1,4 +1,4 @@
-"""Container of a model: a zip file with a record, a structure and a block of arrays, limited in size."""
+"""Container of a model: a zip file of limited size with a record, a structure, arrays and ledgers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from tailboost.core.files import digest
 
-RECORD, STRUCTURE, ARRAYS = "tailboost.json", "parts.json", "arrays.bin"
+RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
 FORMAT = 8
 # Largest size of the structure: max_bytes / 32. Its text becomes many small objects, with about twenty times
 # the memory of the text.
@@ -68,7 +68,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
                 raise _too_large(total, max_bytes)
             if len(set(names)) < len(names):
                 raise Unreadable("is damaged: a name occurs twice")
-            if not {RECORD, STRUCTURE, ARRAYS} <= set(names):
+            if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
                 raise Unreadable("is not a model file, or is damaged")
             members = {entry.filename: _member(archive, entry, max_bytes) for entry in entries}
         record: dict[str, Any] = json.loads(members.pop(RECORD))

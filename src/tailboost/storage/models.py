@@ -15,10 +15,13 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.files import write
+from tailboost.core.files import digest, write
+from tailboost.core.pipelines import last_step
 from tailboost.core.probe import Answers, answers, rows_of
+from tailboost.guarantees.leakage import KnownRows
+from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused
-from tailboost.storage.model_files import ARRAYS, STRUCTURE, Unreadable, packed, reading, unpacked
+from tailboost.storage.model_files import ARRAYS, LEDGERS, STRUCTURE, Unreadable, packed, reading, unpacked
 from tailboost.storage.parts import Damaged, Reader, Writer, name_of
 from tailboost.storage.reviewed import reviewed
 
@@ -73,7 +76,8 @@ def save_model(
     classifiers of tailboost, predictions for at most 32 probe rows, which `load_model` compares. `fit`
     creates probe rows by drawing each column separately from the training table. So no person's row is
     stored, although single values are. The file also contains fingerprints of the training rows and of the
-    selection data. ``seen_share`` and ``check_unseen`` use them to detect data leakage.
+    selection data. ``seen_share`` and ``check_unseen`` use them to detect data leakage. The file carries the
+    ledger of the attempts to calibrate the model.
 
     Parameters
     ----------
@@ -125,6 +129,9 @@ def save_model(
     if name_of(type(model)) in reviewed() and hasattr(model, "fit"):
         check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
+    classifier = last_step(model)
+    if isinstance(classifier, KnownRows):
+        writer.ledger_number(classifier.ledger_)  # the first one
     try:
         structure = writer.finished(writer.value(model))
     except Refused as refusal:
@@ -133,7 +140,11 @@ def save_model(
             "the list. Pass your classes and functions as trusted=[…] to save_model and load_model. Pickle "
             "stores any model, for readers who trust the file"
         ) from None
-    members = {STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(), ARRAYS: bytes(writer.arrays)}
+    members = {
+        STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
+        ARRAYS: bytes(writer.arrays),
+        LEDGERS: _ledgers_text(writer.ledgers),
+    }
     # Missing libraries are not part of the model.
     used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
     versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
@@ -177,6 +188,69 @@ def _answered(model: Any) -> dict[str, Any] | None:
         return asdict(answers(model, rows))
     except Exception:  # other libraries may reject probe rows with exceptions of any type
         return None
+
+
+# -- ledgers -----------------------------------------------------------------------------------------------
+
+
+def _ledgers_text(ledgers: Iterable[Ledger]) -> bytes:
+    return json.dumps([ledger.to_dict() for ledger in ledgers], indent=1).encode()
+
+
+def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
+    return [Ledger.from_dict(state) for state in json.loads(members[LEDGERS])]
+
+
+def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Ledger:
+    """Read the ledger of a model file, without loading the model.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a model file, is damaged or too large, or its model has no ledger.
+    """
+    with _naming(path):
+        members, _ = unpacked(Path(path), max_bytes)
+        with reading("is damaged: its ledger is invalid"):
+            return _ledgers(members)[0]
+
+
+def write_ledger(path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES) -> None:
+    """Replace the ledger of a model file; everything else in the file stays.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a model file, is damaged or too large.
+    OSError
+        If the file cannot be written.
+    """
+    with _naming(path):
+        members, record = unpacked(Path(path), max_bytes)
+        with reading("is damaged: its ledger is invalid"):
+            members[LEDGERS] = _ledgers_text([ledger, *_ledgers(members)[1:]])
+    write(Path(path), packed(members, record), "the model")
+
+
+def model_digest(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> str:
+    """Return a digest of a model file without its ledgers, which attempts change.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is not a model file, is damaged or too large.
+    """
+    with _naming(path):
+        members, record = unpacked(Path(path), max_bytes)
+    digests = {name: digest(content) for name, content in members.items() if name != LEDGERS}
+    described = {name: value for name, value in record.items() if name != "seal"}
+    return digest(json.dumps([digests, described], sort_keys=True).encode())
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -282,7 +356,8 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     )
     with reading(f"cannot be built{f'; it was saved with {changed}' if changed else ''}"):
         try:
-            reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted)
+            ledgers = _ledgers(members)
+            reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted, ledgers)
             model = reader.model()
         except Refused as refusal:
             reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from tailboost.core.files import digest
+from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import MADE, Refused
 from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
 from tailboost.storage.trees import TREE, built_trees, packed_trees
@@ -68,6 +69,7 @@ class Writer:
         self.classes: list[str] = []
         self.parts: list[list[Any]] = []
         self.trees: list[Any] = []  # of scikit-learn, packed together at the end
+        self.ledgers: list[Ledger] = []  # a member of their own, which changes without the model
         self.arrays = bytearray()
         self._places: dict[str, int] = {}  # by digest: place of a content in the block
         # By id: the object, which the reference keeps alive, and the number of its part.
@@ -113,7 +115,16 @@ class Writer:
         if cls in SPARSE.values():
             fields = (thing.data, thing.indices, thing.indptr)
             return ["sparse", cls.__name__, list(map(int, thing.shape)), *map(self.value, fields)]
+        if isinstance(thing, Ledger):
+            return ["ledger", self.ledger_number(thing)]
         return self.object_part(thing, cls)
+
+    def ledger_number(self, ledger: Ledger) -> int:
+        """Return the number of a ledger, which is added to the list if new."""
+        numbers = [k for k, other in enumerate(self.ledgers) if other is ledger]
+        if not numbers:
+            self.ledgers.append(ledger)
+        return numbers[0] if numbers else len(self.ledgers) - 1
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
@@ -226,12 +237,18 @@ class Reader:
     """Converter of parts, which may be forged, to a model.
 
     All arrays together may have at most ``max_bytes`` bytes and entries. ``trusted``: full names of
-    further allowed classes and functions.
+    further allowed classes and functions. ``ledgers``: the ledgers of the models.
     """
 
     def __init__(
-        self, structure: dict[str, Any], arrays: bytes, max_bytes: int, trusted: Collection[str] = ()
+        self,
+        structure: dict[str, Any],
+        arrays: bytes,
+        max_bytes: int,
+        trusted: Collection[str] = (),
+        ledgers: Sequence[Ledger] = (),
     ) -> None:
+        self.ledgers = ledgers
         self.block, self.left, self.trusted = memoryview(arrays), max_bytes, frozenset(trusted)
         self.structure, self.built, self.visits = structure, list[Any](), list[int]()
         names = structure["classes"]
@@ -316,6 +333,11 @@ class Reader:
             raise Damaged("an unknown tree")
         return self.trees[number]
 
+    def _ledger(self, number: Any) -> Ledger:
+        if type(number) is not int or not 0 <= number < len(self.ledgers):
+            raise Damaged("an unknown ledger")
+        return self.ledgers[number]
+
     def _object(self, number: Any, written: Any) -> Any:
         name, cls = self.classes[number]
         if not isinstance(cls, type) or name in MADE:
@@ -369,5 +391,6 @@ class Reader:
         "sparse": _sparse,
         "tree": _tree,
         "made": _made,
+        "ledger": _ledger,
         "object": _object,
     }

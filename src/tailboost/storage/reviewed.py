@@ -171,7 +171,7 @@ _NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_1
 
 OURS: dict[str, Reviewed] = {
     **_names("tailboost.core.probe", "ProbeFrame", "ProbeMatrix"),
-    **_names("tailboost.core.fingerprints", "Fingerprint"),
+    **_names("tailboost.core.fingerprints", "Fingerprint", "RowCounts"),
     **_names("tailboost.core.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.core.schema", "TableSchema"),
@@ -212,6 +212,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.classifiers.plan", "Plan"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate"),
+    **_names("tailboost.guarantees.leakage", "UsedRows"),
+    **_names("tailboost.guarantees.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +12,7 @@ from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.models import check_model_output
-from tailboost.guarantees.attempts import known_attempts, read_attempts, write_attempts
+from tailboost.app.cli.models import FileLedger, check_model_output
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -121,9 +119,8 @@ def calibrate(
     group: options.Groups = None,
     confidence: options.Confidence = 0.95,
     cluster: options.Cluster = None,
-    previous: Annotated[Path | None, options.option("FILE", "Model file of an earlier calibration.")] = None,
-    attempts: Annotated[
-        Path | None, options.option("FILE", "Record of attempts; default: MODEL.attempts.json.")
+    previous: Annotated[
+        Path | None, options.option("FILE", "Another model file, whose recorded attempts count too.")
     ] = None,
     selection: Annotated[
         Path | None, options.option("FILE", "For a rule file: its selection data, to select again.")
@@ -135,8 +132,8 @@ def calibrate(
     The selected point has the smallest overall error of all certified points. No fit may have used the rows
     of DATA. Bounds on other rates need further rows (`tailboost certify`). The defaults of --max-error
     and --limit are the targets and limits of the fit. If no point is certified, no model is written and
-    the exit code is 1. Each attempt is recorded in a file. A later attempt counts all recorded ones, and
-    needs other rows.
+    the exit code is 1. The attempt is recorded in the file MODEL before the test, and in the new file. A
+    later attempt counts all recorded ones, and needs other rows.
     """
     targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
@@ -156,16 +153,11 @@ def calibrate(
         raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from"
         )
-    earlier = None if previous is None else score_rules.read_model(previous).classifier
-    log = AttemptLog.read(attempts or model.with_name(f"{model.name}.attempts.json"), classifier)
-    shared.check_output("--attempts", log.path, model, data, out, previous)
-    call = shared.command_line(
-        "calibrate", data, max_error=max_error, limit=limit, group=group, cluster=cluster
-    )
-    log = log.before(f"{call} --confidence {confidence:g} of {shared.digest_of(data)}")
-    classifier.calibration_attempts_ = log.earlier
+    earlier = None if previous is None else score_rules.read_model(previous).read_ledger()
+    ledger = classifier.ledger_ = FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
+    targets = stated.targets_by_label(targets, classifier.classes_, columns)
     if targets is None and not limits and not own_limits:
         targets = stated.fitted_targets(classifier)
         if targets is None:
@@ -181,27 +173,25 @@ def calibrate(
                 classifier,
                 rows.features,
                 rows.y,
-                stated.targets_by_label(targets, classifier.classes_, columns),
+                targets,
                 limits=[stated.in_table_terms(one, labels, columns) for one in limits] or None,
                 confidence=confidence,
                 groups=rows.groups if with_groups else None,
-                previous=log.previous(earlier),
+                previous=earlier if earlier is not None and earlier.attempts else None,
                 clusters=rows.clusters,
             )
         except NotCertifiedError as error:
-            log.add(classifier)
             code = shared.fail(f"no model is written: {error.reason}", 1)
             if error.attempts:
                 shared.say_aside(
-                    f"The rows of {data} cannot be used again. Attempts recorded in {log.path}: "
-                    f"{log.count(classifier)}. Call calibrate again with a file of other rows: it reads the "
-                    "record, and each further attempt has a smaller part of the error probability"
+                    f"The rows of {data} cannot be used again. Attempts recorded in {model}: "
+                    f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
+                    "attempt has a smaller part of the error probability"
                 )
             raise typer.Exit(code) from None
-        log.add(classifier)
     stored.save(point, out, calibrated=str(data.name))
     shared.tell(str(point.certificate_))
-    shared.say(f"Attempts recorded in {log.path}: {log.count(classifier)}.")
+    shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
 
 
@@ -256,60 +246,3 @@ def card(
         shared.say(f"Model card: {path}")
     if not out:
         shared.tell(model_card.to_markdown())
-
-
-# -- the record of attempts, a file next to the model file ---------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AttemptLog:
-    """Recorded attempts in their order, each with its command."""
-
-    path: Path
-    attempts: dict[str, tuple[str, Any]]
-    command: str = ""  # the present call
-    later: tuple[str, ...] = ()  # attempts since an earlier call of the same command
-
-    @classmethod
-    def read(cls, path: Path, classifier: Any) -> AttemptLog:
-        """Read the record, if the file exists. Attempts noted in the model come first."""
-        with shared.bad_input("--attempts: "):
-            recorded = read_attempts(path, classifier)
-        noted = {key: ("", rows) for key, rows in known_attempts(classifier).items() if key not in recorded}
-        return cls(path, noted | recorded)
-
-    def before(self, command: str) -> AttemptLog:
-        """Return the record before a command. The same command again repeats its attempt."""
-        order = list(self.attempts)
-        same = [k for k, key in enumerate(order) if self.attempts[key][0] == command]
-        return replace(self, command=command, later=tuple(order[same[0] :] if same else ()))
-
-    @property
-    def earlier(self) -> dict[str, Any]:
-        """The fingerprints of the rows of earlier attempts."""
-        return {key: rows for key, (_, rows) in self.attempts.items() if key not in self.later}
-
-    def previous(self, other: Any) -> Any:
-        """Return all earlier attempts, also of another model file, for `calibrate`."""
-        if not self.earlier:
-            return other
-        certificate = getattr(other, "certificate_", None)
-        others: tuple[Any, ...] = () if certificate is None else certificate.attempts
-        known = {rows.kept.tobytes() for rows in others}
-        new = [rows for rows in self.earlier.values() if rows.kept.tobytes() not in known]
-        return NotCertifiedError("attempts on file", (), (*others, *new))
-
-    def add(self, classifier: Any) -> None:
-        """Write the new attempt of the classifier."""
-        new = {
-            key: (self.command, rows)
-            for key, rows in known_attempts(classifier).items()
-            if key not in self.attempts
-        }
-        if new:
-            with shared.bad_input("--attempts: "):
-                write_attempts(self.path, self.attempts | new)
-
-    def count(self, classifier: Any) -> int:
-        """Return the number of attempts, new ones included."""
-        return len(self.attempts.keys() | known_attempts(classifier).keys())

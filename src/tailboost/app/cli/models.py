@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,10 +18,22 @@ from sklearn.pipeline import Pipeline
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
+from tailboost.core.output import held
 from tailboost.core.subgroups import answers_by_group
-from tailboost.storage import check_model_path, load_model, read_notes, save_model
+from tailboost.guarantees.ledger import Ledger
+from tailboost.storage import (
+    check_model_path,
+    load_model,
+    model_digest,
+    read_ledger,
+    read_notes,
+    save_model,
+    write_ledger,
+)
 
 MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
+# Seconds to wait for another process that records an attempt in the same file.
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -121,6 +135,18 @@ class StoredModel:
         """Whether the rule is group-aware."""
         return answers_by_group(self.classifier)
 
+    def read_ledger(self) -> Ledger:
+        """Read the ledger of the file."""
+        return read_ledger(self.path)
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger of the file."""
+        write_ledger(self.path, ledger)
+
+    def digest(self) -> str:
+        """Return a digest of the file without its ledger, which attempts change."""
+        return model_digest(self.path)
+
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
@@ -175,6 +201,39 @@ class StoredModel:
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
         return {"groups": rows.groups_by(self.group_columns)} if self.by_group else {}
+
+
+class FileLedger(Ledger):
+    """Ledger in a model file or rule file: read again for each attempt, and written before its test.
+
+    Parameters
+    ----------
+    stored : StoredModel
+        The content of the file.
+
+    Raises
+    ------
+    BadInput
+        If the file is read-only.
+    """
+
+    def __init__(self, stored: StoredModel) -> None:
+        writable = stored.path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+        if not writable or not os.access(stored.path, os.W_OK):
+            raise BadInput(
+                f"{str(stored.path)!r} is read-only, and the attempt must be recorded in it: make it "
+                "writable, or calibrate a copy and use this copy from now on"
+            )
+        super().__init__(stored.read_ledger().attempts)
+        self._stored = stored
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        with super()._opened(), held(self._stored.path, PATIENCE):
+            before = self.attempts = self._stored.read_ledger().attempts
+            yield
+            if len(self.attempts) > len(before):
+                self._stored.write_ledger(self)
 
 
 def known_labels(column: Any, classes: Any, name: str) -> Any:

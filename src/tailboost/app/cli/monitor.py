@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ def monitor(
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))
         stored = read_model(model)
-        columns, evidence = _read_state(state, model)
+        columns, evidence = _read_state(state, stored)
         if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
@@ -96,7 +95,7 @@ def monitor(
                     equal_rows=equal_rows,
                     clusters=rows.clusters,
                 )
-        document = {"model": _digest(model), "group": columns, "monitor": evidence.to_dict()}
+        document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
     if page is not None:
         shared.write_out(page, render_monitor(evidence, f"{model.name}: monitor"), "--page")
@@ -110,7 +109,7 @@ def monitor(
         raise typer.Exit(ALARM)
 
 
-def _read_state(state: Path, model: Path) -> tuple[list[str], Monitor | None]:
+def _read_state(state: Path, model: StoredModel) -> tuple[list[str], Monitor | None]:
     """Return the columns of groups and the monitor of a state file; no monitor if there is no file."""
     if not state.exists():
         return [], None
@@ -120,15 +119,11 @@ def _read_state(state: Path, model: Path) -> tuple[list[str], Monitor | None]:
             columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
         except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
             raise ValueError(f"the file is no state of `tailboost monitor` ({failure})") from None
-    if document["model"] != _digest(model):
+    if document["model"] != model.digest():
         raise shared.BadInput(
-            f"--state: {str(state)!r} belongs to another model than {str(model)!r}; give a new file"
+            f"--state: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
     return columns, evidence
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)

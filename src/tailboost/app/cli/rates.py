@@ -93,15 +93,26 @@ def rate_of(stated: Any) -> Any:
 
 
 def fitted_limits(classifier: Any) -> Sequence[rates.Limit]:
-    """Return the limits of the fit."""
+    """Return the limits of the fit, or those of the calibration: none if errors have certified targets."""
+    if _certified_targets(classifier):
+        return ()
     limits: Sequence[rates.Limit] = getattr(classifier, "limits", ())
     return limits
 
 
 def fitted_targets(classifier: Any) -> Any:
-    """Return the targets (``max_error``) of the fit; None without targets."""
+    """Return the targets (``max_error``) of the fit, or the certified ones; None without targets."""
+    if certified := _certified_targets(classifier):
+        return certified
     allowed = getattr(classifier, "max_error", None)
     return None if allowed == "auto" else allowed
+
+
+def _certified_targets(classifier: Any) -> dict[Any, float]:
+    """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
+    certificate = getattr(classifier, "certificate_", None)
+    bounds = [] if certificate is None else certificate.bounds
+    return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 
 
 def fitted_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:

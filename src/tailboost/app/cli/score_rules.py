@@ -30,10 +30,15 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.core.array_types import Floats, Mask
+from tailboost.core.files import digest
+from tailboost.core.output import write_output
+from tailboost.guarantees.leakage import UsedRows
+from tailboost.guarantees.ledger import Ledger
 from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
 
 RULE_FILE = ".json"
+SELECTED_ON = "selection data"
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -252,9 +257,14 @@ class RuleSelection:
             },
             "groups": list(getattr(classifier, "groups_", [])),
             "certificate": None if certificate is None else certificate.to_dict(),
+            "used": {
+                "selection": [rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON],
+                "attempts": 0 if certificate is None else len(certificate.attempts),
+            },
+            "ledger": classifier.ledger_.to_dict(),
             **more,
         }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        return _text(content)
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -356,9 +366,32 @@ class StoredRule(StoredModel):
                     classifier.groups_ = [tuple(name) for name in content["groups"]]
                 if certificate is not None:
                     classifier.certificate_ = Certificate.from_dict(certificate)
+                selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
+                spent = ledger.attempts[: int(content["used"]["attempts"])]
+                classifier.used_rows_ = (
+                    *map(UsedRows.from_dict, selected),
+                    *(attempt.rows for attempt in spent),
+                )
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
         return cls(path, classifier, {"group": list(selection.group)}, {}, selection=selection)
+
+    def read_ledger(self) -> Ledger:
+        """Read the ledger of the file."""
+        with bad_input(f"{self.path}: the ledger is damaged: "):
+            try:
+                return Ledger.from_dict(_read_document(self.path)["ledger"])
+            except KeyError as error:
+                raise ValueError(f"{error} is missing") from None
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger of the file."""
+        write_output(self.path, _text(_read_document(self.path) | {"ledger": ledger.to_dict()}))
+
+    def digest(self) -> str:
+        """Return a digest of the file without its ledger, which attempts change."""
+        content = {name: value for name, value in _read_document(self.path).items() if name != "ledger"}
+        return digest(json.dumps(content, sort_keys=True).encode())
 
     @property
     def target(self) -> str:
@@ -375,8 +408,9 @@ class StoredRule(StoredModel):
             return replace(self, model=selection.run(rows))
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
-        """Write the rule of another selection on the same data."""
-        write_out(path, self.selection.document(classifier, classifier.rule_, **notes))
+        """Write the rule of another selection on the same data, with its own limits."""
+        selection = replace(self.selection, limits=tuple(classifier.limits or ()))
+        write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
     def read_rows(
         self,
@@ -388,12 +422,14 @@ class StoredRule(StoredModel):
         cluster: str | None = None,
         unused: Sequence[str] = (),
     ) -> NewRows:
-        """Read a file of scores; the selection data are no fresh rows."""
-        if purpose not in ("predict", "compare with") and digest_of(data) == self.selection.data:
-            raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
+        """Read a file of scores."""
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
         return replace(rows, group_columns=columns, cluster_column=cluster)
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _read_document(path: Path) -> dict[str, Any]:

@@ -1,0 +1,183 @@
+"""Ledger of the attempts to calibrate a fitted model: the rows of each attempt, and its level."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.core.fingerprints import digest, hash_rows, too_many
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.leakage import EqualRows, LeakageError, UsedRows
+from tailboost.rates.bounds import level_of
+
+# Parameters that `reweight` changes: the same call for another rule is another attempt.
+RULE_PARAMETERS = ("objective", "alpha", "limits", "error_budget", "max_error", "confidence")
+# One lock for all ledgers: an entry takes milliseconds.
+_LOCK = threading.Lock()
+
+
+def level_of_attempt(attempt: int, confidence: float) -> float:
+    """Return the error probability that attempt 1, 2, … spends; all attempts together spend the rest to 1."""
+    return level_of(attempt, confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One attempt to calibrate: a digest of the call, and its rows."""
+
+    key: str
+    rows: UsedRows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"key": self.key, "rows": self.rows.to_dict()}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Return the attempt written by `to_dict`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the state is no such dict.
+        """
+        return cls(str(state["key"]), UsedRows.from_dict(state["rows"]))
+
+
+class Ledger:
+    """Record of the attempts to calibrate one fit, in their order.
+
+    ``copy.copy`` of a model shares the ledger: an attempt of one of them is an attempt of all. Deep copies,
+    pickles and files carry the attempts so far, and later attempts of the copy are not known to the original.
+    A new fit, also of a clone, starts an empty ledger. Threads may record at once.
+
+    Parameters
+    ----------
+    attempts : sequence of Attempt, optional
+        The attempts so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.guarantees.leakage import UsedRows
+    >>> from tailboost.guarantees.ledger import Attempt, Ledger
+    >>> ledger = Ledger()
+    >>> rows = UsedRows.of(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))
+    >>> len(ledger.record(Attempt("first call", rows)))
+    1
+    >>> ledger.record(Attempt("another call", rows))
+    Traceback (most recent call last):
+        ...
+    tailboost.guarantees.leakage.LeakageError: X_cal: an earlier attempt had these rows: ...
+    """
+
+    def __init__(self, attempts: Sequence[Attempt] = ()) -> None:
+        self.attempts = tuple(attempts)
+
+    def record(
+        self, attempt: Attempt, earlier: Sequence[Attempt] = (), *, equal_rows: EqualRows = "copies"
+    ) -> tuple[Attempt, ...]:
+        """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
+
+        The same call again is no further attempt, because it gives the same result.
+
+        Parameters
+        ----------
+        attempt : Attempt
+            The attempt.
+        earlier : sequence of Attempt, optional
+            Attempts of other models or copies, which count too.
+        equal_rows : {"copies", "natural"}, default="copies"
+            Reason for equal rows, as in `tailboost.certify`.
+
+        Raises
+        ------
+        LeakageError
+            If an earlier attempt had rows of this one. Nothing is recorded.
+        OSError
+            If the file of the ledger cannot be written.
+        """
+        with self._opened():
+            recorded = _joined(self.attempts, earlier)
+            keys = [each.key for each in recorded]
+            if attempt.key in keys:
+                known = keys.index(attempt.key) + 1
+            else:
+                _refuse_spent(attempt.rows, recorded, equal_rows)
+                recorded, known = (*recorded, attempt), len(recorded) + 1
+            self.attempts = recorded
+        return recorded[:known]
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        """Hold the ledger while an attempt is recorded."""
+        with _LOCK:
+            yield
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        return {"attempts": [attempt.to_dict() for attempt in self.attempts]}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Ledger:
+        """Return the ledger written by `to_dict`.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the state is no such dict.
+        """
+        return Ledger([Attempt.from_dict(each) for each in state["attempts"]])
+
+
+def _joined(attempts: Sequence[Attempt], others: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """Return attempts and those of others that are not among them."""
+    keys = {attempt.key for attempt in attempts}
+    return (*attempts, *(other for other in others if other.key not in keys))
+
+
+def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:
+    """Raise if earlier attempts had some of these rows."""
+    shared = {k: rows.shared_with(each.rows, equal_rows) for k, each in enumerate(attempts, 1)}
+    if equal_rows == "copies" and not any(shared.values()):
+        # Each attempt had few of these rows, but all of them together had too many.
+        counts = {k: rows.equal_to(each.rows) for k, each in enumerate(attempts, 1)}
+        if too_many(sum(counts.values()), rows.contents.n_rows):
+            shared = counts
+    used = [f"attempt {k} used {n:,}" for k, n in shared.items() if n]
+    if used:
+        raise LeakageError(
+            f"X_cal: an earlier attempt had these rows: of the {rows.contents.n_rows:,} rows, "
+            f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. Give rows that "
+            f"no attempt had ({len(attempts)} attempt{'' if len(attempts) == 1 else 's'} on record)"
+        )
+
+
+def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
+    """Return the key of a call: a digest of the rule, of the rows with labels, and of all arguments.
+
+    The order of rows and the names of clusters have no effect. Labels, groups and clusters are hashed
+    together with their row.
+    """
+    assert fresh.hashes is not None
+    strata = fresh.answered.strata
+    names = [
+        repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr))) for row in strata.names
+    ]
+    of_stratum = hash_rows(np.array(names, dtype=object)[:, None])
+    rows = hash_rows(np.column_stack([fresh.hashes, of_stratum[fresh.answered.stratum]]))
+    if fresh.clusters is not None:
+        members = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
+        np.add.at(members, fresh.clusters, rows)
+        rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
+    given = model.get_params(deep=False)
+    rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
+    words = np.frombuffer(f"{rule}{arguments}".encode(), dtype=np.uint8)
+    fitted = [each.kept for each in (model.seen_rows_, *model.chosen_rows_)]
+    selected = [each.labelled.contents for each in model.used_rows_]
+    return digest(*fitted, *selected, np.sort(rows), words)

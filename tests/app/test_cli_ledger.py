@@ -1,0 +1,171 @@
+"""Attempts in rule files: copies, supersets, two processes at once, and processes that are killed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from tailboost.app.cli import app
+
+KILLED = """
+import os, signal, sys
+import tailboost.guarantees.calibration as calibration
+from tailboost.app.cli import app
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+calibration.limit_bounds = killed
+app(sys.argv[1:])
+"""
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def table(n, seed):
+    r = np.random.default_rng(seed)
+    ill = r.random(n) < 0.4
+    scores = (1 / (1 + np.exp(-(r.normal(size=n) + 1.6 * ill - 0.8)))).round(4)
+    return pd.DataFrame({"p_yes": scores, "y": np.where(ill, "yes", "no")})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rules")
+    table(1500, 0).to_csv(folder / "sel.csv", index=False)
+    table(2000, 4).to_csv(folder / "fresh.csv", index=False)
+    rows = table(400, 1)
+    for n in (100, 150):
+        rows[:n].to_csv(folder / f"c{n}.csv", index=False)
+    rows[100:].to_csv(folder / "unspent.csv", index=False)
+    rows[::-1].to_csv(folder / "all.csv", index=False)
+    given = "--score", "p_yes", "--target", "y", "--limit", "miss(yes) <= .2"
+    result = call("tune", folder / "sel.csv", *given, "--out", folder / "tuned.json")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.fixture
+def rule(folder, tmp_path):
+    return shutil.copy(folder / "tuned.json", tmp_path / "rule.json")
+
+
+def command(folder, rule, data, out, *limits):
+    stated = [part for limit in limits for part in ("--limit", limit)]
+    return ["calibrate", rule, folder / data, "--selection", folder / "sel.csv", "--model", out, *stated]
+
+
+def attempts(path):
+    return len(json.loads(path.read_text())["ledger"]["attempts"])
+
+
+def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
+    out = tmp_path / "out.json"
+    strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
+    failed = call(*command(folder, rule, "c100.csv", out, *strict))
+    assert failed.exit_code == 1
+    assert attempts(rule) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rule.json"]  # no file beside it
+    copied = shutil.copy(rule, tmp_path / "copied.json")
+    for path in (rule, copied):
+        for data, shared in (("c100.csv", "100 rows, attempt 1 used 100"), ("all.csv", "attempt 1 used 100")):
+            spent = call(*command(folder, path, data, out, "miss(yes) <= .3"))
+            assert spent.exit_code == 2
+            assert shared in spent.stderr
+    assert attempts(rule) == 1
+    passed = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
+    assert "This was attempt 2." in passed.stdout
+    assert attempts(rule) == attempts(out) == 2
+    again = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
+    assert again.stdout == passed.stdout  # the same call is no further attempt
+    assert attempts(rule) == 2
+
+
+def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rule, tmp_path):
+    out = tmp_path / "out.json"
+    assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0
+    for data in ("unspent.csv", "all.csv"):
+        spent = call("certify", out, folder / data)
+        assert spent.exit_code == 2
+        assert "are calibration rows of the rule" in spent.stderr
+    assert "are selection data of the rule" in call("certify", out, folder / "sel.csv").stderr
+    tested = json.loads(call("certify", out, folder / "fresh.csv", "--json").stdout)
+    assert [bound["target"] for bound in tested["rates"] if bound["target"] is not None] == [0.3]
+    assert call("certify", rule, folder / "unspent.csv").exit_code == 0  # not used for this rule
+    later = call(*command(folder, out, "c100.csv", tmp_path / "later.json"))
+    assert "This was attempt 2." in later.stdout + later.stderr
+
+
+def test_targets_on_errors_are_those_of_the_calibration(folder, rule, tmp_path):
+    out = tmp_path / "out.json"
+    given = command(folder, rule, "unspent.csv", out)
+    assert call(*given, "--max-error", "yes=.45,no=.6").exit_code == 0
+    tested = json.loads(call("certify", out, folder / "fresh.csv", "--json").stdout)
+    assert {b["subgroup"]: b["target"] for b in tested["bounds"] if b["target"]} == {"yes": 0.45, "no": 0.6}
+
+
+def test_the_state_of_a_monitor_outlives_attempts(folder, rule, tmp_path):
+    monitor = "monitor", rule, folder / "fresh.csv", "--state", tmp_path / "state.json"
+    assert call(*monitor, "--limit", "miss(yes) <= .4").exit_code == 0
+    assert call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .1")).exit_code == 1
+    table(500, 9).to_csv(tmp_path / "later.csv", index=False)
+    later = call("monitor", rule, tmp_path / "later.csv", "--state", tmp_path / "state.json")
+    assert later.exit_code == 0, later.output
+
+
+def test_a_read_only_rule_is_refused(folder, rule, tmp_path):
+    rule.chmod(0o444)
+    before = rule.read_bytes()
+    refused = call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .3"))
+    assert refused.exit_code == 2
+    assert "is read-only, and the attempt must be recorded in it" in refused.stderr
+    assert rule.read_bytes() == before
+
+
+def test_two_processes_at_once_lose_no_attempt(folder, rule, tmp_path):
+    processes = []
+    for k in range(2):
+        table(80, 20 + k).to_csv(tmp_path / f"i{k}.csv", index=False)
+        arguments = command(folder, rule, tmp_path / f"i{k}.csv", tmp_path / f"o{k}.json", "miss(yes) <= .1")
+        line = [sys.executable, "-m", "tailboost", *map(str, arguments)]
+        processes.append(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1], errors
+    assert attempts(rule) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
+def test_a_killed_process_leaves_its_attempt(folder, rule, tmp_path):
+    arguments = command(folder, rule, "unspent.csv", tmp_path / "out.json", "miss(yes) <= .3")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *map(str, arguments)], capture_output=True, check=False
+    )
+    assert killed.returncode == -9, killed.stderr
+    assert attempts(rule) == 1
+    assert not (tmp_path / "out.json").exists()
+    spent = call(*command(folder, rule, "all.csv", tmp_path / "out.json", "miss(yes) <= .3"))
+    assert "attempt 1 used 300" in spent.stderr
+    same = call(*arguments)  # the same call gives the result that the killed process would have given
+    assert "This was attempt 1." in same.stdout
+    assert attempts(rule) == 1
+
+
+def test_a_damaged_ledger_is_refused(folder, rule, tmp_path):
+    content = json.loads(rule.read_text())
+    for ledger in (None, {}, {"attempts": [{"key": 1}]}, {"attempts": [{"key": "a", "rows": {}}]}):
+        rule.write_text(json.dumps(content | {"ledger": ledger}))
+        for given in (
+            ["predict", rule, folder / "fresh.csv"],
+            command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .3"),
+        ):
+            refused = call(*given)
+            assert refused.exit_code == 2
+            assert "this is no rule of `tailboost tune`" in refused.stderr

@@ -1,0 +1,341 @@
+"""The ledger of attempts and used rows: what it recognises, what carries it, and many writers at once."""
+
+import copy
+import itertools
+import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rounded_rows, hash_rows
+from tailboost.guarantees.fresh_rows import fresh_rows
+from tailboost.guarantees.leakage import SHARED_LEVEL, UsedRows
+from tailboost.guarantees.ledger import Attempt, Ledger, call_key
+from tailboost.storage import model_digest, read_ledger, write_ledger
+
+LIMIT = [rates.error(by="group") <= 0.26]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    r = np.random.default_rng(0)
+    X, groups = r.normal(size=(1400, 4)), r.choice(["a", "b"], 1400)
+    y = (X[:, 0] + r.normal(size=1400) > 0.3).astype(int)
+    model = LogisticRegression().fit(X[:400], y[:400])
+    limits = [rates.error(by="group") <= 0.4]
+    mix = tb.tune(model, X[400:1000], y[400:1000], groups=groups[400:1000], limits=limits)
+    return mix, X[1000:], y[1000:], groups[1000:]
+
+
+@pytest.fixture
+def tuned(fitted):
+    return copy.deepcopy(fitted[0]), *fitted[1:]
+
+
+def scored(seed, n):
+    r = np.random.default_rng(seed)
+    ill = r.random(n) < 0.4
+    scores = 1 / (1 + np.exp(-(r.normal(size=n) + 1.6 * ill - 0.8)))
+    return pd.DataFrame({"s": scores}), np.where(ill, "yes", "no")
+
+
+@pytest.fixture
+def rule():
+    return tb.tune(tb.Scores("s", "yes"), *scored(0, 800), limits=["miss(yes) <= .2"])
+
+
+# -- which rows are the same -------------------------------------------------------------------------------
+
+
+def counts(values):
+    return RowCounts.of(hash_rows(np.asarray(values, dtype=float)[:, None]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([1, 1, 2, 2, 3], [1, 1, 2, 2, 3]),
+        ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]),
+        ([1, 2, 3], [1, 2, 3, 4, 5, 6, 7]),
+        ([1, 1, 1, 2, 2, 2], [1, 1, 2, 2]),
+        ([1, 1, 1, 1], [2, 2, 1]),
+    ],
+)
+def test_the_bound_on_chance_is_above_the_exact_probability(one, other):
+    """All divisions of the pooled rows, listed one by one, are equally likely for independent tables."""
+    pooled, n = one + other, len(one)
+
+    def agreement(inside):
+        here = [pooled[i] for i in inside]
+        return sum(here.count(v) * (pooled.count(v) - here.count(v)) / pooled.count(v) for v in set(pooled))
+
+    divisions = list(itertools.combinations(range(len(pooled)), n))
+    values = np.array([agreement(inside) for inside in divisions])
+    exact = np.mean(values >= agreement(range(n)) - 1e-12)
+    bound = chance_of_agreement(counts(one), counts(other))
+    assert exact <= bound + 1e-9
+    assert bound <= 40 * exact
+
+
+def test_equal_tables_of_different_rows_have_the_probability_of_one_division():
+    n = 30
+    exact = 2.0**n / math.comb(2 * n, n)
+    assert chance_of_agreement(counts(range(n)), counts(range(n))) == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("values", [2, 5, 100, 10_000])
+def test_independent_tables_are_not_refused(values):
+    r = np.random.default_rng(values)
+
+    def rows(n):
+        return UsedRows.of(hash_rounded_rows(r.integers(values, size=(n, 1)) / values), r.integers(2, size=n))
+
+    sizes = (20, 60, 300, 2000)
+    assert not any(rows(n).shared_with(rows(m)) for n in sizes for m in sizes for _ in range(6))
+
+
+def test_parts_supersets_and_other_orders_of_rows_are_recognised():
+    X, y = scored(1, 6000)
+    hashes = hash_rounded_rows(X)
+
+    def rows(places):
+        return UsedRows.of(hashes[places], y[places])
+
+    spent = rows(np.arange(100))
+    for places, shared in (
+        (np.arange(100)[::-1], 100),
+        (np.arange(150), 100),
+        (np.arange(40), 40),
+        (np.arange(50, 200), 50),
+        (np.arange(6000), 100),  # one row in sixty
+        (np.tile(np.arange(100), 2), 100),
+        (np.arange(100, 6000), 0),
+    ):
+        assert rows(places).shared_with(spent) == pytest.approx(shared, abs=3)  # some scores are equal
+        again = UsedRows.from_dict(spent.to_dict())
+        assert again.shared_with(rows(places)) == pytest.approx(shared, abs=3)
+
+
+def test_of_few_different_scores_only_whole_tables_are_recognised():
+    r = np.random.default_rng(3)
+    grades, y = r.integers(1, 6, size=(500, 1)), r.integers(2, size=500)
+    hashes, mixed = hash_rounded_rows(grades), r.permutation(500)
+    spent = UsedRows.of(hashes, y)
+    assert UsedRows.of(hashes[mixed], y[mixed]).shared_with(spent) == 500
+    assert UsedRows.of(hashes[1:], y[1:]).shared_with(spent) == 499
+    assert UsedRows.of(hashes[:250], y[:250]).shared_with(spent) == 0
+    assert chance_of_agreement(spent.contents, spent.contents) > SHARED_LEVEL / 2  # the labels decide
+
+
+def test_large_tables_are_recognised_by_a_sample():
+    r = np.random.default_rng(0)
+    hashes, y = hash_rounded_rows(r.random((130_000, 1))), np.zeros(130_000)
+    spent = UsedRows.of(hashes[:120_000], y[:120_000])
+    assert len(spent.contents.contents) == 50_000
+    assert UsedRows.of(hashes, y).shared_with(spent) == pytest.approx(120_000, rel=0.02)
+    assert UsedRows.of(hashes[120_000:], y[120_000:]).shared_with(spent) == 0
+
+
+# -- calls -------------------------------------------------------------------------------------------------
+
+
+def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
+    mix, X, y, groups = tuned
+    X, y, groups = X[:40], y[:40], groups[:40]
+    of = np.repeat(np.arange(10), 4)
+
+    def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
+        given = X[rows], y[rows], groups[rows], [LIMIT[0].rate], ()
+        return call_key(model, fresh_rows(model, *given, clusters=clusters[rows]), asked)
+
+    first = key()
+    mixed = np.random.default_rng(1).permutation(40)
+    assert key(mixed) == first  # the order of rows does not matter
+    assert key(clusters=9 - of) == first  # nor the names of clusters
+    swapped = y.copy()
+    i, j = np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]
+    swapped[[i, j]] = y[[j, i]]  # as many of each label
+    others = [
+        key(y=swapped),
+        key(groups=groups[mixed]),
+        key(clusters=np.r_[of[1:], of[0]]),  # clusters of the same sizes
+        key(asked="other"),
+        key(model=mix.reweight(limits=[rates.error() <= 0.45])),
+    ]
+    assert len({first, *others}) == 6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_calibrate_changes_nothing_but_the_ledger(fitted):
+    boosted = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(*fitted[1:3])
+    r = np.random.default_rng(5)
+    X, groups = r.normal(size=(400, 4)), r.choice(["a", "b"], 400)
+    y = (X[:, 0] + r.normal(size=400) > 0.3).astype(int)
+    for model, options in (
+        (copy.deepcopy(fitted[0]), {"groups": groups, "limits": [rates.error(by="group") <= 0.6]}),
+        (copy.deepcopy(fitted[0]), {"groups": groups, "limits": LIMIT}),  # fails
+        (boosted, {"max_error": 0.9}),
+        (boosted, {"max_error": 0.01}),  # fails
+    ):
+
+        def state(model=model):
+            kept = {name: value for name, value in vars(model).items() if name != "ledger_"}
+            return joblib.hash(kept), model.get_params(), {name: id(value) for name, value in kept.items()}
+
+        before, ledger = state(), model.ledger_
+        n = len(ledger.attempts)
+        with suppress(tb.NotCertifiedError):
+            tb.calibrate(model, X + n, y, **options)
+        assert state() == before
+        assert model.ledger_ is ledger
+        assert len(ledger.attempts) == n + 1
+
+
+# -- attempts ----------------------------------------------------------------------------------------------
+
+
+def test_rows_of_a_failed_attempt_are_refused_with_other_groups(tuned, tmp_path):
+    mix, X, y, groups = tuned
+    with pytest.raises(tb.NotCertifiedError, match="save_model stores them") as failed:
+        tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
+    assert failed.value.reason.endswith(".")
+    assert "previous=" not in failed.value.reason
+    tb.save_model(mix, tmp_path / "m.model")
+    permuted = np.random.default_rng(0).permutation(groups)
+    for model in (mix, tb.load_model(tmp_path / "m.model"), copy.deepcopy(mix), mix.reweight()):
+        for of, limits in ((permuted, LIMIT), (groups, [rates.error(by="group") <= 0.6])):
+            for how in ("copies", "natural"):
+                with pytest.raises(tb.LeakageError, match="attempt 1 used 400"):
+                    tb.calibrate(model, X, y, groups=of, limits=limits, equal_rows=how)
+    with pytest.raises(tb.NotCertifiedError):  # the same call gives the same result
+        tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
+    assert len(mix.ledger_.attempts) == 1
+
+
+def test_few_rows_of_each_of_several_attempts_are_refused(tuned):
+    mix, X, y, groups = tuned
+    for part in (slice(0, 100), slice(100, 200), slice(200, 300)):
+        with pytest.raises(tb.NotCertifiedError):
+            tb.calibrate(mix, X[part], y[part], groups=groups[part], limits=LIMIT)
+    rows = np.r_[0:7, 100:107, 200:207, 300:400]
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 7, attempt 2 used 7, attempt 3 used 7"):
+        tb.calibrate(mix, X[rows], y[rows], groups=groups[rows], limits=LIMIT)
+
+
+def test_spent_rows_of_scores_are_refused_with_further_rows(rule):
+    X, y = scored(1, 150)
+    with pytest.raises(tb.NotCertifiedError):
+        tb.calibrate(rule, X[:100], y[:100], limits=["miss(yes) <= .1", "false_alarm(yes) <= .6"])
+    for n, shared in ((150, 100), (100, 100), (60, 60)):
+        with pytest.raises(tb.LeakageError, match=f"of the {n} rows, attempt 1 used {shared}"):
+            tb.calibrate(rule, X[:n], y[:n], limits=["miss(yes) <= .3"])
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):  # with other labels
+        tb.calibrate(rule, X[:100], np.roll(y[:100], 1), limits=["miss(yes) <= .3"])
+
+
+def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
+    X, y = scored(0, 800)
+    with pytest.raises(tb.LeakageError, match="800 of these 800 rows are selection data of the rule"):
+        tb.certify(rule, X[::-1], y[::-1])
+    X_cal, y_cal = scored(1, 400)
+    point = tb.calibrate(rule, X_cal, y_cal, limits=["miss(yes) <= .35"])
+    more = pd.concat([X_cal, scored(2, 300)[0]]), np.r_[y_cal, scored(2, 300)[1]]
+    for given in (more, (X_cal[:80], y_cal[:80])):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(point, *given)
+    assert tb.certify(rule, X_cal, y_cal).certified is not None  # not used for this rule
+    (bound,) = [b for b in tb.certify(point, *scored(3, 2000)).rates if b.target is not None]
+    assert bound.target == 0.35  # neither that of tune nor a tightened one
+
+
+def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
+    mix, X, y, groups = tuned
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tailboost.guarantees.calibration.limit_bounds", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tb.calibrate(mix, X, y, groups=groups, limits=LIMIT)
+    assert len(mix.ledger_.attempts) == 1
+    monkeypatch.undo()
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 400"):
+        tb.calibrate(mix, X, y, groups=groups, limits=[rates.error(by="group") <= 0.6])
+
+
+def test_eight_threads_lose_no_attempt(rule):
+    parts = [scored(10 + k, 300) for k in range(8)]
+
+    def attempt(part):
+        try:
+            return len(tb.calibrate(rule, *part, limits=["miss(yes) <= .4"]).certificate_.attempts)
+        except tb.NotCertifiedError as error:
+            return len(error.attempts)
+
+    with ThreadPoolExecutor(8) as threads:
+        numbers = list(threads.map(attempt, parts))
+    assert sorted(numbers) == list(range(1, 9))
+    assert len(rule.ledger_.attempts) == 8
+
+
+# -- copies and files --------------------------------------------------------------------------------------
+
+
+def test_what_a_copy_carries(rule, tmp_path):
+    first = scored(1, 400)
+    shallow, before = copy.copy(rule), copy.deepcopy(rule)
+    point = tb.calibrate(rule, *first, limits=["miss(yes) <= .35"])
+    assert shallow.ledger_ is rule.ledger_ is point.ledger_ is rule.reweight().ledger_
+    assert before.ledger_.attempts == ()  # it does not know of later attempts
+    tb.save_model(point, tmp_path / "m.model")
+    for other in (copy.deepcopy(rule), pickle.loads(pickle.dumps(rule)), tb.load_model(tmp_path / "m.model")):
+        assert len(other.ledger_.attempts) == 1
+        with pytest.raises(tb.LeakageError):
+            tb.calibrate(other, *first, limits=["miss(yes) <= .3"])
+        second = tb.calibrate(other, *scored(2, 500), limits=["miss(yes) <= .35"])
+        assert len(second.certificate_.attempts) == 2
+    assert len(rule.ledger_.attempts) == 1
+    assert not hasattr(clone(rule), "ledger_")
+    assert clone(rule).fit(*scored(0, 800)).ledger_.attempts == ()
+    later = tb.calibrate(before, *scored(2, 500), limits=["miss(yes) <= .35"], previous=point)
+    assert len(later.certificate_.attempts) == 2
+    assert len(before.ledger_.attempts) == 2
+
+
+def test_the_ledger_of_a_model_file_changes_alone(rule, tmp_path):
+    path = tmp_path / "m.model"
+    tb.save_model(rule, path, notes={"purpose": "test"})
+    content, digest = path.read_bytes(), model_digest(path)
+    assert read_ledger(path).attempts == ()
+    write_ledger(path, Ledger([Attempt("key", UsedRows.of(hash_rounded_rows(np.ones((3, 1))), [0, 1, 1]))]))
+    assert path.read_bytes() != content
+    assert model_digest(path) == digest
+    loaded = tb.load_model(path)
+    assert [attempt.key for attempt in loaded.ledger_.attempts] == ["key"]
+    assert loaded.predict(scored(5, 50)[0]).tolist() == rule.predict(scored(5, 50)[0]).tolist()
+    assert tb.storage.read_notes(path)["notes"] == {"purpose": "test"}
+    write_ledger(path, Ledger())
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"contents": "AAAA", "counts": "", "limit": 1, "rows": 1},
+        {"contents": "AQAAAAEAAAA=", "counts": "AQAAAAEAAAA=", "limit": 1, "rows": 2},
+        {"contents": "AQAAAA==", "counts": "AAAAAA==", "limit": 1, "rows": 0},
+        {"contents": "AQAAAA=="},
+    ],
+)
+def test_damaged_counts_are_refused(damaged):
+    with pytest.raises((KeyError, ValueError)):
+        RowCounts.from_dict(damaged)
