@@ -40,8 +40,8 @@ from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.rated import InfeasibleLimitsError
 from tailboost.learners import HistBoostClassifier
+from tailboost.rates import InfeasibleLimitsError
 
 Found = dict[str, Any]
 SHARES = (0.0, 0.01, 0.02, 0.05, 0.10)

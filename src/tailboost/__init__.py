@@ -41,8 +41,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.calibration import calibrate as calibrate
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import certify as certify
-    from tailboost.guarantees.fit_summary import Bound as Bound
-    from tailboost.guarantees.fit_summary import Summary as Summary
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
@@ -60,6 +58,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.loss_mixture import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
     from tailboost.selection.rule import RulePart as RulePart
+    from tailboost.selection.summary import Bound as Bound
+    from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage import load_model as load_model
     from tailboost.storage import onnx as onnx
@@ -78,7 +78,7 @@ _MODULES = {
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
     "guarantees.certificates": "Certificate certify",
-    "guarantees.fit_summary": "Bound Summary",
+    "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.rate_bounds": "CertifiedBound",

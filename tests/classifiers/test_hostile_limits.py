@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.classifiers.rated import InfeasibleLimitsError
+from tailboost.rates import InfeasibleLimitsError
 
 N = 400
 RNG = np.random.default_rng(0)

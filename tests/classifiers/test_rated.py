@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.classifiers import BoundNotMetWarning, SmallSubgroupsWarning
-from tailboost.classifiers.rated import InfeasibleLimitsError
+from tailboost.rates import InfeasibleLimitsError
 
 N = 1200
 RNG = np.random.default_rng(0)

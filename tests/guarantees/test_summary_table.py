@@ -10,9 +10,9 @@ from conftest import errors_of
 from sklearn.datasets import make_classification
 
 import tailboost as tb
-from tailboost.guarantees.fit_summary import Bound
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.rate_table import MOST_LINES, RateLine, RateTable
+from tailboost.selection.summary import Bound
 
 TREE = HistTreeClassifier(max_depth=3)
 

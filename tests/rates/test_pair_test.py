@@ -11,12 +11,16 @@ from tailboost.rates.pair_test import FAR, pair_p_value
 @pytest.mark.parametrize(("factor", "gap"), [(1.0, 0.02), (1.0, 0.1), (0.8, 0.0)])
 def test_the_size_is_at_most_the_level_at_every_point_of_the_hypothesis(rows, factor, gap):
     (n1, n2), levels = rows, (0.01, 0.05, 0.1)
-    p = np.array([[pair_p_value((i, j), rows, factor=factor, gap=gap) for j in range(n2 + 1)] for i in range(n1 + 1)])
+    p = np.array(
+        [[pair_p_value((i, j), rows, factor=factor, gap=gap) for j in range(n2 + 1)] for i in range(n1 + 1)]
+    )
     for second in np.linspace(0.0, factor - gap, 60):
         for beyond in (0.0, 0.01, 0.1, 0.3):
             first = (gap + second) / factor + beyond
             if first <= 1.0:
-                weights = binom.pmf(np.arange(n1 + 1), n1, first)[:, None] * binom.pmf(np.arange(n2 + 1), n2, second)
+                weights = binom.pmf(np.arange(n1 + 1), n1, first)[:, None] * binom.pmf(
+                    np.arange(n2 + 1), n2, second
+                )
                 for level in levels:
                     assert weights[p <= level].sum() <= level
 

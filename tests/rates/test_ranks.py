@@ -7,7 +7,9 @@ from scipy.stats import binom
 from tailboost.rates.ranks import QUADRATURE_ERROR, most_reached, probability_within, rows_for_one
 
 
-@pytest.mark.parametrize(("n", "bound", "level"), [(1, 0.5, 0.05), (58, 0.05, 0.05), (59, 0.05, 0.05), (700, 0.25, 0.01)])
+@pytest.mark.parametrize(
+    ("n", "bound", "level"), [(1, 0.5, 0.05), (58, 0.05, 0.05), (59, 0.05, 0.05), (700, 0.25, 0.01)]
+)
 def test_most_reached_is_the_largest_count_in_the_binomial_tail(n, bound, level):
     k = most_reached(n, bound, level)
     assert k == max([-1, *np.flatnonzero(binom.cdf(np.arange(n + 1), n, bound) <= level)])
@@ -43,7 +45,9 @@ def test_the_probability_is_a_lower_bound_close_to_the_simulated_one(seed):
     rng = np.random.default_rng(seed)
     G = int(rng.integers(2, 6))
     sizes = rng.integers(50, 3000, G)
-    least = np.clip(np.round(rng.uniform(0.1, 0.8) * (sizes + 1) + rng.normal(0, 0.005 * sizes)), 0, sizes).astype(int)
+    least = np.clip(
+        np.round(rng.uniform(0.1, 0.8) * (sizes + 1) + rng.normal(0, 0.005 * sizes)), 0, sizes
+    ).astype(int)
     most = np.minimum(least + rng.integers(0, 2), sizes)
     gap, ratio, draws = 0.05 + 0.1 * rng.random(), 0.8, 40_000
     low, high = simulated(least, most, sizes, draws, rng)

@@ -4,7 +4,8 @@ import numpy as np
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import Pool, SelectionData
+from tailboost.selection.candidates import Pool
+from tailboost.selection.data import SelectionData
 from tailboost.selection.program import Program
 from tailboost.selection.selecting import ERROR_SHARES, EVERY, HEDGE_ROUNDS, play
 

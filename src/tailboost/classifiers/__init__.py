@@ -14,14 +14,6 @@ from tailboost.classifiers.dro import DROBoostClassifier
 from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.label_rules import LabelRules, tune_labels
 from tailboost.classifiers.oco import OCOBoostClassifier
-from tailboost.classifiers.plan import (
-    BoundNotMetWarning,
-    ConfidenceNotReachedWarning,
-    FitInterruptedWarning,
-    LimitBelowNoiseWarning,
-    SmallSubgroupsWarning,
-    UselessRuleWarning,
-)
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
@@ -31,6 +23,14 @@ from tailboost.classifiers.variance import (
     VarianceBoostClassifier,
 )
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+from tailboost.core.exceptions import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    FitInterruptedWarning,
+    LimitBelowNoiseWarning,
+    SmallSubgroupsWarning,
+    UselessRuleWarning,
+)
 from tailboost.guarantees.leakage import LeakageError, ResubstitutionWarning
 from tailboost.selection.curve import Curve
 

@@ -20,10 +20,9 @@ from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import BaseBoostClassifier
+from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import FOLDS
-from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions

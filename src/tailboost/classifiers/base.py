@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -25,10 +25,11 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.boosting.checkpoints import Checkpoints, identify
-from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme, respond
+from tailboost.boosting.cross_fitting import Demand, Scheme, Split, choose_scheme, respond
 from tailboost.boosting.ensemble import Ensemble
-from tailboost.boosting.game import Game, Response, Stop, Turn, play, round_seed
+from tailboost.boosting.game import Game, Player, Response, Stop, Stopping, Turn, Units, play, round_seed
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
@@ -41,8 +42,8 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
-from tailboost.classifiers.plan import FitInterruptedWarning, Plan, Schedule
 from tailboost.core.array_types import Floats
+from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.probe import probe_rows
@@ -53,6 +54,7 @@ from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
+from tailboost.selection.subgroup_mixture import PoolCombiner
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -83,6 +85,33 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
 
 # Parameters that may differ between a killed fit and the call that continues the fit.
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Definition of a classifier's game."""
+
+    units: Units  # rows or subgroups that get weight
+    player: Player[Any]
+    combiner: PoolCombiner | AdditiveCombiner  # combines the hypotheses into one classifier
+    demand: Demand | None = None  # weighted loss up to which learners grow; None fits them whole
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long a game is played."""
+
+    last: int  # largest number of rounds T
+    stopping: Stopping
+    needs_objective: bool  # whether the objective is needed after every round
+
+    @classmethod
+    def of(
+        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
+    ) -> Schedule:
+        """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
+        stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
+        return cls(n_rounds, stopping, needs_objective=patience is not None or bool(verbose))
 
 
 class BaseBoostClassifier(

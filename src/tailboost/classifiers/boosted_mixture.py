@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
-from tailboost.classifiers.base import BaseBoostClassifier
+from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
-from tailboost.classifiers.plan import Plan, Schedule
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.classifiers.target_game import warn_of_missed
@@ -29,7 +28,6 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, Summary, mixture_summary
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
@@ -37,6 +35,7 @@ from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_nam
 from tailboost.selection.program import SLIGHT
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
+from tailboost.selection.summary import Bounds, Summary, mixture_summary
 from tailboost.solvers import mixture_path
 
 # Advice of the warning for rows that the hypotheses were fitted on.

@@ -14,12 +14,11 @@ from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Unit
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.classifiers.plan import Plan, Schedule
-from tailboost.guarantees.fit_summary import (
-    Bounds,
+from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
     mixed_by_program,
@@ -27,6 +26,7 @@ from tailboost.guarantees.fit_summary import (
 )
 from tailboost.learners.protocols import AveragingLearner
 from tailboost.selection.loss_mixture import CVaR, Mixture, WorstRow
+from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000

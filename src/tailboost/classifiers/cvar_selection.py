@@ -11,16 +11,16 @@ import numpy as np
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.classifiers.rated import SelectionEngine
 from tailboost.core.array_types import Floats
-from tailboost.guarantees.fit_summary import NO_SHARE, Summary, mixture_summary
 from tailboost.rates import Objective, error, largest
+from tailboost.selection.engine import Engine
 from tailboost.selection.loss_mixture import CVaR, Mixture
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models
 from tailboost.selection.program import Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import RulePart, log_weights
 from tailboost.selection.subgroup_mixture import ModelPool
+from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Powers β of the probabilities; labels are drawn from the result.
 POWERS = (0.5, 1.0, 2.0, 4.0)
@@ -59,15 +59,13 @@ class PowerDraw:
 class SelectedMixture:
     """The mixture of candidates of least CVaR on the selection data."""
 
-    engine: SelectionEngine  # the engine
+    engine: Engine  # the engine
     outputs: ModelOutputs  # the selection data
     combiner: Mixture  # the candidates with their losses by row
     ensemble: MixtureEnsemble  # the candidates with their weights
 
     @classmethod
-    def of(
-        cls, engine: SelectionEngine, outputs: ModelOutputs, alpha: float, error_budget: float | None
-    ) -> Self:
+    def of(cls, engine: Engine, outputs: ModelOutputs, alpha: float, error_budget: float | None) -> Self:
         """Return the mixture of candidates for the largest class error, and draws from probabilities."""
         program = Program.of_rates(engine.data.strata, Objective.of(largest(error(by="class"))), ())
         models = outputs.models

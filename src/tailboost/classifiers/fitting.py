@@ -17,9 +17,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import Rows, TrainingSet, take
-from tailboost.classifiers.plan import FitInterruptedWarning
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import positions
+from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner

@@ -10,8 +10,8 @@ from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers.base import Plan
 from tailboost.classifiers.grouped import GroupedBoostClassifier
-from tailboost.classifiers.plan import Plan
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 

@@ -13,16 +13,17 @@ from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
-from tailboost.classifiers.plan import SmallSubgroupsWarning
 from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.exceptions import SmallSubgroupsWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
+from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping
+from tailboost.selection.summary import Bounds
 
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6

@@ -14,10 +14,10 @@ from scipy.special import logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from tailboost.classifiers.plan import BoundNotMetWarning
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_length, columns_by_name
+from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify

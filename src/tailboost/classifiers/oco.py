@@ -10,14 +10,16 @@ from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
+from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
+from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture, WorstRow
+from tailboost.selection.summary import Bounds
 
 # γ for gamma="auto".
 GAMMA = 0.1

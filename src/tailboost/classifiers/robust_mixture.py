@@ -30,9 +30,7 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.parameters import with_suggestions
-from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.probe import probe_rows
@@ -48,8 +46,11 @@ from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
 from tailboost.learners.stopped import StoppedBoost
 from tailboost.rates import Largest, Limit, Rate
+from tailboost.selection.data import strata_of
 from tailboost.selection.probability_tables import Models, averaging, check_named
+from tailboost.selection.problem import NAMED
 from tailboost.selection.program import Program
+from tailboost.selection.selected import warn_of_noise
 
 # Fingerprints of the training rows of models that are not fitted here.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
@@ -420,8 +421,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         # Missing groups, labels or costs are found before anything is fitted.
         if rate_problem is not None:
             names = None if groups is None else self._group_names
-            strata = rate_problem.strata(
-                selection_rows, self.classes_, names, costs, group_aware=self.by_group
+            strata = strata_of(
+                rate_problem, selection_rows, self.classes_, names, costs, group_aware=self.by_group
             )[0]
             Program.of_rates(strata, rate_problem.objective, rate_problem.limits)
             warn_of_noise(rate_problem.limits, strata)

@@ -16,24 +16,27 @@ from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
 from tailboost.classifiers.answers import MixtureAnswers
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
-from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of, stratum_probabilities
-from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
 from tailboost.core.tables import unpack
-from tailboost.guarantees.fit_summary import Summary
 from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.candidates import Pool, SelectionData
+from tailboost.selection.candidates import Pool
 from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front, rates_of_curve
+from tailboost.selection.data import SelectionData
+from tailboost.selection.engine import Engine
+from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
+from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.selected import Selected
 from tailboost.selection.selecting import within_budget
+from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_family import ThresholdFamily
 
 
@@ -43,8 +46,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     objective: Any
     limits: Any
     # The engine on the selection data, and the selected rule. Both stay if another selection fails.
-    _engine: SelectionEngine
-    _selected: SelectedRule | SelectedMixture
+    _engine: Engine
+    _selected: Selected | SelectedMixture
     _outputs: ModelOutputs
     alpha: float | None
     max_error: Any
@@ -89,14 +92,14 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     # -- the selection ---------------------------------------------------------------------------------
 
     @property
-    def _problem(self) -> RateProblem | None:
+    def _problem(self) -> Problem | None:
         """The objective and the limits as rates; None for a CVaR, which is no rate."""
-        return RateProblem.of(self.objective, self.limits, self.max_error)
+        return Problem.of(self.objective, self.limits, self.max_error)
 
     @property
-    def _rate_problem(self) -> RateProblem:
+    def _rate_problem(self) -> Problem:
         """The problem; for a CVaR that of the largest error of a class."""
-        return self._problem or RateProblem(Objective.of(Largest(error(by="class"))), ())
+        return self._problem or Problem(Objective.of(Largest(error(by="class"))), ())
 
     @property
     def weighs_groups(self) -> bool:
@@ -110,7 +113,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         X: Any = None,
         *,
         costs: Any = None,
-        engine: SelectionEngine | None = None,
+        engine: Engine | None = None,
     ) -> None:
         """Make the candidates and select.
 
@@ -122,13 +125,13 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             Features of the rows.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
-        engine : SelectionEngine, optional
+        engine : Engine, optional
             An engine on these rows.
         """
         problem = self._problem
         if engine is None:
             names, aware = getattr(self, "_group_names", None), self.by_group
-            engine = SelectionEngine.of(
+            engine = Engine.of(
                 self._rate_problem, outputs, X, self.classes_, names, group_aware=aware, costs=costs
             )
         self._outputs, self._engine = outputs, engine
@@ -145,7 +148,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
         )
 
-    def _use_rule(self, rule: SelectedRule | SelectedMixture) -> None:
+    def _use_rule(self, rule: Selected | SelectedMixture) -> None:
         """Answer by a selected rule."""
         self._selected, self.ensemble_ = rule, rule.ensemble
         self._results = {}
@@ -307,21 +310,21 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     ) -> Curve:
         limited, minimised, further_limits = rates
         loosest = self._reaching(minimised, (*further_limits, limited.within(limited.most)))
-        engine, start_rule = loosest._engine, cast("SelectedRule", loosest._selected)
+        engine, start_rule = loosest._engine, cast("Selected", loosest._selected)
         objective, overall = start_rule.problem.objective, limited == Objective.of(error())
         budget = None if overall else self.error_budget
         base = start_rule.program.within(further_limits)
         pool = engine.first_candidates(base)
         base = within_budget(pool, base, budget)
 
-        def best(limits: tuple[Limit, ...], objective: Objective) -> SelectedRule | None:
-            problem = RateProblem(objective, limits)
+        def best(limits: tuple[Limit, ...], objective: Objective) -> Selected | None:
+            problem = Problem(objective, limits)
             try:
                 return engine.select(problem, error_budget=budget, randomized=self._randomized, pool=pool)
             except InfeasibleLimitsError:
                 return None
 
-        found: list[SelectedRule | None] = []
+        found: list[Selected | None] = []
         if self._randomized or not (overall and minimised.worst and not further_limits):
             # Limits from the value of the best rule to the tightest value that a rule reaches.
             start = best(further_limits, objective)
@@ -334,7 +337,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                     found.append(best((*further_limits, limited.within(float(eased))), objective))
         if not self._randomized:
             _, violation = base.evaluate(pool.all_counts)
-            problem = RateProblem(objective, further_limits)
+            problem = Problem(objective, further_limits)
             found += [
                 engine.rule(problem, base, pool, engine.single(pool, base, int(i)), randomized=False)
                 for i in np.flatnonzero(violation <= SLIGHT)
@@ -390,7 +393,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 bare.error_budget = None
             return bare.reweight(objective=given, limits=list(limits))
 
-    def _answering(self, rule: SelectedRule, limits: tuple[Limit, ...]) -> Self:
+    def _answering(self, rule: Selected, limits: tuple[Limit, ...]) -> Self:
         """Return a classifier that answers by another selected rule."""
         new = copy.copy(self)
         new.limits = list(limits)
@@ -412,7 +415,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         if self._problem is None or not isinstance(data, SelectionData) or data.costs is not None:
             return None
         if by_group:
-            return ThresholdFamily.plain(data, by_group=True) if self._engine.probabilities.group_aware else None
+            return (
+                ThresholdFamily.plain(data, by_group=True) if self._engine.probabilities.group_aware else None
+            )
         first, *others = self.ensemble_.base_models
         family = None if others else ThresholdFamily.of(first.candidate, data.strata, by_group=False)
         return family or ThresholdFamily.plain(data, by_group=False)
@@ -427,7 +432,9 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         p = self._engine.probabilities
         tables = list(self._tables(X, groups))
         scores = [family.scores(stratum_probabilities(p, table)) for table in tables]
-        places = [table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp) for table in tables]
+        places = [
+            table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp) for table in tables
+        ]
         return np.concatenate(scores), np.concatenate(places)
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
@@ -519,7 +526,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         return self._selected.errors
 
 
-def check_parameters(classifier: Any, groups: Any) -> RateProblem | None:
+def check_parameters(classifier: Any, groups: Any) -> Problem | None:
     """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
     problem = classifier._problem
     if problem is None:

@@ -13,13 +13,13 @@ from tailboost.boosting.cross_fitting import Scheme, ask
 from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
 from tailboost.boosting.targets import MAX_ERRORS, Pools
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.plan import BoundNotMetWarning
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bound
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import SubgroupMixture, least_largest
+from tailboost.selection.summary import Bound
 
 # Maximum number of subgroups in a warning about missed limits.
 NAMED = 5

@@ -14,9 +14,9 @@ from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
-from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.classifiers.target_game import (
     NAMED,
     about_voters,
@@ -27,11 +27,12 @@ from tailboost.classifiers.target_game import (
     with_least_allowed,
 )
 from tailboost.core.array_types import Floats
+from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds
 from tailboost.rates import Limit, Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.summary import Bounds
 
 # Default number of rounds of the error game.
 ERROR_ROUNDS = 30

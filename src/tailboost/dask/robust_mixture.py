@@ -18,14 +18,16 @@ from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.rated import RateProblem, SelectionEngine, stratum_probabilities
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
-from tailboost.selection.candidates import RemoteSelectionData
+from tailboost.selection.data import RemoteSelectionData, strata_of
+from tailboost.selection.engine import Engine
+from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
+from tailboost.selection.problem import Problem
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 
 # Number of distinct rows on which candidates are made.
@@ -153,10 +155,10 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = averaging(sample)
         stated, names = reader.stated, getattr(self, "_group_names", None)
-        engine = SelectionEngine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
+        engine = Engine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
         if not complete and self._problem is not None:
             lines = reader.lines(seen.keys, seen.totals, words)
-            strata, stratum, _ = stated.strata(lines, self.classes_, names, group_aware=self.by_group)
+            strata, stratum, _ = strata_of(stated, lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)
             weight = seen.totals[1].sum()
@@ -306,7 +308,7 @@ class _RemoteReader:
     models: Models
 
     @property
-    def stated(self) -> RateProblem:
+    def stated(self) -> Problem:
         """The objective and the limits as rates; for a CVaR the errors of the classes."""
         return self.mix._rate_problem
 

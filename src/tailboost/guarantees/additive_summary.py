@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
-from tailboost.guarantees.fit_summary import Bound, PrintedSummary
 from tailboost.rates import Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping
+from tailboost.selection.summary import Bound, PrintedSummary
 
 ON_TRAINING = "error of predict on the training rows"
 TWO_CLASSES = "for two classes only: with more, predict may be wrong on a row whose own score is positive"

@@ -23,7 +23,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import GAP, Limit, Objective, Strata
 from tailboost.rates.ranks import most_reached, probability_within
-from tailboost.selection.candidates import SelectionData
+from tailboost.selection.data import SelectionData
 from tailboost.selection.threshold_family import ThresholdFamily, cuts
 
 METHOD = "ranks"
@@ -111,7 +111,9 @@ def places_of(share: Share, rows: ScoredRows) -> Ints:
     return np.unique(rows.place[share.rows])
 
 
-def ranks_of(shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float, *, apart: bool) -> list[int]:
+def ranks_of(
+    shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float, *, apart: bool
+) -> list[int]:
     """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
 
     For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold breaks a limit
@@ -137,7 +139,9 @@ def ranks_of(shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, l
     return [most_reached(n, share.most, each) for share, n in zip(shares, sizes, strict=True)]
 
 
-def windows(shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]) -> tuple[Floats, Floats]:
+def windows(
+    shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
+) -> tuple[Floats, Floats]:
     """Return the lowest and the highest value between which each threshold keeps all limits, shape (m,) each."""
     lowest, highest = np.full(n_thresholds, -np.inf), np.full(n_thresholds, np.inf)
     for share, k in zip(shares, ranks, strict=True):
@@ -182,7 +186,11 @@ def one_sided(
 
 
 def balanced(
-    family: ThresholdFamily, data: SelectionData, shares: Sequence[Share], parts: Sequence[float], losses: Floats
+    family: ThresholdFamily,
+    data: SelectionData,
+    shares: Sequence[Share],
+    parts: Sequence[float],
+    losses: Floats,
 ) -> ThresholdFamily:
     """Return the family of one threshold whose limits are reached at about the same threshold.
 
@@ -224,7 +232,12 @@ def balanced(
 
 
 def ranks_of_comparison(
-    limit: Limit, shares: Sequence[Share], sizes: Sequence[int], selection: ScoredRows, chosen: Sequence[Share], level: float
+    limit: Limit,
+    shares: Sequence[Share],
+    sizes: Sequence[int],
+    selection: ScoredRows,
+    chosen: Sequence[Share],
+    level: float,
 ) -> Ints | None:
     """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
 
@@ -248,7 +261,11 @@ def ranks_of_comparison(
     bounds: dict[str, float | None] = {"gap": None, "ratio": None, limit.form: float(limit.bound)}
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
         for room in ROOM:
-            width = limit.bound * room if limit.form == GAP else rate * (1.0 / max(limit.bound, 1e-9) - 1.0) * room
+            width = (
+                limit.bound * room
+                if limit.form == GAP
+                else rate * (1.0 / max(limit.bound, 1e-9) - 1.0) * room
+            )
             window = rate, min(1.0, rate + width)
             each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
             ranks = [round(q * (n + 1)) for (q, _), n in zip(each, sizes, strict=True)]
@@ -348,7 +365,9 @@ def expected_losses(objective: Objective, data: SelectionData) -> Floats:
     return losses * (data.weights * len(data.weights))[:, None]
 
 
-def rank_rule(model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, groups: Any, level: float) -> Any:
+def rank_rule(
+    model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, groups: Any, level: float
+) -> Any:
     """Return the classifier with certified thresholds for all limits; None if ranks cannot certify them.
 
     Parameters
@@ -365,7 +384,9 @@ def rank_rule(model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, gro
         Allowed probability that a limit is broken.
     """
     strata, stratum = fresh.answered.strata, fresh.answered.stratum
-    by_limit = [shares_of(limit, strata, [(s.name, s.rows) for s in fresh.samples(limit.rate)]) for limit in limits]
+    by_limit = [
+        shares_of(limit, strata, [(s.name, s.rows) for s in fresh.samples(limit.rate)]) for limit in limits
+    ]
     losses = losses_of(model.objective_, strata, stratum, np.ones(len(fresh)))
     compares = any(limit.compares for limit in limits)
     if losses is None or any(shares is None for shares in by_limit) or (compares and len(limits) > 1):
@@ -387,7 +408,9 @@ def rank_rule(model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, gro
         else:
             known = losses_of(model.objective_, data.strata, data.stratum, data.weights * len(data))
             assert known is not None
-            ranks = ranks_of(shares, [len(share.rows) for share in shares], m, level, apart=fresh.clusters is None)
+            ranks = ranks_of(
+                shares, [len(share.rows) for share in shares], m, level, apart=fresh.clusters is None
+            )
             if not by_group:
                 family = _balanced(family, data, shares, ranks, known)
                 rows = replace(rows, scores=model.scores_of(family, X, groups if model.by_group else None)[0])
@@ -398,7 +421,13 @@ def rank_rule(model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, gro
 
 
 def _compared(
-    limit: Limit, shares: Sequence[Share], rows: ScoredRows, selection: ScoredRows, data: SelectionData, m: int, level: float
+    limit: Limit,
+    shares: Sequence[Share],
+    rows: ScoredRows,
+    selection: ScoredRows,
+    data: SelectionData,
+    m: int,
+    level: float,
 ) -> Floats | None:
     """Return the thresholds that certify a gap or ratio, shape (m,); None without any."""
     chosen = [_among(share, data) for share in shares]
@@ -406,15 +435,25 @@ def _compared(
     if not one_each or any(share is None for share in chosen):
         return None
     known = [share for share in chosen if share is not None]
-    reached = ranks_of_comparison(limit, shares, [len(share.rows) for share in shares], selection, known, level)
+    reached = ranks_of_comparison(
+        limit, shares, [len(share.rows) for share in shares], selection, known, level
+    )
     return None if reached is None else at_ranks(shares, reached, rows, m)
 
 
 def _balanced(
-    family: ThresholdFamily, data: SelectionData, shares: Sequence[Share], ranks: Sequence[int], losses: Floats
+    family: ThresholdFamily,
+    data: SelectionData,
+    shares: Sequence[Share],
+    ranks: Sequence[int],
+    losses: Floats,
 ) -> ThresholdFamily:
     """Return the balanced family for the numbers of fresh rows."""
-    pairs = [(chosen, k / len(share.rows)) for share, k in zip(shares, ranks, strict=True) if len(share.rows) and k >= 0 and (chosen := _among(share, data)) is not None]
+    pairs = [
+        (chosen, k / len(share.rows))
+        for share, k in zip(shares, ranks, strict=True)
+        if len(share.rows) and k >= 0 and (chosen := _among(share, data)) is not None
+    ]
     return balanced(family, data, [chosen for chosen, _ in pairs], [part for _, part in pairs], losses)
 
 

@@ -34,7 +34,9 @@ DEVIATIONS, REST = 6.0, 1e-8
 FAR = 0.15
 
 
-def pair_p_value(errors: tuple[int, int], rows: tuple[int, int], *, factor: float = 1.0, gap: float = 0.0) -> float:
+def pair_p_value(
+    errors: tuple[int, int], rows: tuple[int, int], *, factor: float = 1.0, gap: float = 0.0
+) -> float:
     """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
 
     Parameters

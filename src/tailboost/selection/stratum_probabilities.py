@@ -18,7 +18,7 @@ from tailboost.core.tables import as_pandas
 from tailboost.core.threads import one_blas_thread
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Strata
-from tailboost.selection.candidates import Singles, spread
+from tailboost.selection.data import Singles, spread
 
 # Folds of the group models.
 FOLDS = 3

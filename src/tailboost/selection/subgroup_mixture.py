@@ -21,8 +21,8 @@ from tailboost.learners.session import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
-from tailboost.selection.candidates import SelectionData
 from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
+from tailboost.selection.data import SelectionData
 from tailboost.selection.program import SLIGHT, Program
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import Selection, select, within_budget

@@ -9,7 +9,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.selection.candidates import Candidate, Singles, contrasts, plain_costs
-from tailboost.selection.candidates import SelectionData
+from tailboost.selection.data import SelectionData
 
 # Beyond all scores: the logarithm of the odds of a stratum with the least probability is below 20.
 BEYOND = 40.0

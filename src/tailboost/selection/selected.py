@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tailboost import rates
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.classifiers.plan import (
+from tailboost.core.array_types import Floats, Mask
+from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.array_types import Floats, Mask
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Summary
 from tailboost.rates import (
     GAP,
     RATIO,
@@ -32,14 +31,14 @@ from tailboost.rates import (
     Strata,
     error,
 )
-from tailboost.selection.candidates import Pool, decide, expected_costs, plain_state
+from tailboost.selection.candidates import Pool, decide, expected_costs
 from tailboost.selection.confidence import LimitsOutlook, effective_rows, outlook
+from tailboost.selection.data import plain_state
+from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
 from tailboost.selection.rate_table import RateTable, below_noise
 from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
-
-if TYPE_CHECKING:
-    from tailboost.classifiers.rated import RateProblem
+from tailboost.selection.summary import Summary
 
 # Maximum number of subgroups in a warning.
 SHOWN = 4
@@ -66,10 +65,10 @@ def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class SelectedRule:
+class Selected:
     """The selected rule: its members with their weights, and its confusion counts on the selection data."""
 
-    problem: RateProblem
+    problem: Problem
     program: Program  # the objective and all limits, including the error budget
     pool: Pool  # the candidates
     selection: Selection
@@ -132,7 +131,7 @@ class SelectedRule:
         solution = grow(pool, self.program.over(small.strata))
         return solution.program.shadow_prices(solution.duals, self.selection.counts)
 
-    def within(self, limits: Sequence[Limit]) -> SelectedRule:
+    def within(self, limits: Sequence[Limit]) -> Selected:
         """Return the same rule as one selected within these limits."""
         program = self.program.within(limits)
         violations = program.violations(self.selection.counts)
