@@ -20,7 +20,6 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 REPLACED = {
     r"tall(?:y|ies)": "confusion counts",
     r"beliefs?": "stratum probabilities",
-    r"ledgers?": "loss matrix",
     r"sketch(?:es)?": "fingerprint",
     r"coin flips?": "random guess",
     r"mean[ _]budgets?": "error budget",

@@ -69,10 +69,12 @@ def attempts(path):
 
 def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
     out = tmp_path / "out.json"
+    rule.chmod(0o600)
     strict = "miss(yes) <= .1", "false_alarm(yes) <= .6"
     failed = call(*command(folder, rule, "c100.csv", out, *strict))
     assert failed.exit_code == 1
     assert attempts(rule) == 1
+    assert rule.stat().st_mode & 0o777 == 0o600  # the permissions stay
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rule.json"]  # no file beside it
     copied = shutil.copy(rule, tmp_path / "copied.json")
     for path in (rule, copied):

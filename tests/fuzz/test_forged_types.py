@@ -132,9 +132,8 @@ def test_forged_types(name, shard, tally, tmp_path, monkeypatch):
     signal.signal(signal.SIGALRM, late)
     for _ in range(150):
         changed = forged(structure, draw)
-        path.write_bytes(
-            packed({"parts.json": json.dumps(changed).encode(), "arrays.bin": files["arrays.bin"]}, record)
-        )
+        same = {name: files[name] for name in ("arrays.bin", "ledgers.json")}
+        path.write_bytes(packed({"parts.json": json.dumps(changed).encode(), **same}, record))
         before = sorted(p.name for p in tmp_path.iterdir())
         inert = True
         signal.alarm(60)

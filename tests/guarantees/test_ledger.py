@@ -257,6 +257,19 @@ def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
     assert bound.target == 0.35  # neither that of tune nor a tightened one
 
 
+def test_all_selection_data_of_scores_are_known(rule):
+    X, y = scored(6, 500)
+    again = rule.reweight(X=X, y=y, limits=["miss(yes) <= .25"])
+    for given in ((X, y), scored(0, 800)):
+        with pytest.raises(tb.LeakageError, match="are selection data of the rule"):
+            tb.certify(again, *given)
+    assert tb.certify(rule, X, y).certified is not None
+    P = {"one": np.column_stack([1 - X.s, X.s])}
+    mix = tb.RobustMixtureClassifier.from_probabilities(P, y, limits=["miss(yes) <= .25"])
+    with pytest.raises(tb.LeakageError, match="are selection data of the rule"):
+        tb.certify(mix, {"one": P["one"][::-1]}, y[::-1])
+
+
 def test_an_attempt_is_recorded_before_its_test(tuned, monkeypatch):
     mix, X, y, groups = tuned
 

@@ -144,6 +144,7 @@ def forge(path, model, change=lambda structure: None):
     change(structure)
     record = {"versions": {}, "answers": {"labels": [0] * 32, "probabilities": None}}
     members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
+    members |= {"ledgers.json": json.dumps([ledger.to_dict() for ledger in writer.ledgers]).encode()}
     path.write_bytes(packed(members, record))
 
 
@@ -383,6 +384,7 @@ class TestStates:
         with zipfile.ZipFile(path) as archive:
             files = {n: archive.read(n) for n in archive.namelist()}
         members = {"parts.json": b"[" * 200_000 + b"]" * 200_000, "arrays.bin": files["arrays.bin"]}
+        members |= {"ledgers.json": files["ledgers.json"]}
         path.write_bytes(packed(members, {"versions": {}, "answers": None}))
         refused(path)
 
@@ -544,6 +546,7 @@ class TestTrees:
             _, shape, *_ = group[name]
             group[name] = writer.array(np.full(shape, value, dtype=np.int64))
         members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
+        members |= {"ledgers.json": b"[]"}
         path.write_bytes(packed(members, {"versions": {}, "answers": None}))
         refused(path)
 

@@ -540,6 +540,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = averaging(judged)
         mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
         mix._selected.warn(forewarned=False)
+        hashes = hash_rounded_rows(as_table(probabilities))
+        mix.used_rows_ = (UsedRows.of(hashes, column_or_1d(y), "selection data"),)
         return mix
 
     @classmethod

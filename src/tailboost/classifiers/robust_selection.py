@@ -19,10 +19,11 @@ from tailboost.classifiers.input import ValidationRows, regrouped_attributes, ro
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_costs, n_rows_of
-from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.subgroups import group_uses
 from tailboost.core.tables import unpack
-from tailboost.guarantees.leakage import noting_frozen, noting_seen
+from tailboost.guarantees.fresh_rows import as_table
+from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
 from tailboost.selection.candidates import Pool
@@ -246,6 +247,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 table = checked if used is None else take(checked, used)
                 new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
                 if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
+                    hashes, labels = hash_rounded_rows(as_table(table)), self.classes_[outputs.rows.y]
+                    new.used_rows_ = (*self.used_rows_, UsedRows.of(hashes, labels, "selection data"))
                     table = np.zeros((len(outputs.rows.y), 1))
         elif groups is not None:
             outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None

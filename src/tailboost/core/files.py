@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -33,7 +34,7 @@ def digest(content: bytes) -> str:
 def write(path: Path, content: bytes, label: str) -> None:
     """Write a file completely or not at all, whenever the process or the machine stops.
 
-    An existing file is replaced.
+    An existing file is replaced, and keeps its permissions.
 
     Parameters
     ----------
@@ -55,6 +56,8 @@ def write(path: Path, content: bytes, label: str) -> None:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, part)
         part.replace(path)
         _sync_folder(path.parent)
     except OSError as error:

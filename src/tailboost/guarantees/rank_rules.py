@@ -1,14 +1,15 @@
 """Rank rules: thresholds at ranks of fresh scores, whose true rates are certified without a test.
 
-Proofs and sources are in `tailboost.rates.ranks`. Two procedures:
+Proofs and sources are in `tailboost.rates.ranks`. There are two procedures.
 
-* *Limits on one side* (misses, false alarms, selection rates, each by class, group or cell). Each limited share has a
-  largest number of rows that may be beyond the threshold. Every threshold within all these numbers keeps all limits
-  together, so the one with the smallest objective on the same rows is taken. No row is set aside.
-* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks: of the
-  vectors of ranks whose rates are close with the required probability, the one with the smallest expected objective.
-  The ranks are then fixed, and the fresh rows only say where they are. Labels of fresh rows are not read
-  for selection rates.
+* *Limits on one side* (misses, false alarms, selection rates; of all rows, by class, group or cell). Each
+  limited share has a largest number of rows that may be beyond the threshold. All thresholds within these
+  numbers keep the limits together, and the one with the smallest objective on the same rows is taken. No
+  row is set aside.
+* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks:
+  of
+  the vectors of ranks with a certificate, the one with the smallest expected objective. The ranks are then
+  fixed, and the fresh rows only say where they are. Labels of fresh rows are not read for selection rates.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from tailboost.rates.ranks import most_reached, probability_within
 from tailboost.selection.data import SelectionData
 from tailboost.selection.threshold_family import ThresholdFamily, cuts
 
-METHOD = "ranks"
-# Fractions of the rows that a gap or ratio tries as common rate, and fractions of the bound by which the rates of the
-# groups may differ on the selection data.
+# Fractions of the rows that are tried as the smallest rate of a gap or ratio, and parts of the bound by
+# which the rates of the groups may differ on the selection data.
 RATES, ROOM = 125, (0.0, 0.2, 0.4, 0.6, 0.8)
-# Fraction of the ranks near which equal scores leave a threshold; at the others there is no certificate.
+# Fraction of the ranks that have a threshold between different scores nearby; at the others there is no
+# certificate.
 REACHED = 0.995
 # Steps that balance the subgroups of a rule with one threshold, and the part of the distance of each.
 STEPS, DAMPING = 8, 0.7
@@ -44,7 +45,7 @@ class ScoredRows:
 
     scores: Floats  # shape (n,)
     place: Ints  # shape (n,): number of the row's threshold
-    losses: Floats  # shape (n, 2): weighted loss of the first and of the second answer
+    losses: Floats  # shape (n, 2): loss of the first and of the second answer
 
     def part(self, place: int) -> Mask:
         """Return the rows of a threshold."""
@@ -52,13 +53,12 @@ class ScoredRows:
         return mask
 
     def loss(self, place: int, thresholds: Floats) -> Floats:
-        """Return the summed loss of the rows of one threshold, at each of ascending thresholds."""
+        """Return the summed loss of the rows of one threshold, at each of some thresholds."""
         rows = self.part(place)
         order = np.argsort(self.scores[rows], kind="stable")
         scores, losses = self.scores[rows][order], self.losses[rows][order]
         below = np.searchsorted(scores, thresholds, side="right")
-        first = np.r_[0.0, losses[:, 0].cumsum()]
-        second = np.r_[0.0, losses[:, 1].cumsum()]
+        first, second = np.r_[0.0, losses[:, 0].cumsum()], np.r_[0.0, losses[:, 1].cumsum()]
         total: Floats = first[below] + second[-1] - second[below]
         return total
 
@@ -72,7 +72,10 @@ class Share:
     rows: Ints  # numbers of the rows
     answer: int  # the counted answer: 0 or 1
     most: float  # the largest share allowed; NaN in a comparison
-    complement: bool = False  # whether the limited rate is one minus this share
+
+    def places(self, rows: ScoredRows) -> Ints:
+        """Return the numbers of the thresholds that apply to the rows."""
+        return np.unique(rows.place[self.rows])
 
 
 def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
@@ -86,29 +89,34 @@ def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]])
     counted, among = rate.tables(strata)
     classes = np.flatnonzero(among[:, 0] > 0)
     each = counted[classes]
-    if not len(classes) or (among[classes] != 1.0).any() or (each != each[0]).any():
-        return None
-    if sorted(each[0].tolist()) != [0.0, 1.0]:
+    same = len(classes) > 0 and (among[classes] == 1.0).all() and (each == each[0]).all()
+    if not same or sorted(each[0].tolist()) != [0.0, 1.0]:
         return None
     answer = int(each[0].argmax())
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
     bounds = limit.bounds([name for name, _ in rows_of])
-    if limit.from_above:
-        shares = [(answer, bound) for bound in bounds.tolist()]
-    else:
-        shares = [(1 - answer, 1.0 - bound) for bound in bounds.tolist()]
-    pairs = zip(rows_of, shares, strict=True)
-    return [
-        Share(limit, name, rows, which, most, not limit.from_above)
-        for (name, rows), (which, most) in pairs
-        if not np.isnan(most)
-    ]
+    which, most = (answer, bounds) if limit.from_above else (1 - answer, 1.0 - bounds)
+    pairs = zip(rows_of, most.tolist(), strict=True)
+    return [Share(limit, name, rows, which, bound) for (name, rows), bound in pairs if not np.isnan(bound)]
 
 
-def places_of(share: Share, rows: ScoredRows) -> Ints:
-    """Return the numbers of the thresholds that apply to the rows of a share."""
-    return np.unique(rows.place[share.rows])
+def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
+    """Return the shares of a limit with their rows among the selection data."""
+    samples = limit.rate.samples(data.strata, data.stratum, np.zeros(len(data), dtype=np.intp))
+    return shares_of(limit, data.strata, [(sample.name, sample.rows) for sample in samples]) or []
+
+
+def losses_of(objective: Objective, strata: Strata) -> Floats | None:
+    """Return the loss of both answers by stratum, shape (S, 2); None if the objective is no sum of losses."""
+    rate = objective.rate
+    if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
+        return None
+    losses: Floats = rate.tables(strata)[0][strata.y]
+    return losses
+
+
+# -- limits on one side ------------------------------------------------------------------------------------
 
 
 def ranks_of(
@@ -116,10 +124,10 @@ def ranks_of(
 ) -> list[int]:
     """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
 
-    For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold breaks a limit
-    only if it is beyond the smallest of these values, that of a share j. It is not beyond the rank of share j, which is
-    beyond t_j* with a probability of at most the level. So the shares of an answer need no correction. Both answers,
-    and several thresholds, divide the level.
+    For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
+    breaks a limit only if it is beyond the smallest of them, that of share j. It is within the rank of
+    share j, which is beyond t_j* with a probability of at most the level. So the shares of an answer need
+    no correction. Both answers divide the level, and so do several thresholds.
 
     Parameters
     ----------
@@ -132,7 +140,8 @@ def ranks_of(
     level : float
         Allowed probability that a limit is broken.
     apart : bool
-        Whether rows of different thresholds are independent. Each threshold then gets ``1 − (1 − level)^(1/m)``.
+        Whether rows of different thresholds are independent. Each threshold then gets ``1 − (1 −
+        level)^(1/m)``.
     """
     part = level / max(1, len({share.answer for share in shares}))
     each = 1.0 - (1.0 - part) ** (1.0 / n_thresholds) if apart else part / n_thresholds
@@ -142,10 +151,10 @@ def ranks_of(
 def windows(
     shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest value between which each threshold keeps all limits, shape (m,) each."""
+    """Return the values between which each threshold keeps all limits, shape (m,) each."""
     lowest, highest = np.full(n_thresholds, -np.inf), np.full(n_thresholds, np.inf)
     for share, k in zip(shares, ranks, strict=True):
-        scores, places = np.sort(rows.scores[share.rows]), places_of(share, rows)
+        scores, places = np.sort(rows.scores[share.rows]), share.places(rows)
         if k >= len(scores):
             continue
         if share.answer == 0:
@@ -194,9 +203,9 @@ def balanced(
 ) -> ThresholdFamily:
     """Return the family of one threshold whose limits are reached at about the same threshold.
 
-    Subgroups with few fresh rows need a wider margin. Each step multiplies the gains of a limited subgroup such that
-    its predicted threshold becomes the common one; the family with the smallest predicted loss is returned. Only the
-    selection data are read.
+    Subgroups with few fresh rows need a wider margin. Each step multiplies the gains of a limited subgroup
+    such that its predicted threshold becomes the common one; the family with the smallest predicted loss is
+    returned. Only the selection data are read.
 
     Parameters
     ----------
@@ -223,21 +232,18 @@ def balanced(
         gains = family.gains.copy()
         for share, k in zip(shares, ranks, strict=True):
             (lowest,), (highest,) = windows([share], rows, 1, [k])
-            apart = high - highest if share.answer == 0 else low - lowest
+            apart = high - highest if share.answer == 0 else lowest - low
             if np.isfinite(apart):
-                sign = 1.0 if share.answer == 0 else -1.0
-                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * sign * apart)
+                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * apart)
         family = replace(family, gains=gains)
     return best
 
 
+# -- a gap or ratio ----------------------------------------------------------------------------------------
+
+
 def ranks_of_comparison(
-    limit: Limit,
-    shares: Sequence[Share],
-    sizes: Sequence[int],
-    selection: ScoredRows,
-    chosen: Sequence[Share],
-    level: float,
+    limit: Limit, sizes: Sequence[int], selection: ScoredRows, shares: Sequence[Share], level: float
 ) -> Ints | None:
     """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
 
@@ -247,36 +253,31 @@ def ranks_of_comparison(
     ----------
     limit : Limit
         A gap or ratio.
-    shares : sequence of Share
-        Its shares, with their rows among the selection data (``chosen``), in the same order.
     sizes : sequence of int
-        Numbers of fresh rows of the shares.
+        Numbers of fresh rows of its shares.
     selection : ScoredRows
         The selection data with expected losses.
+    shares : sequence of Share
+        The shares with their rows among the selection data.
     level : float
         Allowed probability that the limit is broken.
     """
-    by_share = [_losses_by_rate(selection, share) for share in chosen]
+    by_share = [_losses_by_rate(selection, share) for share in shares]
     options = []
-    bounds: dict[str, float | None] = {"gap": None, "ratio": None, limit.form: float(limit.bound)}
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
+        widest = limit.bound if limit.form == GAP else rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
         for room in ROOM:
-            width = (
-                limit.bound * room
-                if limit.form == GAP
-                else rate * (1.0 / max(limit.bound, 1e-9) - 1.0) * room
-            )
-            window = rate, min(1.0, rate + width)
+            window = rate, min(1.0, rate + room * widest)
             each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
             ranks = [round(q * (n + 1)) for (q, _), n in zip(each, sizes, strict=True)]
             options.append((sum(loss for _, loss in each), tuple(map(min, ranks, sizes))))
-    around = [_ties(selection, share, n) for share, n in zip(chosen, sizes, strict=True)]
+    around = np.array([_ties(selection, share, n) for share, n in zip(shares, sizes, strict=True)])
+    gap, ratio = (limit.bound, None) if limit.form == GAP else (None, limit.bound)
     for reached in dict.fromkeys(ranks for _, ranks in sorted(options)):
-        least = np.maximum(np.array(reached) - around, 0)
-        most = np.minimum(np.array(reached) + around, sizes)
+        least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
         if _hopeless(limit, np.array(reached), np.array(sizes)):
             continue
-        if probability_within(least, most, sizes, **bounds) >= 1.0 - level:
+        if probability_within(least, most, sizes, gap=gap, ratio=ratio) >= 1.0 - level:
             return np.stack([least, most], axis=1)
     return None
 
@@ -289,41 +290,37 @@ def _hopeless(limit: Limit, reached: Ints, sizes: Ints) -> bool:
     rates = (reached + 0.5) / (sizes + 1.0)
     variances = rates * (1.0 - rates) / (sizes + 2.0)
     i, j = int(rates.argmax()), int(rates.argmin())
+    j = int(variances.argsort()[-2]) if i == j else j
     factor = 1.0 if limit.form == GAP else limit.bound
     room = limit.bound - (rates[i] - rates[j]) if limit.form == GAP else rates[j] - factor * rates[i]
-    if i == j:
-        j = int(variances.argsort()[-2])
     return bool(room < HOPELESS * np.sqrt(factor**2 * variances[i] + variances[j]))
 
 
 def _ties(rows: ScoredRows, share: Share, n: int) -> int:
-    """Return the distance to the next threshold between different scores, in ranks of n fresh rows of a share.
+    """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
 
     On the selection data `REACHED` of all ranks have a threshold within this distance.
     """
     _, above = cuts(rows.scores[share.rows])
-    ranks = np.arange(len(share.rows) + 1)
-    after = np.searchsorted(above[::-1], ranks)
-    distances = np.minimum(
-        np.abs(above[::-1][after] - ranks), np.abs(ranks - above[::-1][np.maximum(after - 1, 0)])
-    )
+    ranks, ends = np.arange(len(share.rows) + 1), above[::-1]
+    after = np.searchsorted(ends, ranks)
+    distances = np.minimum(np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)]))
     return int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / len(share.rows))))
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
-    """Return possible rates of a share, ascending, and the summed loss of all rows of its threshold at each."""
-    (place,) = places_of(share, rows)
+    """Return possible rates of a share, ascending, and the summed loss of the rows of its threshold at each."""
+    (place,) = share.places(rows)
     thresholds, _ = cuts(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
     below = np.searchsorted(scores, thresholds, side="right") / len(scores)
     rates = 1.0 - below if share.answer == 1 else below
-    losses = rows.loss(place, thresholds)
     order = np.argsort(rates, kind="stable")
-    return rates[order], losses[order]
+    return rates[order], rows.loss(place, thresholds)[order]
 
 
 def _best_rate(rates: Floats, losses: Floats, low: float, high: float) -> tuple[float, float]:
-    """Return the rate in a window with the least loss, and this loss; losses between rates are interpolated."""
+    """Return the rate in a window with the least loss, and this loss; losses are interpolated."""
     inside = (rates > low) & (rates < high)
     places = np.r_[low, rates[inside], high]
     values = np.r_[np.interp([low], rates, losses), losses[inside], np.interp([high], rates, losses)]
@@ -336,130 +333,138 @@ def at_ranks(shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresho
 
     None if equal scores leave no such threshold: the limit then has no certificate.
     """
-    thresholds = np.full(n_thresholds, np.nan)
+    thresholds = np.empty(n_thresholds)
     for share, (least, most) in zip(shares, reached.tolist(), strict=True):
-        (place,) = places_of(share, rows)
+        (place,) = share.places(rows)
         possible, above = cuts(rows.scores[share.rows])
         counted = above if share.answer == 1 else len(share.rows) - above
         apart = np.abs(counted - (least + most) / 2)
         if apart.min() > (most - least) / 2:
             return None
         thresholds[place] = possible[int(apart.argmin())]
-    return None if np.isnan(thresholds).any() else thresholds
+    return thresholds
 
 
-def losses_of(objective: Objective, strata: Strata, stratum: Ints, weights: Floats) -> Floats | None:
-    """Return the weighted loss of both answers to each row, shape (n, 2); None if the objective is no sum of losses."""
-    rate = objective.rate
-    if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
+# -- the procedure -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RankRules:
+    """The rules of one classifier that differ in thresholds, with the fresh rows and the limits on shares."""
+
+    model: Any
+    family: ThresholdFamily
+    shares: list[Share]
+    rows: ScoredRows
+    selection: ScoredRows
+    data: SelectionData
+    read: Any  # function of a family: the scores of the fresh rows
+    independent: bool  # whether rows of different thresholds are independent: there are no clusters
+
+    method = "ranks"
+
+    @classmethod
+    def of(
+        cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, groups: Any
+    ) -> RankRules | None:
+        """Return the procedure; None if the limits are not about shares, or several limits compare groups.
+
+        Parameters
+        ----------
+        model : classifier
+            With ``threshold_family``, ``scores_of``, ``scores_on_selection`` and ``at_thresholds``.
+        limits : sequence of Limit
+            All limits.
+        fresh : FreshRows
+            The fresh rows. Their answers are not read.
+        X, groups : table of n rows, groups
+            The same rows, as the model reads them.
+        """
+        strata, stratum = fresh.answered.strata, fresh.answered.stratum
+        by_limit = [
+            shares_of(limit, strata, [(s.name, s.rows) for s in fresh.samples(limit.rate)])
+            for limit in limits
+        ]
+        losses, compares = losses_of(model.objective_, strata), any(limit.compares for limit in limits)
+        if losses is None or None in by_limit or (compares and len(limits) > 1):
+            return None
+        shares = [share for found in by_limit for share in found or ()]
+        if not shares:
+            return None
+        for by_group in (True, False):
+            family = model.threshold_family(by_group=by_group)
+            if family is None:
+                continue
+            scores, place = model.scores_of(family, X, groups)
+            rows = ScoredRows(scores, place, losses[stratum])
+            places = [share.places(rows) for share in shares]
+            one_each = all(len(place) == 1 for place in places)
+            if compares and len({int(place[0]) for place in places if len(place)}) != len(shares):
+                continue
+            if one_each if by_group else not compares:
+                on_selection, data = model.scores_on_selection(family)
+                by_stratum = losses_of(model.objective_, data.strata)
+                assert by_stratum is not None
+                each = by_stratum[data.stratum]
+                if compares:  # expected losses have less noise than labels
+                    each = data.probabilities.T.astype(np.float64) @ by_stratum
+                each = each * (data.weights * len(data))[:, None]
+                selection = ScoredRows(on_selection, data.strata.combination[data.stratum] * by_group, each)
+
+                def read(family: ThresholdFamily) -> Floats:
+                    return np.asarray(model.scores_of(family, X, groups)[0])
+
+                return cls(model, family, shares, rows, selection, data, read, fresh.clusters is None)
         return None
-    counted = rate.tables(strata)[0]
-    losses: Floats = counted[strata.y[stratum]] * weights[:, None]
-    return losses
 
+    @property
+    def sizes(self) -> list[int]:
+        """Number of fresh rows of each share."""
+        return [len(share.rows) for share in self.shares]
 
-def expected_losses(objective: Objective, data: SelectionData) -> Floats:
-    """Return the weighted loss of both answers to each row of the selection data by its stratum probabilities."""
-    by_stratum = objective.rate.tables(data.strata)[0][data.strata.y]
-    losses: Floats = data.probabilities.T.astype(np.float64) @ by_stratum
-    return losses * (data.weights * len(data.weights))[:, None]
+    def run(self, level: float) -> tuple[bool, Any]:
+        """Return whether ranks can certify the limits, and the classifier; None if these rows certify none.
 
+        Parameters
+        ----------
+        level : float in (0, 1)
+            Allowed probability that a limit is broken. The first value depends on the selection data and the
+            numbers of rows alone, so another procedure may have the whole level if it is False.
+        """
+        limit, m = self.shares[0].limit, self.family.n_thresholds
+        if limit.compares:
+            named = {share.name: share for share in shares_on(limit, self.data) if len(share.rows)}
+            if any(share.name not in named for share in self.shares) or m != len(self.shares):
+                return False, None
+            chosen = [named[share.name] for share in self.shares]
+            reached = ranks_of_comparison(limit, self.sizes, self.selection, chosen, level)
+            if reached is None:
+                return False, None
+            thresholds = at_ranks(self.shares, reached, self.rows, m)
+            return True, self._at(self.family, thresholds)
+        ranks = ranks_of(self.shares, self.sizes, m, level, apart=self.independent)
+        family, rows, selection = self.family, self.rows, self.selection
+        if not family.by_group:
+            family = self._balanced(ranks)
+            rows = replace(rows, scores=self.read(family))
+            selection = replace(selection, scores=family.scores(self.data.probabilities))
+        return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection))
 
-def rank_rule(
-    model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, groups: Any, level: float
-) -> Any:
-    """Return the classifier with certified thresholds for all limits; None if ranks cannot certify them.
+    def _at(self, family: ThresholdFamily, thresholds: Floats | None) -> Any:
+        return None if thresholds is None else self.model.at_thresholds(family, thresholds)
 
-    Parameters
-    ----------
-    model : classifier
-        With ``threshold_family``, ``scores_of`` and ``at_thresholds``.
-    limits : sequence of Limit
-        All limits.
-    fresh : FreshRows
-        The fresh rows. Their answers are not read.
-    X, groups : table of n rows, groups
-        The same rows.
-    level : float in (0, 1)
-        Allowed probability that a limit is broken.
-    """
-    strata, stratum = fresh.answered.strata, fresh.answered.stratum
-    by_limit = [
-        shares_of(limit, strata, [(s.name, s.rows) for s in fresh.samples(limit.rate)]) for limit in limits
-    ]
-    losses = losses_of(model.objective_, strata, stratum, np.ones(len(fresh)))
-    compares = any(limit.compares for limit in limits)
-    if losses is None or any(shares is None for shares in by_limit) or (compares and len(limits) > 1):
-        return None
-    shares = [share for found in by_limit for share in found or ()]
-    for by_group in (True, False):
-        family = model.threshold_family(by_group=by_group)
-        if family is None or (compares and not by_group):
-            continue
-        scores, place = model.scores_of(family, X, groups if model.by_group else None)
-        rows, m = ScoredRows(scores, place, losses), family.n_thresholds
-        if by_group and any(len(places_of(share, rows)) != 1 for share in shares):
-            continue
-        on_selection, data = model.scores_on_selection(family)
-        places = data.strata.combination[data.stratum] * by_group
-        if compares:
-            others = ScoredRows(on_selection, places, expected_losses(model.objective_, data))
-            thresholds = _compared(limits[0], shares, rows, others, data, m, level)
-        else:
-            known = losses_of(model.objective_, data.strata, data.stratum, data.weights * len(data))
-            assert known is not None
-            ranks = ranks_of(
-                shares, [len(share.rows) for share in shares], m, level, apart=fresh.clusters is None
-            )
-            if not by_group:
-                family = _balanced(family, data, shares, ranks, known)
-                rows = replace(rows, scores=model.scores_of(family, X, groups if model.by_group else None)[0])
-                on_selection = family.scores(data.probabilities)
-            thresholds = one_sided(shares, ranks, rows, m, ScoredRows(on_selection, places, known))
-        return None if thresholds is None else model.at_thresholds(family, thresholds)
-    return None
-
-
-def _compared(
-    limit: Limit,
-    shares: Sequence[Share],
-    rows: ScoredRows,
-    selection: ScoredRows,
-    data: SelectionData,
-    m: int,
-    level: float,
-) -> Floats | None:
-    """Return the thresholds that certify a gap or ratio, shape (m,); None without any."""
-    chosen = [_among(share, data) for share in shares]
-    one_each = len({int(places_of(share, rows)[0]) for share in shares}) == len(shares) == m
-    if not one_each or any(share is None for share in chosen):
-        return None
-    known = [share for share in chosen if share is not None]
-    reached = ranks_of_comparison(
-        limit, shares, [len(share.rows) for share in shares], selection, known, level
-    )
-    return None if reached is None else at_ranks(shares, reached, rows, m)
-
-
-def _balanced(
-    family: ThresholdFamily,
-    data: SelectionData,
-    shares: Sequence[Share],
-    ranks: Sequence[int],
-    losses: Floats,
-) -> ThresholdFamily:
-    """Return the balanced family for the numbers of fresh rows."""
-    pairs = [
-        (chosen, k / len(share.rows))
-        for share, k in zip(shares, ranks, strict=True)
-        if len(share.rows) and k >= 0 and (chosen := _among(share, data)) is not None
-    ]
-    return balanced(family, data, [chosen for chosen, _ in pairs], [part for _, part in pairs], losses)
-
-
-def _among(share: Share, data: SelectionData) -> Share | None:
-    """Return a share with its rows among the selection data; None without rows."""
-    strata, stratum, rate = data.strata, data.stratum, share.limit.rate
-    samples = rate.samples(strata, stratum, np.zeros(len(stratum), dtype=np.intp))
-    found = [sample.rows for sample in samples if sample.name == share.name and len(sample.rows)]
-    return replace(share, rows=found[0]) if found else None
+    def _balanced(self, ranks: Sequence[int]) -> ThresholdFamily:
+        """Return the balanced family for the numbers of fresh rows."""
+        found = {
+            (limit, share.name): share
+            for limit in dict.fromkeys(share.limit for share in self.shares)
+            for share in shares_on(limit, self.data)
+            if len(share.rows)
+        }
+        pairs = [
+            (found[share.limit, share.name], k / n)
+            for share, k, n in zip(self.shares, ranks, self.sizes, strict=True)
+            if k >= 0 and (share.limit, share.name) in found
+        ]
+        chosen, parts = [share for share, _ in pairs], [part for _, part in pairs]
+        return balanced(self.family, self.data, chosen, parts, self.selection.losses)

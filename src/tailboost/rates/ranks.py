@@ -1,14 +1,15 @@
 """Ranks as certificates: the true rate at a threshold that is a rank of fresh scores is a Beta variable.
 
-Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is at least the
-j-th largest of them. If the population is continuous, U₍ⱼ₎ ~ Beta(j, n + 1 − j), whatever the population is
-([1]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a rate between U₍ₖ₎ and
-U₍ₖ₊₁₎. No test is needed, and the rule may be selected among such thresholds if all of them keep the limit.
+Let S₁, …, Sₙ be independent scores of one population, and U₍ⱼ₎ the probability that a new score is at least
+the j-th largest of them. If the population is continuous, U₍ⱼ₎ ~ Beta(j, n + 1 − j), whatever the
+population is ([1]_). A threshold between the k-th and the (k + 1)-th largest score therefore has a rate
+between U₍ₖ₎ and U₍ₖ₊₁₎. No test is needed, and the rule may be selected among such thresholds if all of
+them keep the limit.
 
-Equal scores. Let ties be broken by independent uniform numbers. A rule that answers by the score alone then has
-a rate of at most U₍ₖ₊₁₎ if at most k scores reach its threshold, and of at least U₍ₖ₎ if at least k do. Limits
-on one side thus hold for every population. A comparison of groups needs exactly k scores above the threshold,
-with k fixed before the scores are seen; ties at this place count as a failure.
+Equal scores. Let ties be broken by independent uniform numbers. A rule that answers by the score alone then
+has a rate of at most U₍ₖ₊₁₎ if at most k scores reach its threshold, and of at least U₍ₖ₎ if at least k do.
+Limits on one side thus hold for every population. A comparison of groups needs exactly k scores above the
+threshold, with k fixed before the scores are seen; ties at this place count as a failure.
 
 References
 ----------
@@ -28,7 +29,8 @@ from scipy.special import bdtr, betainc, betaincinv
 
 from tailboost.core.array_types import Floats
 
-# Nodes of the quadrature. In 300 random settings of two to five groups the error was below 2e-5 (see the test).
+# Nodes of the quadrature. In 300 random settings of two to five groups the error was below 2e-5 (see the
+# test).
 NODES = 120
 # Subtracted from a probability by quadrature: more than its error.
 QUADRATURE_ERROR = 1e-4
@@ -49,8 +51,8 @@ def most_reached(n: int, bound: float, level: float) -> int:
     Returns
     -------
     int
-        The largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k scores reach then has a rate
-        of at most ``bound``, except with a probability of at most ``level``. −1 if no threshold among
+        The largest k with P(Bin(n, bound) ≤ k) ≤ level: a threshold that at most k scores reach then has a
+        rate of at most ``bound``, except with a probability of at most ``level``. −1 if no threshold among
         the scores has this property; n for a bound of 1.
 
     Examples
@@ -80,11 +82,11 @@ def probability_within(
 ) -> float:
     """Return a lower bound on the probability that the rates at ranks of several groups are close.
 
-    In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between the
-    rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest L, of group i
-    and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) − F_L(u). Group i itself
-    has V ≤ h(u) with a probability that follows from the n − least scores below u. The result is the sum over i of
-    the integrals of the products of these probabilities.
+    In each group between ``least`` and ``most`` of n scores are above the threshold, so its rate is between
+    the rates L ~ Beta(least, n + 1 − least) and V ~ Beta(most + 1, n − most). Conditional on the smallest
+    L, of group i and value u, another group has L > u and V ≤ h(u) with a probability of at least F_V(h) −
+    F_L(u). Group i itself has V ≤ h(u) with a probability that follows from the n − least scores below u.
+    The result is the sum over i of the integrals of the products of these probabilities.
 
     Parameters
     ----------

@@ -13,7 +13,8 @@ from tailboost.selection.data import SelectionData
 
 # Beyond all scores: the logarithm of the odds of a stratum with the least probability is below 20.
 BEYOND = 40.0
-# Scores are logarithms of sums of float32 numbers; a threshold lies between scores that differ by more than this.
+# Scores are logarithms of sums of float32 numbers; a threshold lies between scores that differ by more than
+# this.
 RESOLUTION = 1e-6
 
 
@@ -21,9 +22,10 @@ RESOLUTION = 1e-6
 class ThresholdFamily:
     """Rules that give the second label if a score exceeds a threshold.
 
-    The score of a row is ``log Σ p(s | x) G_s`` over the strata s of the second class, less the same over those of
-    the first class. G_s > 0 is the gain of the right label. A candidate has such gains if each wrong label costs
-    more than the right one. The threshold t multiplies the gains of the first class by exp(t).
+    The score of a row is ``log Σ p(s | x) G_s`` over the strata s of the second class, less the same over
+    those of the first class. G_s > 0 is the gain of the right label. A candidate has such gains if each
+    wrong label costs more than the right one. The threshold t multiplies the gains of the first class by
+    exp(t).
     """
 
     gains: Floats  # shape (S,): G, positive
