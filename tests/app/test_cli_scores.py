@@ -162,6 +162,10 @@ def test_errors_name_file_and_column(files, rule):
     assert "labels that the model does not know: 'fine'" in refused("certify", rule, files / "other.csv")
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
+    older = json.loads(rule.read_text())
+    assert older.pop("format") == 2
+    (files / "older.json").write_text(json.dumps(older))
+    assert "format 1, not 2; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
 

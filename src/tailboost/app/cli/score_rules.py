@@ -34,6 +34,8 @@ from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
 
 RULE_FILE = ".json"
+# Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
+FORMAT = 2
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -244,6 +246,7 @@ class RuleSelection:
         certificate = getattr(classifier, "certificate_", None)
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
+            "format": FORMAT,
             "rule": rule.to_dict(),
             "selection": {
                 **asdict(replace(self, limits=(), objective=None)),
@@ -348,7 +351,10 @@ class StoredRule(StoredModel):
             )
         with bad_input(f"{path}: "):
             try:
-                selection = RuleSelection.from_dict(content["selection"])
+                settings, form = content["selection"], content.get("format", 1)
+                if form != FORMAT:
+                    raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+                selection = RuleSelection.from_dict(settings)
                 of = ThresholdRule if "bands" in content["rule"] else Rule
                 rule, certificate = of.from_dict(content["rule"]), content["certificate"]
                 classifier = RuleClassifier(rule, selection.model, selection.limits)
