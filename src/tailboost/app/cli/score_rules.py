@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from tailboost import Certificate, LabelRules, Rule, Scores, ThresholdRule, datasets, rates, tune_labels
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
-from tailboost.app.cli.models import NewRows, StoredModel, check_model_output
+from tailboost.app.cli.models import NewRows, Purpose, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
     BadInput,
@@ -389,13 +389,13 @@ class StoredRule(StoredModel):
         data: Path,
         sep: str = ",",
         *,
-        purpose: str,
+        purpose: Purpose,
         columns: Sequence[str] = (),
         cluster: str | None = None,
         unused: Sequence[str] = (),
     ) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
-        if purpose not in ("predict", "compare with") and digest_of(data) == self.selection.data:
+        if purpose.needs_fresh_rows and digest_of(data) == self.selection.data:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
