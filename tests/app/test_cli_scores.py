@@ -170,6 +170,48 @@ def test_errors_name_file_and_column(files, rule):
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
 
 
+@pytest.mark.parametrize(
+    ("scale", "value", "words"),
+    [(100, None, "are no probabilities between 0 and 1"), (1, "inf", "to inf"), (1, "1e3", "to 1000"),
+     (1, "-3", "from -3"), (1, "abc", "holds no number in row 4: 'abc'")],
+)  # fmt: skip
+def test_scores_of_another_kind_are_refused_by_every_command(files, rule, tmp_path, scale, value, words):
+    rows, odd = pd.read_csv(files / "fresh.csv"), tmp_path / "odd.csv"
+    scores = rows["p_toxic"] * scale
+    rows["p_toxic"] = scores if value is None else scores.astype(object).where(rows.index != 4, value)
+    rows.to_csv(odd, index=False)
+    out = tmp_path / "out.json"
+    commands = [
+        ["predict", rule, odd, "--out", tmp_path / "out.csv"],
+        ["certify", rule, odd],
+        ["evaluate", rule, odd],
+        ["card", rule, odd, "--out", tmp_path / "out.md"],
+        ["calibrate", rule, odd, "--selection", files / "scores.csv", "--model", out, *LIMITS],
+        ["monitor", rule, odd, "--state", out],
+    ]
+    for command in commands:
+        assert words in refused(*command), command
+    assert {path.name for path in tmp_path.iterdir()} == {"odd.csv"}
+
+
+def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
+    rows = table(600, 5).assign(toxic=lambda t: (t["label"] == "toxic").astype(int))
+    rows = rows.assign(p_spam=rows["p_toxic"][::-1].to_numpy(), spam=rows["toxic"][::-1].to_numpy())
+    rows[:300].to_csv(tmp_path / "a.csv", index=False)
+    rows[300:].assign(p_toxic=100 * rows["p_toxic"]).to_csv(tmp_path / "b.csv", index=False)
+    names = ["--score", "p_toxic", "--score", "p_spam", "--target", "toxic", "--target", "spam"]
+    done(
+        "tune", tmp_path / "a.csv", *names, "--limit", "miss(1, by=label) <= .3", "--out", tmp_path / "r.json"
+    )
+    for command in (["predict"], ["certify"]):
+        line = refused(*command, tmp_path / "r.json", tmp_path / "b.csv")
+        assert "p_toxic: values from" in line
+        assert "the rule was selected on probabilities" in line
+    older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    assert "format 1, not 2; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
+
+
 def test_rows_without_score(files):
     rows = table(300, 2)
     rows.loc[4, "p_toxic"] = np.nan
