@@ -280,3 +280,18 @@ def test_onnx_refuses_scores_of_every_kind(tmp_path):
         with pytest.raises(ValueError, match=r"thresholds on a score|cannot be converted|needs a converter"):
             tb.export_onnx(tb.tune(model, X, y), tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_names_are_data_in_html_and_markdown():
+    mark, rng = "<img src=x onerror=alert(1)>", np.random.default_rng(0)
+    z, g = rng.random(600) < 0.4, rng.choice(["a", mark], 600)
+    table = pd.DataFrame({mark: 1 / (1 + np.exp(-rng.normal(size=600) - 2 * z))})
+    groups, y = pd.DataFrame({mark: g}), np.where(z, mark, "ok")
+    limit = tb.rates.miss(mark, by=mark) <= 0.3
+    half, rest = slice(300), slice(300, None)
+    clf = tb.tune(tb.Scores(mark, mark), table[half], y[half], groups=groups[half], limits=[limit])
+    card = tb.ModelCard.of(clf, table[rest], y[rest], groups=groups[rest])
+    cells = clf.rates_._repr_html_(), clf.summary_._repr_html_()
+    for page in (*cells, card.to_html(), card.to_markdown().partition("```text")[0]):
+        assert "onerror" in page
+        assert "<img" not in page
