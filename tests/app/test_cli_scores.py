@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import tailboost as tb
 from tailboost.app import cli
+from tailboost.app.cli.models import Purpose
 
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
 
@@ -210,6 +211,20 @@ def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
     older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
     (tmp_path / "older.json").write_text(json.dumps(older))
     assert "format 1, not 2; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
+
+
+def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path):
+    scores = files / "scores.csv"
+    assert len(done("predict", rule, scores).splitlines()) == 1501
+    for command in (
+        ["evaluate"],
+        ["card", "--out", tmp_path / "c.md"],
+        ["monitor", "--state", tmp_path / "m"],
+    ):
+        assert "fresh rows are needed" in refused(command[0], rule, scores, *command[1:])
+    assert {purpose.name for purpose in Purpose if not purpose.needs_fresh_rows} == {
+        "PREDICT", "DECIDE", "COMPARE"
+    }  # fmt: skip
 
 
 def test_rows_without_score(files):
