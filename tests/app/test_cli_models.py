@@ -603,7 +603,7 @@ class TestCertify:
     def test_training_rows_are_refused(self, model, csv):
         line = refused("certify", model, csv)
         assert "models were trained on" in line
-        assert line.endswith("set --equal-rows natural")
+        assert line.endswith("set equal_rows='natural' (in the shell --equal-rows natural)")
 
     @pytest.mark.parametrize(
         ("more", "says"),

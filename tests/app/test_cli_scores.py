@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import tailboost as tb
 from tailboost.app import cli
+from tailboost.app.cli.models import Purpose
 
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
 
@@ -162,8 +163,68 @@ def test_errors_name_file_and_column(files, rule):
     assert "labels that the model does not know: 'fine'" in refused("certify", rule, files / "other.csv")
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
+    older = json.loads(rule.read_text())
+    assert older.pop("format") == 2
+    (files / "older.json").write_text(json.dumps(older))
+    assert "format 1, not 2; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
+
+
+@pytest.mark.parametrize(
+    ("scale", "value", "words"),
+    [(100, None, "are no probabilities between 0 and 1"), (1, "inf", "to inf"), (1, "1e3", "to 1000"),
+     (1, "-3", "from -3"), (1, "abc", "holds no number in row 4: 'abc'")],
+)  # fmt: skip
+def test_scores_of_another_kind_are_refused_by_every_command(files, rule, tmp_path, scale, value, words):
+    rows, odd = pd.read_csv(files / "fresh.csv"), tmp_path / "odd.csv"
+    scores = rows["p_toxic"] * scale
+    rows["p_toxic"] = scores if value is None else scores.astype(object).where(rows.index != 4, value)
+    rows.to_csv(odd, index=False)
+    out = tmp_path / "out.json"
+    commands = [
+        ["predict", rule, odd, "--out", tmp_path / "out.csv"],
+        ["certify", rule, odd],
+        ["evaluate", rule, odd],
+        ["card", rule, odd, "--out", tmp_path / "out.md"],
+        ["calibrate", rule, odd, "--selection", files / "scores.csv", "--model", out, *LIMITS],
+        ["monitor", rule, odd, "--state", out],
+    ]
+    for command in commands:
+        assert words in refused(*command), command
+    assert {path.name for path in tmp_path.iterdir()} == {"odd.csv"}
+
+
+def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
+    rows = table(600, 5).assign(toxic=lambda t: (t["label"] == "toxic").astype(int))
+    rows = rows.assign(p_spam=rows["p_toxic"][::-1].to_numpy(), spam=rows["toxic"][::-1].to_numpy())
+    rows[:300].to_csv(tmp_path / "a.csv", index=False)
+    rows[300:].assign(p_toxic=100 * rows["p_toxic"]).to_csv(tmp_path / "b.csv", index=False)
+    names = ["--score", "p_toxic", "--score", "p_spam", "--target", "toxic", "--target", "spam"]
+    done(
+        "tune", tmp_path / "a.csv", *names, "--limit", "miss(1, by=label) <= .3", "--out", tmp_path / "r.json"
+    )
+    for command in (["predict"], ["certify"]):
+        line = refused(*command, tmp_path / "r.json", tmp_path / "b.csv")
+        assert "p_toxic: values from" in line
+        assert "the rule was selected on probabilities" in line
+    older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    assert "format 1, not 2; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
+
+
+def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path):
+    scores = files / "scores.csv"
+    assert len(done("predict", rule, scores).splitlines()) == 1501
+    for command in (
+        ["evaluate"],
+        ["card", "--out", tmp_path / "c.md"],
+        ["monitor", "--state", tmp_path / "m"],
+    ):
+        assert "fresh rows are needed" in refused(command[0], rule, scores, *command[1:])
+    assert {purpose.name for purpose in Purpose if not purpose.needs_fresh_rows} == {
+        "PREDICT", "DECIDE", "COMPARE"
+    }  # fmt: skip
 
 
 def test_rows_without_score(files):

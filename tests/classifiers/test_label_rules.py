@@ -116,6 +116,42 @@ def test_arrays_and_reordered_columns_give_the_same_rules():
     assert flagged(array, X.to_numpy()).tolist() == flagged(base, X).tolist()
 
 
+def test_columns_may_be_numbers():
+    """Labels named 0, 1, 2 are found in a data frame without other names, at the fit and later."""
+    X_plain, Y_plain = pd.DataFrame(X.to_numpy()), pd.DataFrame(Y.to_numpy())
+    scores = [tb.Scores(k, k, kind="logit") for k in range(3)]
+    rules = tb.tune_labels(scores, X_plain, Y_plain, limits="miss(1, by=label) <= .25")
+    texts = ["a", "b", "c"]
+    scores = [tb.Scores(name, name, kind="logit") for name in texts]
+    named = tb.tune_labels(
+        scores, X.set_axis(texts, axis=1), Y.set_axis(texts, axis=1), limits="miss(1, by=label) <= .25"
+    )
+    expected = named.certify(FRESH.set_axis(texts, axis=1), TRUTH.set_axis(texts, axis=1))
+    again = tb.LabelRules.from_dict(json.loads(rules.to_json()))
+    for each in (rules, again):
+        fresh = each.certify(pd.DataFrame(FRESH.to_numpy()), pd.DataFrame(TRUTH.to_numpy()))
+        assert sorted(b.upper for b in fresh.rates) == sorted(b.upper for b in expected.rates)
+        assert [str(k) for k in range(3)] == list(each.rules)
+    both = pd.DataFrame({0: [0, 1], "0": [0, 1], 1: [0, 1], 2: [0, 1]})
+    with pytest.raises(ValueError, match="two columns have the same name as text"):
+        rules.certify(pd.DataFrame(np.zeros((2, 3))), both)
+
+
+@pytest.mark.parametrize("value", [87.0, -3.0, np.inf, "abc", np.nan])
+def test_scores_of_another_kind_are_refused(value):
+    shares = X.apply(lambda s: 1 / (1 + np.exp(-s)))
+    scores = [tb.Scores(f"s_{label}", label) for label in LABELS]
+    rules = tb.tune_labels(scores, shares, Y, limits="miss(1, by=label) <= .25")
+    odd = shares.astype(object)
+    odd.loc[4, "s_insult"] = value
+    again = tb.LabelRules.from_dict(json.loads(rules.to_json()))
+    for answer in (rules.predict, again.predict, lambda X: rules.certify(X, Y)):
+        with pytest.raises(ValueError, match=r"s_insult: (values|scores|1 row)"):
+            answer(odd)
+    with pytest.raises(ValueError, match="'insult': the table has no column 's_insult'"):
+        rules.predict(shares.drop(columns="s_insult"))
+
+
 def test_grades_and_missing_scores():
     grades = X.assign(s_toxic=np.clip(np.round(X["s_toxic"] + 3), 1, 5))
     grades.loc[3, "s_toxic"] = np.nan

@@ -122,7 +122,7 @@ def test_missing_scores_are_refused_or_get_a_stated_level():
     ("score", "words"),
     [
         (tb.Scores("p"), r"which label does a higher score speak for\? State label='ok' or label='toxic'"),
-        (tb.Scores("logit", "toxic"), "are no probabilities; state kind='logit'"),
+        (tb.Scores("logit", "toxic"), r"are no probabilities between 0 and 1 \(row .*\); state kind='logit'"),
         (tb.Scores("p", "toxi"), "one column scores a label against one other"),
         (tb.Scores("q", "toxic"), "the table has no column 'q'"),
         (tb.Scores("lang", "toxic"), "scores must be numbers"),

@@ -79,8 +79,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
             X = pd.DataFrame(X, columns=names)
         actions = self.predict(X, **({"deferred": REVIEW} if self.can_defer else {}))
-        (column,), classes = score.column_list, self.classes_.tolist()
-        return ThresholdRule.of_actions(column, classes, values, actions, score.missing)
+        return ThresholdRule.of_actions(score, self.classes_.tolist(), values, actions)
 
     def _shares(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, ties settled; only models with positive weight are read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -18,16 +18,16 @@ from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
-from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
-from tailboost.learners.scores import Scores
+from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
 
-FORMAT = 1
+# Rules of format 1 had no kinds of scores.
+FORMAT = 2
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
 LABEL, ANY = "label", "any label"
 SCORE = "score"
@@ -80,17 +80,14 @@ class LabelRules:
         dict of str to ndarray of shape (n,)
             1, 0, or "human review" for a deferred row.
         """
-        X = as_pandas(X)
-        score = {name: X[c] if hasattr(X, "columns") else X[:, c] for name, c in self._columns}
-        answers = {name: rule.predict(score[name]) for name, rule in self.rules.items()}
+        answers = {
+            name: rule.predict(score_columns(X, [rule.column], f"the rule of {name!r}"))
+            for name, rule in self.rules.items()
+        }
         flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
         deferred = np.any([answer == REVIEW for answer in answers.values()], axis=0) & ~flagged
         of_row = flagged.astype(np.intp)
         return {**answers, ANY: np.where(deferred, REVIEW, of_row.astype(object)) if self.defers else of_row}
-
-    @property
-    def _columns(self) -> Iterator[tuple[str, Any]]:
-        return ((name, rule.column) for name, rule in self.rules.items())
 
     @property
     def defers(self) -> bool:
@@ -195,7 +192,9 @@ class LabelRules:
         """
         try:
             if document["format"] != FORMAT:
-                raise ValueError(f"the rules have the format {document['format']!r}, not {FORMAT}")
+                raise ValueError(
+                    f"the rules have the format {document['format']!r}, not {FORMAT}; select again"
+                )
             rules = {str(name): ThresholdRule.from_dict(each) for name, each in document["labels"].items()}
             if not rules or any(rule.classes != [0, 1] or rule.groups for rule in rules.values()):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
@@ -280,7 +279,7 @@ def tune_labels(
     if several := [score for score in given if len(score.column_list) > 1]:
         raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
     by_label, of_rows = _split(limits, names)
-    y = _indicators(Y, [score.label for score in given])
+    y = _indicators(Y, names)
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
     fitted = [_CalibratedScore.of(score, X, y[:, k]) for k, score in enumerate(given)]
@@ -358,14 +357,16 @@ class _CalibratedScore:
         mark = {"deferred": REVIEW} if classifier.can_defer else {}
         groups = {LABEL: np.repeat(name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
-        column, missing = self.score.column_list[0], self.score.missing
-        return ThresholdRule.of_actions(column, [0, 1], values, actions, missing)
+        return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
 
 
-def _indicators(Y: Any, labels: Sequence[Any]) -> Ints:
-    """Return the labels of rows as numbers 0 and 1, shape (n, K)."""
+def _indicators(Y: Any, labels: Sequence[str]) -> Ints:
+    """Return the labels of rows as numbers 0 and 1, shape (n, K). Columns are found by names as text."""
     if hasattr(Y, "columns") or isinstance(Y, dict):
-        columns = columns_by_name(Y, "Y")
+        by_name = columns_by_name(Y, "Y")
+        columns = {str(name): column for name, column in by_name.items()}
+        if len(columns) < len(by_name):
+            raise ValueError(f"Y: two columns have the same name as text: {list(by_name)[:20]}")
         if absent := [label for label in labels if label not in columns]:
             raise ValueError(f"Y has no column {absent[0]!r}; it has {list(columns)[:20]}")
         values = np.column_stack([np.asarray(columns[label]) for label in labels])

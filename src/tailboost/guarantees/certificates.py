@@ -16,7 +16,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows, one_answers
-from tailboost.guarantees.leakage import EqualRows, LeakageError
+from tailboost.guarantees.leakage import EQUAL_BY_NATURE, EqualRows, LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -159,8 +159,8 @@ class Certificate:
         if before.had(counts):
             raise LeakageError(
                 "X: more than one row in twenty, of this batch or of all batches together, equals a row of "
-                "the certificate or of an earlier batch (if fresh rows equal others by nature, set "
-                "equal_rows='natural')"
+                "the certificate or of an earlier batch. If fresh rows equal others by nature, set "
+                f"{EQUAL_BY_NATURE}"
             )
         of_key = {key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]

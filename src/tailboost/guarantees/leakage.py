@@ -36,6 +36,8 @@ EqualRows = Literal["copies", "natural"]
 Use = Literal["selection data", "calibration rows"]
 # Largest probability with which two independent tables are judged to share rows: one pair in 100,000.
 SHARED_LEVEL = 1e-5
+# The remedy as a parameter and as an option of the command line, which prints the same messages.
+EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
 
 
 def check_equal_rows(value: Any) -> None:
@@ -341,7 +343,7 @@ class KnownRows:
                     f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
                     "there are smaller than on new rows: give rows that were not used to train or select the "
                     "classifier. If features take so few values that fresh rows equal training rows, and "
-                    "nobody copied a row, set equal_rows='natural'"
+                    f"nobody copied a row, set {EQUAL_BY_NATURE}"
                 )
             if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
                 raise LeakageError(

@@ -16,18 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import n_rows_of
+from tailboost.core.score_kinds import score_kind
 from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
 
-KINDS = ("probability", "logit", "number")
 # The most different scores that are stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
-# Probabilities may be outside [0, 1] by rounding of this size.
-ROUNDED = 1e-2
 # Standard errors by which the area under the ROC curve is below ½ if a warning says that label is wrong.
 WRONG_DIRECTION = 5.0
-# Rows that an error names.
-SHOWN = 5
 
 
 class Scores(ClassifierMixin, BaseEstimator):
@@ -44,7 +40,9 @@ class Scores(ClassifierMixin, BaseEstimator):
         The label that a higher score speaks for. With several columns the label of each.
     kind : {"probability", "logit", "number"}, default="probability"
         "number" is any number that grows with the probability of ``label``: a grade from 1 to 5, a distance.
-        Only the order of its values matters. "number" needs a single column.
+        Only the order of its values matters. "number" needs a single column. Scores outside the range of the
+        kind are refused: [0, 1] for probabilities (values are rounded if they exceed it by at most .01), and
+        ±1e200 for logits and numbers, so infinite ones are refused too.
     missing : float, optional
         The score of rows without one. By default such rows are refused.
 
@@ -109,8 +107,14 @@ class Scores(ClassifierMixin, BaseEstimator):
         """
         columns, y = self.column_list, column_or_1d(y)
         labels = np.unique(y)
-        if self.kind not in KINDS:
-            raise ValueError(f"{self!r}: kind must be one of {list(KINDS)}")
+        try:
+            kind = score_kind(self.kind)
+        except ValueError as failure:
+            raise ValueError(f"{self!r}: {failure}") from None
+        if self.missing is not None and not kind.contains(self.missing):
+            raise ValueError(
+                f"{self!r}: missing={self.missing!r} is no number between {kind.lower:g} and {kind.upper:g}"
+            )
         if len(set(columns)) < len(columns):
             raise ValueError(f"{self!r}: a column is named twice")
         if self.label is None:
@@ -163,44 +167,8 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def values(self, X: Any) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
-        X, columns = as_pandas(X), self.column_list
-        if hasattr(X, "columns"):
-            if absent := [name for name in columns if name not in X.columns]:
-                raise ValueError(
-                    f"{self!r}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
-                )
-            table = X[columns].to_numpy()
-            if table.shape[1] > len(columns):
-                raise ValueError(f"{self!r}: the table has more than one column of this name")
-        else:
-            table = np.asarray(X)
-            if any(not isinstance(c, (int, np.integer)) or not 0 <= c < table.shape[1] for c in columns):
-                raise ValueError(
-                    f"{self!r}: the table is an array, so columns are numbers below {table.shape[1]}"
-                )
-            table = table[:, columns]
-        try:
-            values = table.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{self!r}: scores must be numbers") from None
-        lacking = np.flatnonzero(np.isnan(values).any(axis=1))
-        if len(lacking) and self.missing is None:
-            shown = ", ".join(map(str, lacking[:SHOWN].tolist())) + (", …" if len(lacking) > SHOWN else "")
-            raise ValueError(
-                f"{self!r}: {len(lacking):,} row{'s have' if len(lacking) > 1 else ' has'} no score (row "
-                f"{shown}); state missing=, the score of such rows"
-            )
-        if len(lacking):
-            values[np.isnan(values)] = self.missing
-        if self.kind == "probability" and len(values):
-            least, most = float(values.min()), float(values.max())
-            if least < -ROUNDED or most > 1 + ROUNDED:
-                raise ValueError(
-                    f"{self!r}: values from {least:.4g} to {most:.4g} are no probabilities; state "
-                    "kind='logit' or, for any number that grows with the probability, kind='number'"
-                )
-            np.clip(values, 0.0, 1.0, out=values)
-        return values
+        kind, owner = score_kind(self.kind), repr(self)
+        return kind.checked(score_columns(X, self.column_list, owner), owner, self.missing, kind.remedy)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
@@ -226,9 +194,36 @@ class Scores(ClassifierMixin, BaseEstimator):
             return float(np.interp(probability, self.levels_, self.knots_))
         return probability
 
+    def threshold_at(self, probability: float | None) -> float:
+        """Return the least score whose `predict_proba` reaches a number; None stands for the least number.
+
+        −∞ if each score reaches it, ∞ if none does: scores beyond the known ones have the rank of the last.
+        """
+        if probability is None or (self.kind == "number" and probability <= self.levels_[0]):
+            return -np.inf
+        if self.kind == "number" and probability > self.levels_[-1]:
+            return np.inf
+        return self.score_at(probability)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def score_columns(X: Any, columns: Sequence[Any], owner: str) -> NDArray[Any]:
+    """Return columns of a table, shape (n, columns); messages begin with ``owner``."""
+    X = as_pandas(X)
+    if hasattr(X, "columns"):
+        if absent := [name for name in columns if name not in X.columns]:
+            raise ValueError(f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}")
+        table = X[list(columns)].to_numpy()
+        if table.shape[1] > len(columns):
+            raise ValueError(f"{owner}: the table has more than one column of this name")
+        return np.asarray(table)
+    array = np.asarray(X)
+    if any(not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns):
+        raise ValueError(f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}")
+    return np.asarray(array[:, list(columns)])
 
 
 class GivenModel(ClassifierMixin, BaseEstimator):

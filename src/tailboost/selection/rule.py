@@ -312,8 +312,8 @@ class Rule:
         Raises
         ------
         ValueError
-            If a column is missing, one column is named for two probabilities, or the rule estimates groups
-            from the features.
+            If a column is missing, one column is named for two probabilities, a name or label contains a
+            backslash, or the rule estimates groups from the features.
         """
         self._refuse_inferred()
         if self.groups is not None and group is None:
@@ -322,7 +322,7 @@ class Rule:
         names = {(model, label): name(model, label) for model in self.models for label in self.classes}
         _refuse_shared(names)
         probability = {
-            (model, k): f"{sql_name(table)}.{sql_name(names[model, label])}"
+            (model, k): sql_number(table, names[model, label])
             for model in self.models
             for k, label in enumerate(self.classes)
         }
@@ -526,14 +526,36 @@ def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
 
 def sql_name(name: str) -> str:
     """Return the name of a column or table as SQL."""
-    return '"' + name.replace('"', '""') + '"'
+    return _quoted(name, '"')
+
+
+def sql_number(table: str, column: str) -> str:
+    """Return a column of numbers as SQL. Text in the column is no number, also in SQLite.
+
+    SQLite compares a column of type TEXT with numbers as text. After the sign + it compares by type, and any
+    text is larger than every number.
+    """
+    return f"+{sql_name(table)}.{sql_name(column)}"
 
 
 def sql_value(value: Any) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    return repr(value) if isinstance(value, (int, float)) else "'" + str(value).replace("'", "''") + "'"
+    return repr(value) if isinstance(value, (int, float)) else _quoted(str(value), "'")
+
+
+def _quoted(text: str, mark: str) -> str:
+    """Return text in quotation marks.
+
+    MySQL, BigQuery and Spark read a backslash as an escape, other databases do not; SQLite ends text at NUL.
+    """
+    if "\\" in text or "\0" in text:
+        raise ValueError(
+            f"SQL: {text!r} contains a backslash or NUL, which databases read differently; use the rule as "
+            "JSON or another name"
+        )
+    return mark + text.replace(mark, mark * 2) + mark
 
 
 def _least(values: Sequence[str], labels: Sequence[str]) -> str:

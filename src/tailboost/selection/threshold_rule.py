@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -10,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import unit_name
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
-from tailboost.selection.rule import RulePart, group_numbers, sql_name, sql_value
+from tailboost.selection.rule import RulePart, group_numbers, sql_name, sql_number, sql_value
 
-FORMAT = 1
+# Rules of format 1 had no kind of score.
+FORMAT = 2
 REVIEW = "human review"
 # Significant digits of printed thresholds.
 DIGITS = 4
@@ -35,6 +38,8 @@ class ThresholdRule:
     bands : list of lists of (float, str or label)
         For each group (or once) the ranges from the lowest: their lower end and the action there. The first
         lower end is −∞, written as None. A range contains its lower end.
+    kind : {"probability", "logit", "number"}
+        The kind of scores that the rule was selected on. Numbers outside the range of this kind are refused.
     missing : float or None
         The score of rows without one.
     """
@@ -43,6 +48,7 @@ class ThresholdRule:
     classes: list[Any]
     groups: list[Any] | None
     bands: list[list[tuple[float | None, Any]]]
+    kind: str
     missing: float | None = None
 
     @classmethod
@@ -53,23 +59,27 @@ class ThresholdRule:
         bands = []
         for costs in np.asarray(part.action_costs, dtype=np.float64):
             ranges = _ranges(costs, weight, part.offsets, scores.positive_)
-            bands.append([(None if p is None else scores.score_at(p), actions[a]) for p, a in ranges])
+            bands.append(_band([(scores.threshold_at(p), actions[a]) for p, a in ranges]))
         named = None if groups is None else list(groups)
-        return cls(scores.column_list[0], list(classes), named, bands, scores.missing)
+        return cls(scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing)
 
     @classmethod
-    def of_actions(
-        cls, column: Any, classes: Sequence[Any], scores: Floats, actions: Any, missing: float | None = None
-    ) -> Self:
-        """Return the thresholds of a group-blind rule from its actions at ascending scores.
+    def of_actions(cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Any) -> Self:
+        """Return the thresholds of a group-blind rule on a `Scores`, from actions at ascending values.
 
-        A threshold is the middle of two neighbouring scores with different actions.
+        A threshold is the middle of two neighbouring values with different actions.
         """
         actions = np.asarray(actions)
         changes = np.flatnonzero(actions[1:] != actions[:-1]).tolist()
-        answers, middles = actions.tolist(), ((scores[:-1] + scores[1:]) / 2).tolist()
+        middles = (values[:-1] + values[1:]) / 2
+        middles = np.where(middles > values[:-1], middles, values[1:]).tolist()  # neighbours as float64
+        answers = actions.tolist()
         band = [(None, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
-        return cls(column, list(classes), None, [band], missing)
+        return cls(scores.column_list[0], list(classes), None, [band], scores.kind, scores.missing)
+
+    @property
+    def _kind(self) -> ScoreKind:
+        return KINDS[self.kind]
 
     @property
     def defers(self) -> bool:
@@ -80,11 +90,8 @@ class ThresholdRule:
 
     def _places(self, score: Any, groups: Any) -> tuple[Floats, Ints]:
         """Return the scores, checked, and the number of each row's group."""
-        s = np.asarray(score, dtype=np.float64).ravel()
-        if np.isnan(s).any():
-            if self.missing is None:
-                raise ValueError(f"{self.column}: row {int(np.flatnonzero(np.isnan(s))[0])} has no score")
-            s = np.where(np.isnan(s), self.missing, s)
+        remedy = f"the rule was selected on {self._kind.plural}"
+        s = self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
         return s, group_numbers(groups, self.groups, len(s))
 
     def predict(self, score: Any, groups: Any = None) -> NDArray[Any]:
@@ -104,7 +111,7 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If scores are missing, or groups are missing, unknown or not used.
+            If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used.
         """
         s, group = self._places(score, groups)
         actions = np.empty(len(s), dtype=object)
@@ -135,6 +142,7 @@ class ThresholdRule:
             "classes": self.classes,
             "groups": self.groups,
             "bands": [[list(each) for each in band] for band in self.bands],
+            "kind": self.kind,
             "missing": self.missing,
         }
 
@@ -149,29 +157,45 @@ class ThresholdRule:
         """
         try:
             if document["format"] != FORMAT:
-                raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
+                raise ValueError(
+                    f"the rule has the format {document['format']!r}, not {FORMAT}; select again"
+                )
             bands = [[(lower, action) for lower, action in band] for band in document["bands"]]
-            rule = cls(
-                document["column"], document["classes"], document["groups"], bands, document["missing"]
-            )
-            known = {*rule.classes, REVIEW}
-            for band in rule.bands:
-                lower = np.array([end for end, _ in band[1:]], dtype=np.float64)
-                if not band or band[0][0] is not None or not (np.diff(lower) > 0).all():
-                    raise ValueError("thresholds must ascend from null")
-                if any(action not in known for _, action in band):
-                    raise ValueError("an action is neither a label nor human review")
-            if len(rule.bands) != len(rule.groups or [None]):
-                raise ValueError("bands must be given for each group")
+            column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
+            rule = cls(column, document["classes"], document["groups"], bands, kind, missing)
+            rule._check()
         except (KeyError, TypeError, ValueError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         return rule
+
+    def _check(self) -> None:
+        """Raise ValueError unless every field has its type and range, because documents can be forged."""
+        kind, known = score_kind(self.kind), {*self.classes, REVIEW}
+        if not all(
+            isinstance(name, (str, int, float)) for name in (self.column, *known, *(self.groups or []))
+        ):
+            raise ValueError("the column, a label or a group is no text or number")
+        if self.missing is not None and not kind.contains(self.missing):
+            raise ValueError(f"missing is no {kind.name}")
+        for band in self.bands:
+            lower = [end for end, _ in band[1:] if kind.contains(end) and end > kind.lower]
+            if len(lower) < len(band) - 1:
+                raise ValueError(f"a threshold is no {kind.name}")
+            if not band or band[0][0] is not None or not (np.diff(lower) > 0).all():
+                raise ValueError("thresholds must ascend from null")
+            if any(action not in known for _, action in band):
+                raise ValueError("an action is neither a label nor human review")
+        if len(self.bands) != len(self.groups or [None]):
+            raise ValueError("bands must be given for each group")
 
     def to_sql(
         self, column: str | None = None, *, group: str | None = None,
         what: Literal["action", "label", "deferred"] = "action", table: str = "t",
     ) -> str:  # fmt: skip
-        """Return the action as an SQL expression; NULL for a row without score or of an unknown group.
+        """Return the action as an SQL expression; NULL for rows that `predict` refuses.
+
+        These are rows without score, with a score outside the range of `kind`, with text in its place, or of
+        an unknown group.
 
         Parameters
         ----------
@@ -192,13 +216,14 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If ``group`` is missing, or labels are asked of a rule that defers rows.
+            If ``group`` is missing, labels are asked of a rule that defers rows, or a name or label contains
+            a backslash.
         """
         if self.groups is not None and group is None:
             raise ValueError("group is needed: the action depends on the row's group")
         if what == "label" and self.defers:
             raise ValueError("the rule defers rows, which have no label: use what='action'")
-        score = f"{sql_name(table)}.{sql_name(str(self.column if column is None else column))}"
+        score = sql_number(table, str(self.column if column is None else column))
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
 
@@ -207,23 +232,49 @@ class ThresholdRule:
 
         def cases(band: list[tuple[float | None, Any]]) -> str:
             above = [f"WHEN {score} >= {lower!r} THEN {value(action)}" for lower, action in band[:0:-1]]
-            return f"CASE {' '.join(above)} WHEN {score} IS NOT NULL THEN {value(band[0][1])} END"
+            lowest = value(band[0][1])
+            return f"CASE {' '.join(above)} ELSE {lowest} END" if above else lowest
 
         if self.groups is None:
-            return cases(self.bands[0])
-        pairs = zip(self.groups, self.bands, strict=True)
-        by_group = [f"WHEN {sql_value(name)} THEN {cases(band)}" for name, band in pairs]
-        return f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(by_group)} END"
+            answer = cases(self.bands[0])
+        else:
+            pairs = zip(self.groups, self.bands, strict=True)
+            by_group = [f"WHEN {sql_value(name)} THEN {cases(band)}" for name, band in pairs]
+            answer = f"CASE {sql_name(table)}.{sql_name(str(group))} {' '.join(by_group)} END"
+        return f"CASE WHEN {self._kind.sql(score)} THEN {answer} END"
 
     def to_python(self, name: str = "decide") -> str:
-        """Return the source of a function of one score (and group) that needs no imports."""
+        """Return the source of a function of one score (and group) that needs no imports.
+
+        The function raises an error for scores and groups that `predict` refuses.
+
+        Parameters
+        ----------
+        name : str, default="decide"
+            Name of the function.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ValueError
+            If ``name`` is no name of a function.
+        """
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"name: {name!r} is no name of a function")
         bands = dict(zip(self.groups, self.bands, strict=True)) if self.groups is not None else self.bands[0]
         group = ", group" if self.groups is not None else ""
         missing = "raise ValueError('no score')" if self.missing is None else f"score = {self.missing!r}"
+        outside = f"the score is outside the range of {self._kind.plural}"
+        # Labels and names may contain any text, so they stand in literals only.
         return (
             f"def {name}(score{group}):\n"
-            f'    """Return a label or {REVIEW!r}; {self}"""\n'
-            f"    if score is None or score != score:\n        {missing}\n"
+            f"    {f'Return a label or {REVIEW!r}: {self}'!r}\n"
+            "    score = float('nan') if score is None else float(score + 0)  # text is an error\n"
+            f"    if score != score:\n        {missing}\n"
+            f"    if not {self._kind.source('score')}:\n        raise ValueError({outside!r})\n"
             f"    bands = {bands!r}{'[group]' if group else ''}\n"
             "    action = bands[0][1]\n"
             "    for lower, above in bands[1:]:\n"
@@ -252,6 +303,16 @@ class ThresholdRule:
             )
             above = at_least
         return "; ".join([*words, f"else {band[0][1]}"])
+
+
+def _band(ranges: Sequence[tuple[float, Any]]) -> list[tuple[float | None, Any]]:
+    """Return ranges without those that contain no score; the first lower end is written as None."""
+    following = [*(lower for lower, _ in ranges[1:]), np.inf]
+    return [
+        (None if lower == -np.inf else lower, action)
+        for (lower, action), above in zip(ranges, following, strict=True)
+        if lower < above
+    ]
 
 
 def _ranges(costs: Floats, weight: float, offsets: Sequence[float], positive: int) -> list[tuple[Any, int]]:

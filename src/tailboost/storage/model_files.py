@@ -73,7 +73,9 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             members = {entry.filename: _member(archive, entry, max_bytes) for entry in entries}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
         if record["format"] != FORMAT:
-            raise Unreadable(f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}")
+            raise Unreadable(
+                f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}: fit and save again"
+            )
         if record["seal"] != _seal(members, record):
             raise Unreadable("is damaged: its parts have changed")
         if not isinstance(record["versions"], dict) or not isinstance(record.get("notes", {}), dict):

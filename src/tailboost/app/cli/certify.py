@@ -12,7 +12,7 @@ from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.models import FileLedger, check_model_output
+from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -67,7 +67,7 @@ def certify(
         targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
     with stored.labelled_rows(
-        data, sep, target, purpose="certify on", columns=columns, cluster=cluster
+        data, sep, target, purpose=Purpose.CERTIFY, columns=columns, cluster=cluster
     ) as rows:
         table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, sep)
         certificate = certify_model(
@@ -166,7 +166,7 @@ def calibrate(
             )
     with_groups = stored.by_group or bool(limits or group or own_limits)
     with stored.labelled_rows(
-        data, sep, target, purpose="calibrate on", columns=columns, cluster=cluster
+        data, sep, target, purpose=Purpose.CALIBRATE, columns=columns, cluster=cluster
     ) as rows:
         try:
             point = calibrate_model(
@@ -225,7 +225,9 @@ def card(
     targets = stated.read_targets(max_error)
     stored = score_rules.read_model(model)
     columns = stored.group_columns if group is None else group
-    with stored.labelled_rows(data, sep, target, purpose="measure", columns=columns, cluster=cluster) as rows:
+    with stored.labelled_rows(
+        data, sep, target, purpose=Purpose.MEASURE, columns=columns, cluster=cluster
+    ) as rows:
         model_card = ModelCard.of(
             stored.classifier,
             rows.features,

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,25 @@ from tailboost.storage import (
 MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.
 PATIENCE = 60.0
+
+
+class Purpose(Enum):
+    """What a command does with the rows of a new file; the value ends the message "… has no rows to …"."""
+
+    PREDICT = "predict"
+    DECIDE = "decide on"
+    COMPARE = "compare with"
+    EVALUATE = "evaluate on"
+    MEASURE = "measure"
+    TRADE_OFF = "measure on"
+    CERTIFY = "certify on"
+    CALIBRATE = "calibrate on"
+    MONITOR = "monitor"
+
+    @property
+    def needs_fresh_rows(self) -> bool:
+        """Whether the rows may not be those of the selection, because rates are estimated on them."""
+        return self not in (Purpose.PREDICT, Purpose.DECIDE, Purpose.COMPARE)
 
 
 @dataclass(frozen=True)
@@ -161,20 +181,20 @@ class StoredModel:
         data: Path,
         sep: str = ",",
         *,
-        purpose: str,
+        purpose: Purpose,
         columns: Sequence[str] = (),
         cluster: str | None = None,
         unused: Sequence[str] = (),
     ) -> NewRows:
         """Read a new file in the way in which the training table was read.
 
-        ``purpose`` completes the message "… has no rows to …". ``columns`` are columns of groups. They, the
-        cluster column and the ``unused`` columns are no features, and cause no warning.
+        ``columns`` are columns of groups. They, the cluster column and the ``unused`` columns are no
+        features, and cause no warning.
         """
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
         if not len(table):
-            raise BadInput(f"{str(data)!r} has no rows to {purpose}")
+            raise BadInput(f"{str(data)!r} has no rows to {purpose.value}")
         features_of_fit = set() if self.encoder is None else set(self.encoder.feature_names_in_)
         no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
         features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])

@@ -14,7 +14,7 @@ import typer
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.models import NewRows, StoredModel, known_labels
+from tailboost.app.cli.models import NewRows, Purpose, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
 from tailboost.core.output import held
@@ -76,13 +76,13 @@ def monitor(
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         with shared.warnings_as_lines():
-            rows = stored.read_rows(data, sep, purpose="monitor", columns=columns, cluster=cluster)
+            rows = stored.read_rows(data, sep, purpose=Purpose.MONITOR, columns=columns, cluster=cluster)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if tested is not None:
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
-                        first = stored.read_rows(reference, sep, purpose="compare with", columns=columns)
+                        first = stored.read_rows(reference, sep, purpose=Purpose.COMPARE, columns=columns)
                         looks = monitored_columns(stored.model, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from tailboost import Certificate, LabelRules, Rule, Scores, ThresholdRule, datasets, rates, tune_labels
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
-from tailboost.app.cli.models import NewRows, StoredModel, check_model_output
+from tailboost.app.cli.models import NewRows, Purpose, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
     BadInput,
@@ -39,6 +39,8 @@ from tailboost.storage import save_model
 
 RULE_FILE = ".json"
 SELECTED_ON = "selection data"
+# Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
+FORMAT = 2
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -249,6 +251,7 @@ class RuleSelection:
         certificate = getattr(classifier, "certificate_", None)
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
+            "format": FORMAT,
             "rule": rule.to_dict(),
             "selection": {
                 **asdict(replace(self, limits=(), objective=None)),
@@ -358,7 +361,10 @@ class StoredRule(StoredModel):
             )
         with bad_input(f"{path}: "):
             try:
-                selection = RuleSelection.from_dict(content["selection"])
+                settings, form = content["selection"], content.get("format", 1)
+                if form != FORMAT:
+                    raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+                selection = RuleSelection.from_dict(settings)
                 of = ThresholdRule if "bands" in content["rule"] else Rule
                 rule, certificate = of.from_dict(content["rule"]), content["certificate"]
                 classifier = RuleClassifier(rule, selection.model, selection.limits)
@@ -417,12 +423,14 @@ class StoredRule(StoredModel):
         data: Path,
         sep: str = ",",
         *,
-        purpose: str,
+        purpose: Purpose,
         columns: Sequence[str] = (),
         cluster: str | None = None,
         unused: Sequence[str] = (),
     ) -> NewRows:
-        """Read a file of scores."""
+        """Read a file of scores; the selection data are no fresh rows."""
+        if purpose.needs_fresh_rows and digest_of(data) == self.selection.data:
+            raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
         return replace(rows, group_columns=columns, cluster_column=cluster)

@@ -79,8 +79,6 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
-    # An error names the parameter, and the command line has an option for it.
-    message = message.replace("equal_rows='natural'", "--equal-rows natural")
     line = f"tailboost: {printable(' '.join(message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
         start, end = line[: LONGEST_LINE - 150], line[-150:]

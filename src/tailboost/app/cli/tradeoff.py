@@ -14,7 +14,7 @@ import typer
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
-from tailboost.app.cli.models import StoredModel, check_model_output
+from tailboost.app.cli.models import Purpose, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -96,7 +96,7 @@ def tradeoff(
         curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
     measured = None
     if data is not None:
-        purpose, columns = "measure on", stored.group_columns
+        purpose, columns = Purpose.TRADE_OFF, stored.group_columns
         with stored.labelled_rows(data, sep, target, purpose=purpose, columns=columns) as rows:
             warn_of_leakage(classifier, rows.features)
             measured = curve.predicted(rows.features, rows.y, groups=rows.groups)

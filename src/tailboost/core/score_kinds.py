@@ -1,0 +1,155 @@
+"""Kinds of scores: the range of each, and the one check of scores, in Python, as SQL and as source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.core.array_types import Floats
+from tailboost.core.fingerprints import is_missing
+
+# Probabilities may be outside [0, 1] by rounding of this size.
+ROUNDED = 1e-2
+# Largest size of other scores. Differences and slopes between such scores are finite.
+LARGEST = 1e200
+# Rows that an error names.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ScoreKind:
+    """A kind of scores, such as probabilities, with the range of its values.
+
+    Attributes
+    ----------
+    name, plural : str
+        The name as in ``kind=``, and that of several scores.
+    lower, upper : float
+        The range.
+    remedy : str
+        What a user can do about other numbers.
+    rounding : float
+        Excess over the range that is taken for rounding.
+    """
+
+    name: str
+    plural: str
+    lower: float
+    upper: float
+    remedy: str
+    rounding: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """The smallest accepted number."""
+        return self.lower - self.rounding
+
+    @property
+    def most(self) -> float:
+        """The largest accepted number."""
+        return self.upper + self.rounding
+
+    def contains(self, value: Any) -> TypeGuard[float]:
+        """Whether a value is a number within the range, and neither text nor a boolean."""
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and self.lower <= value <= self.upper
+
+    def checked(self, scores: Any, owner: str, missing: float | None, remedy: str) -> Floats:
+        """Return scores as float64 within the range.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,) or (n, columns)
+            The scores.
+        owner, remedy : str
+            Begin and end of messages.
+        missing : float or None
+            The score of rows without one; None refuses such rows.
+
+        Raises
+        ------
+        ValueError
+            If scores are no numbers, are missing, or lie outside the range. The message names rows.
+        """
+        values = _as_numbers(scores, owner)
+        lacking = np.isnan(values)
+        if missing is None:
+            if absent := _rows(lacking):
+                have = "has" if len(absent) == 1 else "have"
+                count = f"{len(absent):,} row{'s' * (len(absent) > 1)} {have} no score"
+                raise ValueError(
+                    f"{owner}: {count} (row {_shown(absent)}); state missing=, the score of such rows"
+                )
+        else:
+            values[lacking] = missing
+        if outside := _rows((values < self.least) | (values > self.most)):
+            raise ValueError(
+                f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no {self.plural} between "
+                f"{self.lower:g} and {self.upper:g} (row {_shown(outside)}); {remedy}"
+            )
+        return np.clip(values, self.lower, self.upper, out=values)
+
+    def sql(self, score: str) -> str:
+        """Return an SQL condition that is true for accepted scores, otherwise false or NULL."""
+        return f"{score} BETWEEN {self.least!r} AND {self.most!r}"
+
+    def source(self, score: str) -> str:
+        """Return a Python condition that is true for accepted scores."""
+        return f"{self.least!r} <= {score} <= {self.most!r}"
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        ScoreKind(
+            "probability",
+            "probabilities",
+            0.0,
+            1.0,
+            "state kind='logit' or, for any number that grows with the probability, kind='number'",
+            ROUNDED,
+        ),
+        ScoreKind("logit", "logits", -LARGEST, LARGEST, "give infinite logits a finite value"),
+        ScoreKind("number", "finite numbers", -LARGEST, LARGEST, "give infinite scores a finite value"),
+    )
+}
+
+
+def score_kind(name: Any) -> ScoreKind:
+    """Return the kind of a name.
+
+    Raises
+    ------
+    ValueError
+        If no kind has this name.
+    """
+    if not isinstance(name, str) or name not in KINDS:
+        raise ValueError(f"kind must be one of {list(KINDS)}, got {name!r}")
+    return KINDS[name]
+
+
+def _as_numbers(scores: Any, owner: str) -> Floats:
+    """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
+    array = np.asarray(scores)
+    texts = array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array.flat)
+    if array.dtype.kind in "biufO" and not texts:
+        if array.dtype.kind == "O":
+            array = np.where(np.frompyfunc(is_missing, 1, 1)(array).astype(bool), np.nan, array)
+        try:
+            return array.astype(np.float64)
+        except (OverflowError, TypeError, ValueError):
+            pass
+    raise ValueError(f"{owner}: scores must be numbers")
+
+
+def _rows(marked: NDArray[np.bool_]) -> list[int]:
+    """Return the numbers of rows with a mark."""
+    rows: list[int] = np.flatnonzero(marked.reshape(len(marked), -1).any(axis=1)).tolist()
+    return rows
+
+
+def _shown(rows: list[int]) -> str:
+    return ", ".join(map(str, rows[:SHOWN])) + (", …" if len(rows) > SHOWN else "")

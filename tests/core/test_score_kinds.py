@@ -1,0 +1,297 @@
+"""Scores have a kind and a range: every form of a rule accepts and refuses the same numbers."""
+
+import json
+import sqlite3
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost.core.score_kinds import KINDS, score_kind
+from tailboost.selection.rule import RulePart
+from tailboost.selection.threshold_rule import ThresholdRule
+
+INF, NAN = float("inf"), float("nan")
+HOSTILE = ['"""; global HIT; HIT = 1; """', "a'b", 'a"b', "a\nb", "{0}", "'; DROP TABLE t; --", "<b>&", "%s"]
+BACKSLASHES = ["a\\", "\\'; DROP TABLE t; -- ", "a\0b"]
+# Values at the ends of the ranges and far outside, as scores of each kind.
+ENDS = [0.0, -0.0, 1.0, -0.01, 1.01, np.nextafter(1.01, 2), np.nextafter(-0.01, -1), 0.5, 5e-324]
+FAR = [87.0, -3.0, 1e3, 1e200, -1e200, np.nextafter(1e200, INF), -1.7e308, 1.7e308, INF, -INF, NAN]
+
+
+def rule(kind, ends, missing=None, groups=None, labels=("no", "yes")):
+    actions = [labels[0], "human review", labels[1]]
+    band = list(zip([None, *ends], [*actions[: len(ends)], labels[1]], strict=True))
+    return ThresholdRule("s", list(labels), groups, [band] * len(groups or [0]), kind, missing)
+
+
+RULES = {
+    "probability": [
+        rule("probability", [0.25, 0.5]),
+        rule("probability", [1.0]),
+        rule("probability", [5e-324]),
+    ],
+    "logit": [rule("logit", [-3.0, 0.5]), rule("logit", [1e200])],
+    "number": [rule("number", [0.0, 87.0]), rule("number", [1e3], missing=-3.0)],
+}
+CASES = [pytest.param(each, id=f"{kind}-{i}") for kind in RULES for i, each in enumerate(RULES[kind])]
+
+
+def refused(function, *given):
+    try:
+        return function(*given)
+    except ValueError:
+        return None
+
+
+def decide(rule):
+    names = {}
+    exec(rule.to_python(), names)
+    return names["decide"]
+
+
+def in_sql(rule, values, declared="", **options):
+    base = sqlite3.connect(":memory:")
+    base.execute(f"create table t (s {declared})")
+    base.executemany("insert into t values (?)", [(value,) for value in values])
+    return [row[0] for row in base.execute(f"select {rule.to_sql(**options)} from t order by rowid")]
+
+
+def independent(rule, score):
+    """Return the action by the documented rules, without code of the package."""
+    low, high = {"probability": (-0.01, 1.01)}.get(rule.kind, (-1e200, 1e200))
+    if score is None or score != score:
+        if rule.missing is None:
+            return None
+        score = rule.missing
+    if not low <= score <= high:
+        return None
+    return [action for lower, action in rule.bands[0] if lower is None or score >= lower][-1]
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_each_form_accepts_the_same_numbers(rule):
+    thresholds = [lower for lower, _ in rule.bands[0][1:]]
+    near = [np.nextafter(end, side) for end in thresholds for side in (-INF, INF)]
+    values = [float(v) for v in (*ENDS, *FAR, *thresholds, *near, *np.linspace(-2, 2, 41))] + [None]
+    expected = [independent(rule, value) for value in values]
+    again = ThresholdRule.from_dict(json.loads(json.dumps(rule.to_dict())))
+    assert again == rule
+    for each in (rule, again):
+        assert [answer and answer[0] for answer in (refused(each.predict, [v]) for v in values)] == expected
+    accepted = [value for value, answer in zip(values, expected, strict=True) if answer is not None]
+    together = rule.predict(np.array(accepted, dtype=float)).tolist()
+    assert together == [answer for answer in expected if answer is not None]
+    assert [refused(decide(rule), value) for value in values] == expected
+    assert in_sql(rule, values) == expected
+    assert in_sql(rule, values, "real") == expected
+
+
+@pytest.mark.parametrize("rule", CASES)
+@pytest.mark.parametrize("text", ["abc", "0.5", "87", "1.0e-05", "", "-0.005"])
+@pytest.mark.parametrize("declared", ["", "text", "blob"])
+def test_text_is_no_score(rule, text, declared):
+    with pytest.raises(ValueError, match="s: scores must be numbers"):
+        rule.predict([text])
+    with pytest.raises(TypeError):
+        decide(rule)(text)
+    assert in_sql(rule, [text], declared) == [None]
+
+
+def test_float32_is_compared_as_float64():
+    edge = float(np.float32(0.3)) + 1e-12
+    strict = rule("probability", [edge])
+    assert decide(strict)(np.float32(0.3)) == strict.predict(np.array([0.3], np.float32))[0] == "no"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_refuse_what_their_rule_refuses(kind):
+    rng = np.random.default_rng(0)
+    z = rng.random(400) < 0.4
+    s = 1 / (1 + np.exp(-rng.normal(size=400) - 2 * z))
+    clf = tb.tune(tb.Scores("s", "y", kind=kind), pd.DataFrame({"s": s}), np.where(z, "y", "n"))
+    for value in (*ENDS, *FAR):
+        one = refused(clf.predict, pd.DataFrame({"s": [value]}))
+        same = refused(clf.rule_.predict, [value])
+        assert (one is None) == (same is None), value
+        assert one is None or one[0] == same[0]
+        if one is None and value == value:
+            with pytest.raises(ValueError, match="are no"):
+                tb.Scores("s", "y", kind=kind).fit(pd.DataFrame({"s": [0.2, value]}), ["n", "y"])
+            with pytest.raises(ValueError, match="missing="):
+                tb.Scores("s", "y", kind=kind, missing=value).fit(pd.DataFrame({"s": [0.2, 0.3]}), ["n", "y"])
+
+
+@pytest.mark.parametrize("kind", ["logit", "number"])
+def test_the_largest_scores_have_finite_thresholds(kind):
+    s, y = np.array([-1e200, 1e200] * 50), np.array(["n", "y"] * 50)
+    clf = tb.tune(tb.Scores("s", "y", kind=kind), pd.DataFrame({"s": s}), y)
+    assert all(np.isfinite(end) for end, _ in clf.rule_.bands[0][1:])
+    assert clf.rule_.predict(s).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("cut", [1e-3, 0.3, 0.6, 1 - 1e-3])
+def test_numbers_beyond_the_known_ones_count_as_the_last(cut):
+    """The rule answers as the expected costs of the ranks do."""
+    grades = np.repeat([1.0, 2, 3, 4, 5], 20)
+    scores = tb.Scores("s", "y", kind="number").fit(
+        pd.DataFrame({"s": grades}), np.where(np.arange(100) % 3 > grades / 3, "n", "y")
+    )
+    part = RulePart(1.0, {"s": 1.0}, [0.0, 0.0], [[[0.0, cut], [1 - cut, 0.0]]])
+    made = ThresholdRule.of(part, scores, ["n", "y"], None)
+    asked = np.array([-1e9, 0.0, 1.0, 1.5, 2.0, 3.3, 5.0, 5.1, 1e9])
+    P = scores.predict_proba(pd.DataFrame({"s": asked}))[:, 1]
+    assert made.predict(asked).tolist() == np.where(cut < P, "y", "n").tolist()
+    assert ThresholdRule.from_dict(made.to_dict()) == made
+
+
+def test_neighbouring_scores_have_a_threshold_between_them():
+    low, high = 0.0, 5e-324
+    scores = tb.Scores("s", "y")
+    made = ThresholdRule.of_actions(scores, ["n", "y"], np.array([low, high]), ["n", "y"])
+    assert made.predict([low, high]).tolist() == ["n", "y"]
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (pd.Series([0.5, None], dtype="Float64"), [0.5, NAN]),
+        ([Decimal("0.25"), None], [0.25, NAN]),
+        (pd.Series([0.1, 0.2], dtype="float32"), [np.float32(0.1), np.float32(0.2)]),
+        (np.array([True, False]), [1.0, 0.0]),
+        (pd.Series(["0.5"], dtype="string"), None),
+        (pd.Series([0.5, "a"]), None),
+        (pd.Series(pd.to_datetime(["2020-01-01"])), None),
+        ([1 + 2j], None),
+        ([10**400], None),
+    ],
+    ids=repr,
+)
+def test_numbers_of_any_type_are_read_and_other_values_refused(given, read):
+    kind = score_kind("probability")
+    if read is None:
+        with pytest.raises(ValueError, match="p: scores must be numbers"):
+            kind.checked(given, "p", 0.0, "")
+        return
+    filled = np.where(np.isnan(read), 0.75, read)
+    np.testing.assert_array_equal(kind.checked(given, "p", 0.75, ""), filled)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 1},
+        {"kind": "rank"},
+        {"kind": None},
+        {"missing": 87.0},
+        {"missing": "0.5"},
+        {"missing": True},
+        {"column": None},
+        {"classes": ["no", None]},
+        {"bands": [[[None, "no"], [INF, "yes"]]]},
+        {"bands": [[[None, "no"], ["0.5", "yes"]]]},
+        {"bands": [[[None, "no"], [1.5, "yes"]]]},
+        {"bands": [[[None, "no"], [0.0, "yes"]]]},
+        {"bands": [[[None, "no"], [0.5, "yes"], [0.5, "no"]]]},
+    ],
+    ids=str,
+)
+def test_a_document_outside_the_range_of_its_kind_is_refused(change):
+    document = rule("probability", [0.5]).to_dict()
+    assert ThresholdRule.from_dict(document)
+    with pytest.raises(ValueError, match="this is no rule"):
+        ThresholdRule.from_dict(document | change)
+    del document["kind"]
+    with pytest.raises(ValueError, match="this is no rule"):
+        ThresholdRule.from_dict(document)
+
+
+# -- hostile names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *BACKSLASHES])
+def test_names_are_data_in_every_export(name):
+    band = [(None, "ok"), (0.5, name)]
+    made = ThresholdRule(name, ["ok", name], [name, "other"], [band, band], "probability", None)
+    names = {}
+    exec(made.to_python(), names)
+    assert "HIT" not in names
+    assert [names["decide"](p, name) for p in (0.4, 0.6)] == ["ok", name]
+    assert "HIT" not in names
+    assert name in names["decide"].__doc__
+    assert ThresholdRule.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    if name in BACKSLASHES:  # no spelling is right in all databases
+        for where in ({}, {"column": "s"}, {"column": "s", "group": "g"}):
+            with pytest.raises(ValueError, match="backslash"):
+                made.to_sql(**{"group": name, **where})
+        return
+    base = sqlite3.connect(":memory:")
+    column = '"' + name.replace('"', '""') + '"'
+    base.execute(f"create table t ({column} real, grp text)")
+    base.executemany("insert into t values (?, ?)", [(0.4, name), (0.6, name), (0.6, "new"), (60, name)])
+    answers = [row[0] for row in base.execute(f"select {made.to_sql(group='grp')} from t order by rowid")]
+    assert answers == ["ok", name, None, None]
+
+
+@pytest.mark.parametrize("name", ["f(): pass\nimport os\ndef g", "class", "", "a b"])
+def test_a_function_has_a_plain_name(name):
+    with pytest.raises(ValueError, match="is no name of a function"):
+        rule("probability", [0.5]).to_python(name)
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, *BACKSLASHES])
+def test_a_rule_on_probabilities_has_names_as_data(name):
+    rng = np.random.default_rng(0)
+    p = rng.random(300)
+    y = np.where(rng.random(300) < p, name, "ok")
+    P = np.c_[p, 1 - p] if name < "ok" else np.c_[1 - p, p]
+    mix = tb.RobustMixtureClassifier.from_probabilities({"m": P}, y)
+    again = tb.Rule.from_dict(json.loads(json.dumps(mix.rule_.to_dict())))
+    assert again.predict({"m": P}).tolist() == mix.predict({"m": P}).tolist()
+    columns = {"m": ["first", "second"]}
+    if name in BACKSLASHES:
+        with pytest.raises(ValueError, match="backslash"):
+            mix.rule_.to_sql(columns)
+        return
+    base = sqlite3.connect(":memory:")
+    base.execute("create table t (first real, second text)")
+    base.executemany("insert into t values (?, ?)", P.tolist())
+    assert base.execute(f"select {mix.rule_.to_sql(columns)} from t limit 1").fetchone() == (None,)  # text
+    base = sqlite3.connect(":memory:")
+    base.execute("create table t (first real, second real)")
+    base.executemany("insert into t values (?, ?)", P.tolist())
+    answers = [row[0] for row in base.execute(f"select {mix.rule_.to_sql(columns)} from t order by rowid")]
+    assert answers == mix.predict({"m": P}).tolist()
+
+
+def test_onnx_refuses_scores_of_every_kind(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    assert onnx
+    rng = np.random.default_rng(0)
+    z = rng.random(300) < 0.4
+    s = 1 / (1 + np.exp(-rng.normal(size=300) - 2 * z))
+    X, y = np.c_[s, 1 - s], np.where(z, "y", "n")
+    models = [tb.Scores(0, "y", kind=kind) for kind in KINDS]
+    models += [tb.Scores([0, 1], ["y", "n"], kind=kind) for kind in ("probability", "logit")]
+    for model in models:
+        with pytest.raises(ValueError, match=r"thresholds on a score|cannot be converted|needs a converter"):
+            tb.export_onnx(tb.tune(model, X, y), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_are_data_in_html_and_markdown():
+    mark, rng = "<img src=x onerror=alert(1)>", np.random.default_rng(0)
+    z, g = rng.random(600) < 0.4, rng.choice(["a", mark], 600)
+    table = pd.DataFrame({mark: 1 / (1 + np.exp(-rng.normal(size=600) - 2 * z))})
+    groups, y = pd.DataFrame({mark: g}), np.where(z, mark, "ok")
+    limit = tb.rates.miss(mark, by=mark) <= 0.3
+    half, rest = slice(300), slice(300, None)
+    clf = tb.tune(tb.Scores(mark, mark), table[half], y[half], groups=groups[half], limits=[limit])
+    card = tb.ModelCard.of(clf, table[rest], y[rest], groups=groups[rest])
+    cells = clf.rates_._repr_html_(), clf.summary_._repr_html_()
+    for page in (*cells, card.to_html(), card.to_markdown().partition("```text")[0]):
+        assert "onerror" in page
+        assert "<img" not in page
