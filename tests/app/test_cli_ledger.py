@@ -98,7 +98,7 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
         spent = call("certify", out, folder / data)
         assert spent.exit_code == 2
         assert "are calibration rows of the rule" in spent.stderr
-    assert "are selection data of the rule" in call("certify", out, folder / "sel.csv").stderr
+    assert "selection data of the rule" in call("certify", out, folder / "sel.csv").stderr
     tested = json.loads(call("certify", out, folder / "fresh.csv", "--json").stdout)
     assert [bound["target"] for bound in tested["rates"] if bound["target"] is not None] == [0.3]
     assert call("certify", rule, folder / "unspent.csv").exit_code == 0  # not used for this rule
