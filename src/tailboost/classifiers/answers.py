@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRows:
+    """Rows of a table with the models' probabilities, which are computed once for several rules."""
+
+    tables: list[LogProbabilities]  # in batches
 
 
 class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
@@ -93,9 +101,25 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
 
     def _tables(self, X: Any, groups: Any) -> Iterator[LogProbabilities]:
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
+        if isinstance(X, OpenedRows):
+            return iter(X.tables)
         models, X = self._read(X)
         numbers = self._numbers(groups, n_rows_of(X))
         return (_table(models, X, numbers, part) for part in batches(X))
+
+    def opened(self, X: Any, groups: Any = None) -> OpenedRows:
+        """Return rows for `predict` and other methods of classifiers with the same models.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`; groups are read by a group-aware rule alone.
+
+        Returns
+        -------
+        OpenedRows
+        """
+        return OpenedRows(list(self._tables(X, groups if self.by_group else None)))
 
     def _read(self, X: Any) -> tuple[Models, Any]:
         """Return models that read a table or given probabilities, and the checked table."""

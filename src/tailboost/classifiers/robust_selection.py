@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
-from tailboost.classifiers.answers import MixtureAnswers
+from tailboost.classifiers.answers import MixtureAnswers, OpenedRows
 from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.subgroup_views import SubgroupViews
@@ -430,14 +430,11 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         data = self._engine.data.in_memory
         return family.scores(data.probabilities), data
 
-    def scores_of(self, family: ThresholdFamily, X: Any, groups: Any = None) -> tuple[Floats, Ints]:
-        """Return the score of each row, and the number of the threshold that applies to it, shape (n,) each."""
-        p = self._engine.probabilities
-        tables = list(self._tables(X, groups))
-        scores = [family.scores(stratum_probabilities(p, table)) for table in tables]
-        places = [
-            table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp) for table in tables
-        ]
+    def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:
+        """Return the score of each row and the number of its threshold, shape (n,) each."""
+        p, one = self._engine.probabilities, not family.by_group
+        scores = [family.scores(stratum_probabilities(p, table)) for table in opened.tables]
+        places = [np.zeros(t.n_rows, dtype=np.intp) if one else t.groups for t in opened.tables]
         return np.concatenate(scores), np.concatenate(places)
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -22,8 +23,9 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.leakage import EqualRows
-from tailboost.guarantees.ledger import Attempt, call_key, level_of_attempt
-from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
+from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
+from tailboost.guarantees.rank_rules import RankRules
+from tailboost.guarantees.rate_bounds import Kind, RateFamily, limit_bounds
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import rows_needed
 from tailboost.selection.confidence import SPREAD
@@ -32,7 +34,14 @@ __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
-METHOD = "fixed sequence"
+# How a certified rule was made, by the method of its certificate.
+MADE = {
+    "ranks": "The thresholds of the rule are at ranks of the scores of these rows, which need no test.",
+    "fixed sequence": "The rule is the least restricted one of a sequence fixed before these rows were used. "
+    "All of them were tested for each rule.",
+}
+# The most rates that a note lists.
+SHOWN = 8
 # Limits are tightened by these multiples of half their intervals, the tightest first.
 TIGHTER = (8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 
@@ -120,14 +129,21 @@ def calibrate(
     subgroups: Any = None,
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
+    attempts: int | None = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
 
-    The tested rules run from the safest to the one with the smallest overall error within the targets. The
-    sequence depends on the selection data alone. Each rule is tested for all targets at the whole level, and
-    the last rule before the first failure is returned (fixed sequence testing, [1]_). Attempt k of any number
-    spends 6/(π²k²) of 1 − confidence, so all certificates of all attempts hold together. Each attempt needs
-    new rows. The model's ledger counts the attempts, also of its copies.
+    * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
+      selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
+      up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
+      between groups, if the rule reads the group.
+    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest overall error
+      within the targets. The sequence depends on the selection data alone. Each rule is tested for all
+      targets at the whole level, and the last rule before the first failure is returned ([1]_).
+
+    An attempt spends .9 of the error probability that earlier ones left, so all certificates of all
+    attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
+    copies.
 
     Parameters
     ----------
@@ -159,6 +175,9 @@ def calibrate(
         number as ``max_error`` is a target of each, also without rows.
     equal_rows, clusters : optional
         As in `tailboost.certify`; ``shortfalls`` then count clusters.
+    attempts : int, optional
+        The number of attempts that are made at most. They divide the error probability evenly: with 1 this
+        attempt has all of it, and further ones are refused. By default any number may follow.
 
     Returns
     -------
@@ -194,93 +213,197 @@ def calibrate(
     check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
+    if attempts is not None and (isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1):
+        raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
     if not hasattr(model, "tradeoff"):
         raise ValueError(
-            f"model must be a classifier of tailboost with tradeoff(), got {type(model).__name__}"
+            f"model must be a classifier of tailboost with tradeoff(), got {type(model).__name__}; "
+            "tailboost.tune makes one of any fitted model"
         )
-    earlier = attempts_of(previous)
-    checked: list[Limit] = []
-    if max_error is None:
-        given = (getattr(model, "limits", None) or ()) if limits is None else limits
-        checked = list(checked_limits(read_rates(given)))
-        if not checked:
-            raise ValueError("max_error or limits is needed: there is no target to certify")
-        if not hasattr(model, "limits"):
-            raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
-    elif limits is not None:
-        raise ValueError("max_error and limits were both given; state the first as a limit")
-    fresh = fresh_rows(
-        model,
-        X_cal,
-        y_cal,
-        groups,
-        [limit.rate for limit in checked],
-        () if checked else (rule,),
-        equal_rows=equal_rows,
-        subgroups=subgroups,
-        clusters=clusters,
-    )
-    targets = targets_of(max_error, error_names(fresh))
-    if max_error is not None and not targets:
-        raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    kind = next((kind for kind, _ in targets), None)
-    allowed, every = {name: target for (_, name), target in targets.items()}, targets_every(max_error)
-
-    def families_of(answered: FreshRows) -> list[RateFamily]:
-        if kind is None:
-            return [RateFamily.of(limit, answered) for limit in checked]
-        return [RateFamily.of_errors(kind, answered, rule, allowed, of_every=every)]
-
-    absent = [
-        Shortfall(bound.title if checked else bound.name, None, 0, float(bound.target or 0.0), None)
-        for family in families_of(fresh)
-        for bound in (() if family.rate.is_ratio else family.bounds(1.0 - confidence))
-        if not bound.n and bound.certified is False
-    ]
-    if absent:  # known before any answer was tested; the rows of a precision depend on the rule
-        words = "; ".join(map(str, absent))
-        raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
-    call = repr((sorted(targets.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))
-    rules = _from_the_safest(model, checked) if kind is None else candidates(model, kind, allowed)
+    checked, earlier = _stated_limits(model, max_error, limits), attempts_of(previous)
+    rates = [limit.rate for limit in checked]
+    about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters}
+    opened = model.opened(X_cal, groups)  # the models answer once for all rules
+    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, () if checked else (rule,), opened=opened, **about)
+    targets = Targets.of(fresh, checked, max_error, rule)
+    targets.refuse_absent(fresh, confidence, earlier)
+    call = repr((sorted(targets.allowed.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))
+    procedures = targets.procedures(model, fresh, opened)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
-    attempts = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows)
-    level = level_of_attempt(len(attempts), confidence)
-    passed: tuple[Any, FreshRows, list[CertifiedBound]] | None = None
-    for classifier in rules:
-        answered = fresh.by(classifier)
-        families = families_of(answered)
-        bounds = limit_bounds(families, level)
-        if any(bound.certified is False for bound in bounds):
+    made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
+    level = made[-1].spent * (1.0 - confidence)
+    for procedure in procedures:
+        applies, passed, tested = procedure.run(level)
+        if applies:
             break
-        passed = classifier, answered, bounds
     if passed is None:
-        raise not_certified(families, confidence, attempts)
-    classifier, answered, bounds = passed
-    fingerprints = fresh.fingerprints
+        raise not_certified(targets.families(tested), confidence, made, attempts)
+    return _certified(passed, procedure.method, targets, fresh, confidence, made)
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What has to be certified: limits on rates, or largest errors of classes, groups or cells."""
+
+    limits: list[Limit]
+    kind: Kind | None  # of the errors; None for limits
+    allowed: dict[Any, float]  # the largest errors, by name
+    of_every: bool  # whether they apply to every subgroup
+    rule: Rule
+
+    @classmethod
+    def of(cls, fresh: FreshRows, limits: list[Limit], max_error: Any, rule: Rule) -> Targets:
+        """Return the targets of fresh rows; raise ValueError if there are none."""
+        targets = targets_of(max_error, error_names(fresh))
+        if max_error is not None and not targets:
+            raise ValueError(f"max_error={max_error!r} sets no target below 1")
+        kind = next((kind for kind, _ in targets), None)
+        allowed = {name: target for (_, name), target in targets.items()}
+        return cls(limits, kind, allowed, targets_every(max_error), rule)
+
+    def families(self, answered: FreshRows) -> list[RateFamily]:
+        """Return the limited rates of answered rows."""
+        if self.kind is None:
+            return [RateFamily.of(limit, answered) for limit in self.limits]
+        return [RateFamily.of_errors(self.kind, answered, self.rule, self.allowed, of_every=self.of_every)]
+
+    def refuse_absent(self, fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]) -> None:
+        """Raise if a target has no rows; the rows of a precision depend on the rule."""
+        absent = [
+            Shortfall(bound.title if self.limits else bound.name, None, 0, float(bound.target or 0.0), None)
+            for family in self.families(fresh)
+            for bound in (() if family.rate.is_ratio else family.bounds(1.0 - confidence))
+            if not bound.n and bound.certified is False
+        ]
+        if absent:
+            words = "; ".join(map(str, absent))
+            raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
+
+    def procedures(self, model: Any, fresh: FreshRows, opened: Any) -> list[Any]:
+        """Return the procedures by power; a later one runs if an earlier one does not apply."""
+        if self.kind is not None:
+            return [FixedSequence(candidates(model, self.kind, self.allowed), fresh, self)]
+        base = model
+        if self.limits != list(checked_limits(model.limits or ())):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
+                base = model.reweight(limits=self.limits, confidence=0)
+        ranked = RankRules.of(base, self.limits, fresh, opened)
+        sequence = FixedSequence(_from_the_safest(model, self.limits), fresh, self)
+        return [sequence] if ranked is None else [ranked, sequence]
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSequence:
+    """Rules in an order that was fixed before the fresh rows were read; each is tested at the whole level.
+
+    The last rule before the first failure is certified: if it breaks a limit, then the first rule of the
+    sequence that breaks one was rejected, which has at most the probability of the level ([1]_).
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
+       Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
+    """
+
+    rules: Iterable[Any]
+    fresh: FreshRows
+    targets: Targets
+
+    method = "fixed sequence"
+
+    def run(self, level: float) -> tuple[bool, Any, FreshRows]:
+        """Return True, the certified classifier or None, and the rows with the answers tested last."""
+        passed = None
+        for classifier in self.rules:
+            answered = self.fresh.by(classifier)
+            bounds = limit_bounds(self.targets.families(answered), level)
+            if any(bound.certified is False for bound in bounds):
+                break
+            passed = classifier
+        return True, passed, answered
+
+
+def _stated_limits(model: Any, max_error: Any, limits: Any) -> list[Limit]:
+    """Return the checked limits on rates; none with ``max_error``."""
+    if max_error is not None:
+        if limits is not None:
+            raise ValueError("max_error and limits were both given; state the first as a limit")
+        return []
+    checked = list(
+        checked_limits(read_rates((getattr(model, "limits", None) or ()) if limits is None else limits))
+    )
+    if not checked:
+        raise ValueError("max_error or limits is needed: there is no target to certify")
+    if not hasattr(model, "limits"):
+        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
+    return checked
+
+
+def _certified(
+    classifier: Any,
+    method: str,
+    targets: Targets,
+    fresh: FreshRows,
+    confidence: float,
+    attempts: tuple[Attempt, ...],
+) -> Any:
+    """Return the classifier with its certificate."""
+    answered, fingerprints = fresh.by(classifier), fresh.fingerprints
     assert fingerprints is not None
+    bounds = limit_bounds(targets.families(answered), attempts[-1].spent * (1.0 - confidence))
+    certified = [bound.at_target(method) for bound in bounds if bound.target is not None]
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
-    certified = [bound.at_target(METHOD) for bound in bounds if bound.target is not None]
-    plural = "limits" if checked else "targets"
+    plural = "limits" if targets.limits else "targets"
     notes = [
-        f"The {plural} are certified, and nothing tighter. The rule is the least restricted one of a "
-        f"sequence fixed before these rows were used. All {plural} were tested for each rule.",
-        f"This was attempt {len(attempts)}. It spent {level_of_attempt(len(attempts), 0.0):.3g} of the "
-        "allowed error probability. All attempts in the model's ledger together keep the confidence.",
+        f"The {plural} are certified, and nothing tighter. {MADE[method]}",
+        f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
+        "probability. All attempts in the model's ledger together keep the confidence.",
+        *_price(fresh, answered, targets),
         *fresh.notes,
-        *unlisted(fresh, [limit.rate.by for limit in checked] if checked else [kind]),
+        *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
-    if checked:
-        notes.append(f"The rule was selected within {'; '.join(map(str, classifier.limits))}.")
-        classifier.limits = checked
-    else:
-        notes += _notes(answered, rule)
+    if targets.limits:
+        classifier.limits = targets.limits
+    _warn_of_constant(answered)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
-    errors, rates = ([], tuple(certified)) if checked else (certified, ())
+    errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
     about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
     classifier.certificate_ = Certificate(errors, *about)
     return classifier
+
+
+def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[str]:
+    """Yield the overall error and the limited rates of the selected and of the certified rule."""
+    rule = targets.rule
+    (error_before,), (error_after,) = (each.samples(ERRORS["mean"], rule) for each in (before, after))
+    yield (
+        f"Price, as estimates on these rows: overall error {error_before.mean:.4f} of the given rule, "
+        f"{error_after.mean:.4f} of the certified one."
+    )
+    changes = []
+    for old, new in zip(targets.families(before), targets.families(after), strict=True):
+        for one, other in zip(old.samples, new.samples, strict=True):
+            if targets.limits and len(other.rows):
+                of = "" if other.name is None else f" of {unit_name(other.name)}"
+                changes.append(f"{new.rate.words}{of} {one.mean:.4f} to {other.mean:.4f}")
+    if changes:
+        more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        yield f"Limited rates, from the given to the certified rule: {'; '.join(changes[:SHOWN])}{more}."
+
+
+def _warn_of_constant(fresh: FreshRows) -> None:
+    """Warn if every row gets one answer."""
+    answers = np.unique(fresh.answered.actions) if fresh.answered.actions.ndim == 1 else np.zeros(2)
+    if len(answers) == 1:
+        classes = fresh.answered.strata.classes
+        answer = repr(classes[int(answers[0])]) if answers[0] < len(classes) else "human review"
+        warn_user(
+            f"the targets are certified only for a constant classifier: predict answers {answer} to every "
+            "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
+        )
 
 
 # -- sequences ---------------------------------------------------------------------------------------------
@@ -304,15 +427,15 @@ def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable
             return [point.classifier for point in reversed(model.tradeoff().points)]
 
 
-def _from_the_safest(model: Any, limits: Sequence[Limit]) -> list[Any]:
-    """Return rules within tighter limits, from the one most likely to satisfy the limits to the loosest.
+def _from_the_safest(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
+    """Yield rules within tighter limits, from the one most likely to satisfy the limits to the loosest.
 
     The order depends on the selection data alone. The tightest limits need not give the safest rule: a
     precision close to 1 rests on few rows.
     """
     rules = list(tightened_rules(model, limits))
     margins = [_margin(rule.rates_, rules[-1].rates_) for rule in rules]
-    return rules[int(np.argmax(margins)) :]
+    yield from rules[int(np.argmax(margins)) :]
 
 
 def _margin(lines: Any, limits: Any) -> float:
@@ -376,13 +499,14 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
 
 
 def not_certified(
-    families: Sequence[RateFamily], confidence: float, attempts: tuple[Attempt, ...]
+    families: Sequence[RateFamily], confidence: float, attempts: tuple[Attempt, ...], declared: int | None
 ) -> NotCertifiedError:
-    """Return the error with the targets that the safest rule misses."""
-    next_level = level_of_attempt(len(attempts) + 1, confidence)
+    """Return the error with the targets that the tested rule misses."""
+    level, last = attempts[-1].spent * (1.0 - confidence), declared is not None and len(attempts) >= declared
+    next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
     shortfalls, words = [], []
     for family in families:
-        bounds = limit_bounds([family], level_of_attempt(len(attempts), confidence))
+        bounds = limit_bounds([family], level)
         later = limit_bounds([family], next_level)
         for j, bound in enumerate(bounds):
             if bound.certified is not False:
@@ -402,22 +526,16 @@ def not_certified(
                 f"which certifies only {bound.sense} {shows:.4g} ({later[j].verdict})"
             )
     return NotCertifiedError(
-        f"no rule of the sequence has its targets certified with {100 * confidence:g} % confidence. For the "
-        f"safest rule: {'; '.join(words)}.",
+        f"no rule has its targets certified with {100 * confidence:g} % confidence. For the safest rule: "
+        f"{'; '.join(words)}.",
         shortfalls,
         attempts,
-        f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. Give rows "
-        f"that no attempt had; that attempt spends {next_level:.2g}. The model's ledger records its "
-        "attempts, and save_model stores them. A model that is fitted again needs previous= this error.",
+        f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. "
+        + (
+            "All declared attempts were made."
+            if last
+            else f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's ledger "
+            "records its attempts, and save_model stores them. A model that is fitted again needs previous= "
+            "this error."
+        ),
     )
-
-
-def _notes(fresh: FreshRows, rule: Rule) -> Iterator[str]:
-    (mean,) = fresh.samples(ERRORS["mean"], rule)
-    yield f"Overall error on these rows (an estimate): {mean.mean:.4f}."
-    answers = np.unique(fresh.answered.actions)
-    if len(answers) == 1:
-        constant = f"predict answers {fresh.answered.strata.classes[answers[0]]!r} to every row"
-        advice = "give the other classes targets too, or allow larger errors"
-        warn_user(f"the targets are certified only for a constant classifier: {constant}; {advice}")
-        yield f"{constant}: {advice}."

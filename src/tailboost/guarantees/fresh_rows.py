@@ -147,6 +147,12 @@ class FreshRows:
             samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]
         return samples if self.clusters is None else [self._votes(sample) for sample in samples]
 
+    def are_apart(self, samples: Sequence[Sample]) -> bool:
+        """Whether no row, and no cluster, is in two samples."""
+        each = [sample.rows if self.clusters is None else self.clusters[sample.rows] for sample in samples]
+        together = np.concatenate([np.unique(rows) for rows in each]) if each else np.zeros(0)
+        return len(np.unique(together)) == len(together)
+
     def _votes(self, sample: Sample) -> Sample:
         """Return one random row of each cluster, in the order of the rows."""
         assert self.clusters is not None
@@ -427,13 +433,15 @@ def fresh_rows(
     cost_range: Any = None,
     fitted: Any = None,
     deferred: Any = None,
+    opened: Any = None,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
 
-    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty, ``rates``
-    are counted: with deferred rows, and for a randomised rule with its label distribution. ``fitted`` is the
-    classifier behind an array of answers, if known. If a rule reads scores alone, equal rows are different
-    rows.
+    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
+    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
+    ``fitted`` is the classifier behind an array of answers, if known. ``opened`` are the rows as ``opened``
+    of the model returns them; its models then answer once. If a rule reads scores alone, equal rows are
+    different rows.
 
     Raises
     ------
@@ -509,14 +517,15 @@ def fresh_rows(
         if is_array:
             answers = given
         else:
-            last, rows = final_step(judge, X)
+            table = X if opened is None else opened
+            last, rows = final_step(judge, table)
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
             if can_defer(last) or (not of_errors and any(rate.needs_deferral for rate in rates)):
                 marked = last.defers(rows, **group_arguments(last, groups))
             rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
-            answers = answers_of(judge, X, rule, groups)
+            answers = answers_of(judge, table, rule, groups)
             if "randomised" in rules_there and of_errors:
-                shares = answers_of(judge, X, "randomised", groups)
+                shares = answers_of(judge, table, "randomised", groups)
                 drawn = expected_zero_one_losses(labels, shares, labels=classes)
         needed = costs if any(rate.needs_costs for rate in rates) else None
         more: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}

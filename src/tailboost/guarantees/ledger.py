@@ -5,37 +5,70 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
+from tailboost.core.checks import check_number
 from tailboost.core.fingerprints import digest, hash_rows, too_many
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.leakage import EqualRows, LeakageError, UsedRows
-from tailboost.rates.bounds import level_of
 
+# Share of the error probability left that an attempt spends if further ones may follow: the first spends .9.
+SPENT_EACH = 0.9
+# An attempt needs more than this share of the error probability; less is rounding.
+LEAST_LEFT = 1e-9
 # Parameters that `reweight` changes: the same call for another rule is another attempt.
 RULE_PARAMETERS = ("objective", "alpha", "limits", "error_budget", "max_error", "confidence")
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
 
 
-def level_of_attempt(attempt: int, confidence: float) -> float:
-    """Return the error probability that attempt 1, 2, … spends; all attempts together spend the rest to 1."""
-    return level_of(attempt, confidence)
+def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
+    """Return the share of 1 − confidence that the next attempt spends.
+
+    Attempts spend what earlier ones left, so the shares of all attempts sum to at most 1, and all
+    certificates hold together with the stated confidence (union bound).
+
+    Parameters
+    ----------
+    earlier : sequence of Attempt
+        The attempts so far.
+    attempts : int or None
+        The declared number of attempts: this one and the following ones divide what is left evenly. None if
+        any number may follow: this one spends 0.9 of what is left.
+
+    Raises
+    ------
+    ValueError
+        If nothing is left, or more attempts were made than declared.
+    """
+    left = 1.0 - sum(each.spent for each in earlier)
+    if attempts is not None and len(earlier) >= attempts:
+        raise ValueError(
+            f"attempts={attempts}: {len(earlier)} attempt{'s were' if len(earlier) > 1 else ' was'} made "
+            "before this one"
+        )
+    if left < LEAST_LEFT:
+        raise ValueError(
+            "no error probability is left: the number of attempts was declared, and all were made. A new fit "
+            "or selection on other rows starts again"
+        )
+    return left * (SPENT_EACH if attempts is None else 1.0 / (attempts - len(earlier)))
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """One attempt to calibrate: a digest of the call, and its rows."""
+    """One attempt to calibrate: digest of the call, rows, and the share of 1 − confidence that it spent."""
 
     key: str
     rows: UsedRows
+    spent: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"key": self.key, "rows": self.rows.to_dict()}
+        return {"key": self.key, "rows": self.rows.to_dict(), "spent": self.spent}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
@@ -46,7 +79,8 @@ class Attempt:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        return cls(str(state["key"]), UsedRows.from_dict(state["rows"]))
+        spent = check_number(state["spent"], "spent", 0, 1, closed=True)
+        return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
 
 
 class Ledger:
@@ -80,7 +114,12 @@ class Ledger:
         self.attempts = tuple(attempts)
 
     def record(
-        self, attempt: Attempt, earlier: Sequence[Attempt] = (), *, equal_rows: EqualRows = "copies"
+        self,
+        attempt: Attempt,
+        earlier: Sequence[Attempt] = (),
+        *,
+        equal_rows: EqualRows = "copies",
+        attempts: int | None = None,
     ) -> tuple[Attempt, ...]:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
@@ -94,11 +133,15 @@ class Ledger:
             Attempts of other models or copies, which count too.
         equal_rows : {"copies", "natural"}, default="copies"
             Reason for equal rows, as in `tailboost.certify`.
+        attempts : int, optional
+            The declared number of attempts, see `spent_by_next`.
 
         Raises
         ------
         LeakageError
             If an earlier attempt had rows of this one. Nothing is recorded.
+        ValueError
+            If no error probability is left. Nothing is recorded.
         OSError
             If the file of the ledger cannot be written.
         """
@@ -109,7 +152,8 @@ class Ledger:
                 known = keys.index(attempt.key) + 1
             else:
                 _refuse_spent(attempt.rows, recorded, equal_rows)
-                recorded, known = (*recorded, attempt), len(recorded) + 1
+                made = replace(attempt, spent=spent_by_next(recorded, attempts))
+                recorded, known = (*recorded, made), len(recorded) + 1
             self.attempts = recorded
         return recorded[:known]
 

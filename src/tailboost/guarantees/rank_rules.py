@@ -309,7 +309,7 @@ def _ties(rows: ScoredRows, share: Share, n: int) -> int:
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
-    """Return possible rates of a share, ascending, and the summed loss of the rows of its threshold at each."""
+    """Return possible rates of a share, ascending, and the summed loss of its threshold's rows at each."""
     (place,) = share.places(rows)
     thresholds, _ = cuts(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
@@ -359,14 +359,12 @@ class RankRules:
     selection: ScoredRows
     data: SelectionData
     read: Any  # function of a family: the scores of the fresh rows
-    independent: bool  # whether rows of different thresholds are independent: there are no clusters
+    fresh: FreshRows
 
     method = "ranks"
 
     @classmethod
-    def of(
-        cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, X: Any, groups: Any
-    ) -> RankRules | None:
+    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, opened: Any) -> RankRules | None:
         """Return the procedure; None if the limits are not about shares, or several limits compare groups.
 
         Parameters
@@ -377,8 +375,8 @@ class RankRules:
             All limits.
         fresh : FreshRows
             The fresh rows. Their answers are not read.
-        X, groups : table of n rows, groups
-            The same rows, as the model reads them.
+        opened : OpenedRows
+            The same rows, with the models' probabilities.
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
         by_limit = [
@@ -395,7 +393,7 @@ class RankRules:
             family = model.threshold_family(by_group=by_group)
             if family is None:
                 continue
-            scores, place = model.scores_of(family, X, groups)
+            scores, place = model.scores_of(family, opened)
             rows = ScoredRows(scores, place, losses[stratum])
             places = [share.places(rows) for share in shares]
             one_each = all(len(place) == 1 for place in places)
@@ -412,9 +410,9 @@ class RankRules:
                 selection = ScoredRows(on_selection, data.strata.combination[data.stratum] * by_group, each)
 
                 def read(family: ThresholdFamily) -> Floats:
-                    return np.asarray(model.scores_of(family, X, groups)[0])
+                    return np.asarray(model.scores_of(family, opened)[0])
 
-                return cls(model, family, shares, rows, selection, data, read, fresh.clusters is None)
+                return cls(model, family, shares, rows, selection, data, read, fresh)
         return None
 
     @property
@@ -422,8 +420,8 @@ class RankRules:
         """Number of fresh rows of each share."""
         return [len(share.rows) for share in self.shares]
 
-    def run(self, level: float) -> tuple[bool, Any]:
-        """Return whether ranks can certify the limits, and the classifier; None if these rows certify none.
+    def run(self, level: float) -> tuple[bool, Any, FreshRows]:
+        """Return whether ranks apply, the classifier or None if these rows certify none, and the fresh rows.
 
         Parameters
         ----------
@@ -435,20 +433,20 @@ class RankRules:
         if limit.compares:
             named = {share.name: share for share in shares_on(limit, self.data) if len(share.rows)}
             if any(share.name not in named for share in self.shares) or m != len(self.shares):
-                return False, None
+                return False, None, self.fresh
             chosen = [named[share.name] for share in self.shares]
             reached = ranks_of_comparison(limit, self.sizes, self.selection, chosen, level)
             if reached is None:
-                return False, None
+                return False, None, self.fresh
             thresholds = at_ranks(self.shares, reached, self.rows, m)
-            return True, self._at(self.family, thresholds)
-        ranks = ranks_of(self.shares, self.sizes, m, level, apart=self.independent)
+            return True, self._at(self.family, thresholds), self.fresh
+        ranks = ranks_of(self.shares, self.sizes, m, level, apart=self.fresh.clusters is None)
         family, rows, selection = self.family, self.rows, self.selection
         if not family.by_group:
             family = self._balanced(ranks)
             rows = replace(rows, scores=self.read(family))
             selection = replace(selection, scores=family.scores(self.data.probabilities))
-        return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection))
+        return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection)), self.fresh
 
     def _at(self, family: ThresholdFamily, thresholds: Floats | None) -> Any:
         return None if thresholds is None else self.model.at_thresholds(family, thresholds)

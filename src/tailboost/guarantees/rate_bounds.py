@@ -17,13 +17,14 @@ from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
+from tailboost.rates.pair_test import pair_p_value
 
 __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
 
 OTHERS = "other groups"
-EXACT, BETTING, NO_ROWS = "Clopper–Pearson", "betting", "no rows"
+EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exact test of pairs"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
 LEVELS = 1000
 # Largest number of sufficient rows: more rows are named as this number.
@@ -229,6 +230,7 @@ class RateFamily:
     kind: Kind = "rate"
     rule: Rule = "predict"
     of_seen: bool = False  # whether a limit on every subgroup covers only the subgroups among these rows
+    apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
     def of(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
@@ -238,7 +240,10 @@ class RateFamily:
         exact = not rate.needs_costs and not fresh.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
         of_seen = limit is not None and limit.of_every and not fresh.knows(rate.by)
-        return cls(rate, limit, expression.sides, fresh.samples(rate), exact, of_seen=of_seen)
+        samples = fresh.samples(rate)
+        return cls(
+            rate, limit, expression.sides, samples, exact, of_seen=of_seen, apart=fresh.are_apart(samples)
+        )
 
     @classmethod
     def of_errors(
@@ -310,6 +315,35 @@ class RateFamily:
             of_seen=self.of_seen,
             subgroups=tuple(bound.subgroup for bound in bounds),
         )
+
+    def tested_pairs(self, bounds: Sequence[CertifiedBound], delta: float) -> list[CertifiedBound]:
+        """Return the bounds with the result of the exact tests of all pairs in place of the gap or ratio.
+
+        A row in two subgroups, or a cluster with rows in both, makes their counts dependent: the bound stays.
+        """
+        *each, last = bounds
+        limit = self.limit
+        if limit is None or not limit.compares or not self.exact or not self.apart or len(each) < 2:
+            return list(bounds)
+        scale = self.samples[0].high - self.samples[0].low
+        counts = [
+            (round(float((sample.values - sample.low).sum() / scale)), len(sample.rows))
+            for sample in self.samples
+        ]
+        factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+        # The pair that is furthest apart comes first: one failure suffices.
+        pairs = sorted(
+            permutations(counts, 2), key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1])
+        )
+        passes = all(
+            pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap) <= delta for (x1, n1), (x2, n2) in pairs
+        )
+        if passes:
+            return [*each, last.at_target(PAIRS)]
+        beyond = {"upper": max(last.upper, np.nextafter(limit.bound, np.inf))}
+        if not limit.from_above:
+            beyond = {"lower": min(last.lower, np.nextafter(limit.bound, -np.inf))}
+        return [*each, replace(last, method=PAIRS, **beyond)]
 
     def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
         """Return the rows that would certify the target of a bound, with the estimate as true value.
@@ -383,10 +417,18 @@ def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[Certified
     """Return bounds for a test of each limit at the whole level δ; the bounds do not hold together.
 
     If all limits must hold, each is tested at level δ: all pass although one is broken with a probability of
-    at most δ. The same holds for the pairs of subgroups of a gap or ratio; a pair takes two bounds of level
-    δ/2.
+    at most δ. The same holds for the pairs of subgroups of a gap or ratio. A pair of counts has an exact test
+    (`tailboost.rates.pair_test`); other pairs take two bounds of level δ/2.
     """
-    return [bound for family in families for bound in family.bounds(delta / len(family.sides))]
+    return [
+        bound
+        for family in families
+        for bound in family.tested_pairs(family.bounds(delta / len(family.sides)), delta)
+    ]
+
+
+def _part(count: int, n: int) -> float:
+    return count / max(n, 1)
 
 
 def _number_or_none(value: float) -> float | None:
