@@ -30,10 +30,6 @@ class RandomizedClassifier(ClassifierMixin):
     def _asker(self, X: Any, groups: Any) -> tuple[int, Callable[[int, Ints], Ints]]:
         """Return the number of rows, and a function ``ask(candidate, rows)`` that returns class numbers."""
 
-    def opened(self, X: Any, groups: Any = None) -> Any:
-        """Return rows for `predict` and other methods of classifiers with the same candidates."""
-        return X
-
     @abstractmethod
     def predict_proba(self, X: Any) -> Floats:
         """Return P(y | x), shape (n, K)."""

@@ -222,6 +222,10 @@ class KnownRows:
     used_rows_: tuple[UsedRows, ...]
     ledger_: Ledger
 
+    def opened(self, X: Any, groups: Any = None) -> Any:
+        """Return rows for `predict` and other methods of classifiers with the same candidates."""
+        return X
+
     @abstractmethod
     def _checked(self, X: Any) -> Any:
         """Return a table in the form of the fit."""

@@ -1,0 +1,187 @@
+"""Rank rules: what `calibrate` certifies from ranks holds in populations with known rates, in every form."""
+
+import json
+import sqlite3
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees.ledger import spent_by_next
+
+LEVELS = 40  # of the score; each level has a known rate of the label in each group
+
+
+def population(seed, groups=2):
+    """Return a function that draws rows, and one that gives the true shares above thresholds."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(LEVELS, 3.0), groups)
+    centre = np.linspace(-3, 3, LEVELS)
+    positive = 1 / (1 + np.exp(-(centre + rng.normal(0, 0.5, groups)[:, None])))
+
+    def draw(n, rng):
+        g = rng.integers(groups, size=n)
+        level = np.array([rng.choice(LEVELS, p=shares[k]) for k in g])
+        y = (rng.random(n) < positive[g, level]).astype(int)
+        # Within a level the score is continuous, so ties do not occur, and says nothing about the label.
+        return pd.DataFrame({"s": (level + rng.random(n)) / LEVELS}), y, np.array(list("abcde"))[g]
+
+    def truth(answers):
+        """Return rates by group from the probability of the answer 1 at each level, shape (groups, LEVELS)."""
+        selected = (shares * answers).sum(axis=1)
+        miss = 1 - (shares * positive * answers).sum(axis=1) / (shares * positive).sum(axis=1)
+        return {"selected": selected, "miss": miss}
+
+    return draw, truth
+
+
+def answers_of(rule, group, groups):
+    """Return the share of each level with the answer 1, by group, from a fine grid of scores."""
+    grid = (np.arange(LEVELS * 25) + 0.5) / (LEVELS * 25)
+    shares = []
+    for g in groups:
+        given = {"groups": np.repeat(g, len(grid))} if group else {}
+        shares.append(rule.predict(pd.DataFrame({"s": grid}), **given).reshape(LEVELS, 25).mean(axis=1))
+    return np.array(shares)
+
+
+LIMITS = {
+    "miss": ([rates.miss(1, by="group") <= 0.25], lambda r: r["miss"].max() <= 0.25),
+    "gap": ([rates.gap(rates.selected(1, by="group")) <= 0.1], lambda r: np.ptp(r["selected"]) <= 0.1),
+    "ratio": (
+        [rates.ratio(rates.selected(1, by="group")) >= 0.7],
+        lambda r: r["selected"].min() >= 0.7 * r["selected"].max(),
+    ),
+    "gap of misses": ([rates.gap(rates.miss(1, by="group")) <= 0.15], lambda r: np.ptp(r["miss"]) <= 0.15),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("by_group", [True, False])
+def test_false_certificates_are_at_most_the_level(name, by_group):
+    limits, keeps = LIMITS[name]
+    if not by_group and limits[0].compares:
+        pytest.skip("a comparison needs a threshold for each group")
+    draws, false = 200, 0
+    for seed in range(draws):
+        draw, truth = population(seed % 10)
+        rng = np.random.default_rng(seed + 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            T, y, g = draw(300, rng)
+            clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=by_group)
+            T, y, g = draw(500, rng)
+            try:
+                certified = tb.calibrate(clf, T, y, groups=g, attempts=1)
+            except tb.NotCertifiedError:
+                continue
+        false += not keeps(truth(answers_of(certified, by_group, ["a", "b"])))
+    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
+@pytest.fixture(scope="module", params=list(LIMITS))
+def certified(request):
+    limits, _ = LIMITS[request.param]
+    draw, _ = population(3)
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        T, y, g = draw(1000, rng)
+        clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=limits, by_group=True)
+        T, y, g = draw(4000, rng)
+        return tb.calibrate(clf, T, y, groups=g), clf, draw(500, rng)
+
+
+def test_ranks_certify_and_say_so(certified):
+    rule, clf, _ = certified
+    assert rule.certificate_.certified
+    assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
+    text = str(rule.certificate_)
+    assert "need no test" in text
+    assert "Price, as estimates on these rows: overall error" in text
+    assert clf.rule_ != rule.rule_
+
+
+def test_the_certified_rule_answers_alike_in_every_form(certified, tmp_path):
+    rule, _, (T, _, g) = certified
+    answers = rule.predict(T, groups=g)
+    assert [rule.predict(T.iloc[[i]], groups=g[[i]])[0] for i in range(60)] == answers[:60].tolist()
+    tb.save_model(rule, tmp_path / "m.model")
+    np.testing.assert_array_equal(tb.load_model(tmp_path / "m.model").predict(T, groups=g), answers)
+    again = tb.ThresholdRule.from_dict(json.loads(json.dumps(rule.rule_.to_dict())))
+    np.testing.assert_array_equal(again.predict(T["s"], g), answers)
+    database = sqlite3.connect(":memory:")
+    T.assign(g=g, number=range(len(T))).to_sql("t", database)
+    found = database.execute(f"SELECT {again.to_sql(group='g')} FROM t ORDER BY number").fetchall()
+    assert [action for (action,) in found] == answers.tolist()
+
+
+def test_calibrate_changes_nothing_in_the_given_classifier_but_its_ledger(certified):
+    rule, clf, (T, _, g) = certified
+    assert len(clf.ledger_.attempts) == len(rule.ledger_.attempts) == 1
+    assert not hasattr(clf, "certificate_")
+    assert [str(limit) for limit in clf.limits] == [str(limit) for limit in rule.limits]
+
+
+def test_equal_scores_keep_limits_on_one_side_and_leave_comparisons_to_tests():
+    """A score of four values has a threshold at few ranks only."""
+    rng = np.random.default_rng(0)
+    T, y = pd.DataFrame({"s": rng.integers(4, size=3000) / 4}), np.zeros(3000, int)
+    y[rng.random(3000) < 0.1 + 0.8 * T["s"].to_numpy()] = 1
+    g = np.where(rng.random(3000) < 0.5, "a", "b")
+    for limit, method in (
+        (rates.miss(1, by="group") <= 0.3, "ranks"),
+        (rates.gap(rates.selected(1, by="group")) <= 0.1, "fixed sequence"),
+    ):
+        clf = tb.tune(tb.Scores("s", 1), T[:1000], y[:1000], groups=g[:1000], limits=[limit], by_group=True)
+        rule = tb.calibrate(clf, T[1000:], y[1000:], groups=g[1000:])
+        assert {bound.method for bound in rule.certificate_.rates} == {method}
+
+
+def test_a_group_with_too_few_rows_gets_the_answer_that_keeps_its_limit():
+    draw, _ = population(1)
+    rng = np.random.default_rng(5)
+    T, y, g = draw(1500, rng)
+    clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, limits=[rates.miss(1, by="group") <= 0.1], by_group=True)
+    T, y, g = draw(1200, rng)
+    keep = (g == "a") | (np.arange(1200) < 30)
+    rule = tb.calibrate(clf, T[keep], y[keep], groups=g[keep])
+    T, y, g = draw(300, rng)
+    answers = rule.predict(T, groups=g)
+    assert (answers[g == "b"] == 1).all()
+    assert 0 < (answers[g == "a"] == 1).mean() < 1
+
+
+def test_attempts_spend_what_is_left():
+    class Made:
+        def __init__(self, spent):
+            self.spent = spent
+
+    assert spent_by_next([], None) == pytest.approx(0.9)
+    assert spent_by_next([Made(0.9)], None) == pytest.approx(0.09)
+    assert spent_by_next([], 1) == 1.0
+    assert spent_by_next([Made(1 / 3)], 3) == pytest.approx(1 / 3)
+    assert spent_by_next([Made(0.9)], 2) == pytest.approx(0.1)
+    with pytest.raises(ValueError, match="no error probability is left"):
+        spent_by_next([Made(1.0)], None)
+    with pytest.raises(ValueError, match="1 attempt was made before"):
+        spent_by_next([Made(1.0)], 1)
+
+
+def test_a_declared_single_attempt_is_tested_at_the_whole_level_and_is_the_last_one():
+    draw, _ = population(2)
+    rng = np.random.default_rng(1)
+    limits = [rates.miss(1) <= 0.3]
+    T, y, _ = draw(800, rng)
+    clf = tb.tune(tb.Scores("s", 1), T, y, limits=limits)
+    T, y, _ = draw(800, rng)
+    rule = tb.calibrate(clf, T, y, attempts=1)
+    assert "It spent 1 of the allowed error probability" in str(rule.certificate_)
+    with pytest.raises(ValueError, match="no error probability is left"):
+        tb.calibrate(clf, *draw(800, rng)[:2])
+    with pytest.raises(ValueError, match="attempts must be a whole number"):
+        tb.calibrate(clf, T, y, attempts=0)
