@@ -32,7 +32,8 @@ def population(seed, groups=2):
     def truth(answers):
         """Return rates by group from the probability of the answer 1 at each level, shape (groups, LEVELS)."""
         selected = (shares * answers).sum(axis=1)
-        miss = 1 - (shares * positive * answers).sum(axis=1) / (shares * positive).sum(axis=1)
+        of_label = shares * positive
+        miss = 1 - (of_label * answers).sum(axis=1) / of_label.sum(axis=1)
         return {"selected": selected, "miss": miss}
 
     return draw, truth
@@ -121,7 +122,7 @@ def test_the_certified_rule_answers_alike_in_every_form(certified, tmp_path):
 
 
 def test_calibrate_changes_nothing_in_the_given_classifier_but_its_ledger(certified):
-    rule, clf, (T, _, g) = certified
+    rule, clf, _ = certified
     assert len(clf.ledger_.attempts) == len(rule.ledger_.attempts) == 1
     assert not hasattr(clf, "certificate_")
     assert [str(limit) for limit in clf.limits] == [str(limit) for limit in rule.limits]
