@@ -36,6 +36,7 @@ from tailboost.classifiers.selected_rule import warn_of_noise
 from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.guarantees.leakage import holds_unknown, noting_frozen, noting_seen
 from tailboost.learners import HistBoostClassifier
@@ -382,17 +383,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described, or an estimator cannot be used. Then nothing is fitted.
         """
+        given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        with fitting_apart(self) as fitted:
+            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val)
+        self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
+        return self
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        costs: Any,
+        clusters: Any,
+        validation: ValidationRows,
+        costs_val: Any,
+    ) -> None:
+        """Set all attributes of the fit, in a classifier without any."""
         until = np.inf if self.max_time is None else time.time() + self.max_time
-        X, y = unpack(X, y)
         rate_problem = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
         estimators = self._chosen_estimators()
         if self.estimators is not None:
             estimators = self._usable(estimators, X, y, weighted)
-        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
-        self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
@@ -456,8 +472,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             costs, features = None if costs is None else costs[places], take(features, places)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
-        self._settle(averaging(replace(outputs, rows=rows)), features, costs=costs)
-        self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
         fitted_on = NO_ROWS if frozen else problem.fingerprints
@@ -466,7 +480,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
-        return self
+        self._first_selection(averaging(replace(outputs, rows=rows)), features, costs=costs)
 
     def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
@@ -531,7 +545,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
+        mix._first_selection(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
         mix._selected.warn(forewarned=False)
         return mix
 

@@ -40,7 +40,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     objective: Any
     limits: Any
-    # The engine on the selection data, and the selected rule. Both stay if another selection fails.
+    # The engine on the selection data, and the selected rule.
     _engine: SelectionEngine
     _selected: SelectedRule | SelectedMixture
     _outputs: ModelOutputs
@@ -143,6 +143,18 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
         )
 
+    def _first_selection(self, outputs: ModelOutputs, X: Any = None, **about: Any) -> None:
+        """Select as `_settle` does; an error for contradicting limits keeps the fitted models."""
+        try:
+            self._settle(outputs, X, **about)
+        except InfeasibleLimitsError as error:
+            error.unselected = self
+            error.add_note(
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
+            )
+            raise
+
     def _use_rule(self, rule: SelectedRule | SelectedMixture) -> None:
         """Answer by a selected rule."""
         self._selected, self.ensemble_ = rule, rule.ensemble
@@ -214,7 +226,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        if not hasattr(self, "_engine"):  # a fit that fails because of its limits keeps the engine
+        if not hasattr(self, "_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
             check_is_fitted(self)
         new = copy.copy(self)
         if objective is not None or alpha is not None:

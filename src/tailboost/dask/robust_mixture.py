@@ -172,7 +172,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             engine = replace(
                 engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
             )
-        self._settle(sample, engine=engine)
+        self._first_selection(sample, engine=engine)
 
     def _outputs_on(
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
