@@ -292,9 +292,11 @@ def test_another_thread_sees_one_fit_or_the_other():
     fit = threading.Thread(target=clf.fit, args=(OTHER_X, OTHER_Y))
     fit.start()
     assert ready.wait(60)
-    seen.append(clf.predict(X))
-    go.set()
-    fit.join()
+    try:
+        seen.append(clf.predict(X))
+    finally:
+        go.set()
+        fit.join()
     np.testing.assert_array_equal(seen[0], old)
     assert clf.classes_.tolist() == ["dead", "ill", "well"]
 

@@ -43,6 +43,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
 from tailboost.classifiers.plan import FitInterruptedWarning, Plan, Schedule
 from tailboost.core.array_types import Floats
+from tailboost.core.checks import check_indexes
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.probe import probe_rows
@@ -309,6 +310,8 @@ class BaseBoostClassifier(
         context: Any,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
+        check_indexes(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        validation.check_indexes()
         with noticing_interrupts() as interrupted, ExitStack() as resources:
             problem = self._problem(X, y, sample_weight, groups, validation)
             # Fingerprints by which `certify` recognises training rows and selection data.

@@ -20,6 +20,7 @@ from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, Trainin
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
+    check_indexes,
     check_row_shape,
     check_weights,
     n_rows_of,
@@ -51,6 +52,11 @@ class ValidationRows:
     def any_given(self) -> bool:
         """Whether any argument was given."""
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
+
+    def check_indexes(self, **more: Any) -> None:
+        """Raise if pandas objects about these rows have different indexes."""
+        of_rows = {"X": self.X, "y": self.y, "groups": self.groups, "sample_weight": self.sample_weight}
+        check_indexes(**{f"{name}_val": values for name, values in (of_rows | more).items()})
 
 
 def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:

@@ -33,7 +33,7 @@ from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.rated import NAMED
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.classifiers.selected_rule import warn_of_noise
-from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
+from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
@@ -401,6 +401,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs_val: Any,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
+        about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
+        check_indexes(X=X, y=y, **about)
+        validation.check_indexes(costs=costs_val)
         until = np.inf if self.max_time is None else time.time() + self.max_time
         rate_problem = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
@@ -538,6 +541,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             If an argument is not as described.
         """
         mix = cls._unsettled(probabilities, groups, objective=objective, **params)
+        about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
+        check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:

@@ -20,7 +20,7 @@ from tailboost.classifiers.rated import RateProblem, SelectionEngine, name_of
 from tailboost.classifiers.selected_rule import SelectedRule
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Mask
-from tailboost.core.checks import check_costs, n_rows_of
+from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import group_uses
 from tailboost.core.tables import unpack
@@ -72,6 +72,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
     ) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
+        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         given = ValidationRows(X, y, groups, sample_weight)
         X = stacked(X, models.names, self.classes_, n_rows_of(y)) if models.are_given else self._checked(X)
@@ -245,6 +246,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 new._name_groups(groups)
             outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
             used = outputs.rows.used
+            check_indexes(X=X, costs=costs)
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
             if outputs.models.are_given:
                 outputs.check_order(self.classes_)

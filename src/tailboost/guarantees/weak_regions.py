@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_length, finite, n_rows_of
+from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import as_pandas
@@ -146,6 +146,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         return self
 
     def _learn(self, X: Any, errors: Any, expected: Any) -> None:
+        check_indexes(X=X, errors=errors, expected=expected)
         n = n_rows_of(X)
         losses = _losses(errors, "errors", n)
         if n < 2 * self.min_rows:

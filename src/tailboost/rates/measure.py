@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
     check_costs,
+    check_indexes,
     check_length,
     check_mask,
     check_same_kind,
@@ -53,6 +54,8 @@ class Answered:
         The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
         (n, K). ``known`` contains existing groups by column, also without rows.
         """
+        about = {"groups": groups, "deferred": deferred, "costs": costs, "sample_weight": sample_weight}
+        check_indexes(y_true=y_true, answers=answers, **about)
         truth = label_column(y_true, "y_true")
         n, draws = len(truth), getattr(answers, "ndim", 1) == 2
         predicted = truth if draws else label_column(answers, "answers")
