@@ -207,7 +207,8 @@ class BaseBoostClassifier(
         y : array-like of shape (n,)
             Class labels of any type. None takes the labels of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
+            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
         X_val, y_val, sample_weight_val : optional
             Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
             selected on them; an additive classifier selects its number of rounds.
@@ -221,7 +222,7 @@ class BaseBoostClassifier(
         Raises
         ------
         ValueError
-            If an argument is not as described. Nothing has been fitted then.
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)

@@ -80,7 +80,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         Raises
         ------
         ValueError
-            If an argument is not as described. Nothing has been fitted then.
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         check_group_arguments(groups, validation)

@@ -22,21 +22,16 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
     check_indexes,
     check_row_shape,
-    check_weights,
     n_rows_of,
     positions,
     refuse_frame,
     refuse_missing,
+    row_weights,
 )
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
-
-# Mean sample weight below which a warning is given: weights count rows, and normalised weights are a likely
-# mistake.
-LEAST_MEAN_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -203,7 +198,7 @@ def selection_data(
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
-    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    weight = row_weights(given.sample_weight, n, f"sample_weight{suffix}")
     used = weight > 0
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
@@ -270,14 +265,8 @@ def read_training_set(
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = check_weights(sample_weight, len(y))
+    weight = row_weights(sample_weight, len(y))
     used = weight > 0
-    if weight.sum() < max(1 + 1e-6, LEAST_MEAN_WEIGHT * used.sum()):
-        warn_user(
-            f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
-            "Weights count rows (2 counts the row twice), so learners with absolute penalties, like the "
-            "default learner, see hardly any data; scale the weights to mean 1"
-        )
     classes, index = np.unique(y[used], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

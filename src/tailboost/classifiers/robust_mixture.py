@@ -362,7 +362,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; a row of weight 2 counts twice. Every fitted estimator must accept weights.
+            Weights; a row of weight 2 counts twice. Weights of a mean below 1, or above 1e9, are relative:
+            they are scaled to mean 1. Every fitted estimator must accept weights.
         groups : array-like of shape (n,), optional
             Group of each row, for rates by group. `predict` needs groups with ``by_group=True`` alone.
         costs : array-like of shape (n, K) or data frame, optional
@@ -381,7 +382,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Raises
         ------
         ValueError, TypeError
-            If an argument is not as described, or an estimator cannot be used. Then nothing is fitted.
+            If an argument is not as described, or an estimator cannot be used. A fit that raises leaves the
+            classifier as it was.
+        InfeasibleLimitsError
+            If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
         given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         with fitting_apart(self) as fitted:

@@ -20,6 +20,13 @@ from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.tables import as_pandas
 
+#: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
+MOST_ROWS = 1e9
+# Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
+WEIGHT_BITS = 32
+# Weights scaled to mean 1 may miss it by this.
+ROUNDING = 1e-9
+
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
 
@@ -130,6 +137,33 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
         return np.ones(n)
     checked = _weights(weights, n, name)
     return checked / checked.max()
+
+
+def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
+    """Return sample weights as numbers of rows, so that weight 2 counts a row twice.
+
+    Weights that count no rows (`count_rows`) are relative, and are scaled to mean 1: 1/n, 1e-300 and 1e300
+    for all rows mean 1. Weights have 32 significant bits, so that the rounding errors of a common factor
+    decide no ties between splits.
+
+    Raise ValueError if the weights are invalid. Any sum is allowed.
+    """
+    if weights is None:
+        return np.ones(n)
+    checked = _weights(weights, n, name)
+    largest = float(checked.max())
+    relative = checked / largest
+    mean = float(relative[relative > 0].mean())
+    mantissa, exponent = np.frexp(checked if count_rows(largest, mean) else relative / mean)
+    return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
+
+
+def count_rows(largest: float, mean: float) -> bool:
+    """Return whether weights count rows: their mean is from 1 to `MOST_ROWS`.
+
+    ``mean`` is that of the positive weights divided by the largest, so that no sum overflows.
+    """
+    return 1 - ROUNDING <= mean * largest <= MOST_ROWS
 
 
 def base_measure(base: ArrayLike | None, n: int) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Mask
-from tailboost.core.checks import check_alpha, check_indexes, check_number, check_weights, n_rows_of
+from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
@@ -377,7 +377,7 @@ def certify(
 
 def _of_positive_weight(sample_weight: Any, n: int) -> Mask:
     """Return a mask of the rows of positive weight; refuse unequal weights."""
-    weight = check_weights(sample_weight, n)
+    weight = relative_weights(sample_weight, n)
     used: Mask = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(

@@ -15,12 +15,12 @@ from tailboost.core.checks import (
     check_length,
     check_mask,
     check_same_kind,
-    check_weights,
     column_name,
     columns_by_name,
     in_class_order,
     label_column,
     positions,
+    relative_weights,
 )
 from tailboost.rates.rate import Rate, Sample
 from tailboost.rates.strata import Strata
@@ -62,7 +62,7 @@ class Answered:
         check_length(answers, "answers", n, "y_true")
         both = np.concatenate([truth, predicted])
         classes = np.unique(both) if labels is None else label_column(labels, "labels")
-        weight = check_weights(sample_weight, n)
+        weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
         if draws:
