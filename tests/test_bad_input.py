@@ -402,12 +402,6 @@ def test_learners(learner, case):
         learner().fit(table, labels)
 
 
-def test_weights_that_sum_to_one_are_warned_about():
-    clf = make("adalpboost", RecordingClassifier())
-    with pytest.warns(UserWarning, match="the weights sum to 1 for 60 rows"):
-        clf.fit(X, Y, sample_weight=np.full(60, 1 / 60))
-
-
 @pytest.mark.parametrize("name", having("cv"))
 @pytest.mark.parametrize("cv", ["auto", 5])
 def test_equal_rows_are_refused_in_the_words_that_were_chosen(name, cv, recorder):

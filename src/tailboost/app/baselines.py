@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost import rates
 from tailboost.core.array_types import Floats, Ints, Labels
 from tailboost.core.checks import check_length, check_number, label_column
+from tailboost.core.refit import fitting_apart
 from tailboost.learners.named import plain_xgboost
 
 # Lower bound of the probabilities, so that a large weight can select a class with probability 0.
@@ -206,8 +207,10 @@ class CellWeightedClassifier(MetaClassifier):
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Fit with the weights of `cell_weights`."""
         labels = checked_labels(X, y)
-        self.estimator_ = clone(self.estimator).fit(X, labels, sample_weight=cell_weights(labels, groups))
-        self.classes_ = self.estimator_.classes_
+        weight = cell_weights(labels, groups)
+        with fitting_apart(self) as fitted:
+            fitted.estimator_ = clone(self.estimator).fit(X, labels, sample_weight=weight)
+            fitted.classes_ = fitted.estimator_.classes_
         return self
 
     def predict(self, X: Any) -> Labels:
@@ -267,13 +270,14 @@ class TunedThresholdClassifier(MetaClassifier):
         if self.error_budget is not None:
             check_number(self.error_budget, "error_budget", 0.0, closed=True)
         labels = checked_labels(X, y)
-        self.classes_, index = np.unique(labels, return_inverse=True)
+        classes, index = np.unique(labels, return_inverse=True)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
         P = cross_val_predict(self.estimator, X, labels, cv=folds, method="predict_proba", n_jobs=self.n_jobs)
-        self.log_weights_, self.worst_class_error_, self.mean_error_ = tune_class_weights(
-            P, index, error_budget=self.error_budget
-        )
-        self.estimator_ = clone(self.estimator).fit(X, labels)
+        weights = tune_class_weights(P, index, error_budget=self.error_budget)
+        with fitting_apart(self) as fitted:
+            fitted.log_weights_, fitted.worst_class_error_, fitted.mean_error_ = weights
+            fitted.estimator_ = clone(self.estimator).fit(X, labels)
+            fitted.classes_ = classes
         return self
 
     def predict(self, X: Any) -> Labels:

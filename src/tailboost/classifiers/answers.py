@@ -18,7 +18,7 @@ from tailboost.boosting.training_set import GroupNames, batches, take
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import n_rows_of
+from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.leakage import KnownRows
@@ -103,6 +103,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
         if isinstance(X, OpenedRows):
             return iter(X.tables)
+        check_indexes(X=X, groups=groups)
         models, X = self._read(X)
         numbers = self._numbers(groups, n_rows_of(X))
         return (_table(models, X, numbers, part) for part in batches(X))
@@ -244,6 +245,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
     def _asker(
         self, X: Any, groups: Any, method: str = "predict_table"
     ) -> tuple[int, Callable[[int, Ints], Ints]]:
+        check_indexes(X=X, groups=groups)
         models, X = self._read(X)
         n, members = n_rows_of(X), self.ensemble_.base_models
         numbers = self._numbers(groups, n)

@@ -43,10 +43,12 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
 from tailboost.core.array_types import Floats
+from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.probe import probe_rows
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
@@ -235,7 +237,8 @@ class BaseBoostClassifier(
         y : array-like of shape (n,)
             Class labels of any type. None takes the labels of a torch Dataset given as X.
         sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped.
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
+            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
         X_val, y_val, sample_weight_val : optional
             Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
             selected on them; an additive classifier selects its number of rounds.
@@ -249,7 +252,7 @@ class BaseBoostClassifier(
         Raises
         ------
         ValueError
-            If an argument is not as described. Nothing has been fitted then.
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
         self._fit(X, y, sample_weight, None, validation, fit_params)
@@ -262,7 +265,6 @@ class BaseBoostClassifier(
         problem, attributes = read_training_set(
             self, self._learner(), X, y, sample_weight, groups, self.class_weight
         )
-        self.__dict__.pop("group_features_", None)  # of an earlier fit
         self.__dict__.update(attributes)
         if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
@@ -323,43 +325,49 @@ class BaseBoostClassifier(
             # The number of rounds for "auto" depends on the data.
             most = None if self.n_estimators == "auto" else self.n_estimators
             context = self._init_callback_context(max_subtasks=most)
-        before = self.__dict__.copy()
         X, y = unpack(X, y)
+        with fitting_apart(self) as fitted:
+            fitted._learn(X, y, sample_weight, groups, validation, routed, context)
+        self._warn()  # after the assignment: a filter may make a warning an error
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        validation: ValidationRows,
+        routed: dict[str, Any],
+        context: Any,
+    ) -> None:
+        """Set all attributes of the fit, in a classifier without any."""
+        check_indexes(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        validation.check_indexes()
         with noticing_interrupts() as interrupted, ExitStack() as resources:
-            try:
-                problem = self._problem(X, y, sample_weight, groups, validation)
-                # Fingerprints by which `certify` recognises training rows and selection data.
-                seen = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
-                chosen: tuple[Fingerprint, ...] = ()
-                if problem.validation is not None:
-                    X_val, judged = problem.validation
-                    problem.validation = X_val, noting_seen(seen, X_val, judged)
-                    chosen = (Fingerprint.of_rows(X_val),)
-                routed = _check_method_params(X, routed, indices=problem.used)
-                entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-                checkpoints = None
-                if self.checkpoint_dir is not None:
-                    opened = Checkpoints.open(
-                        self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
-                    )
-                    checkpoints = resources.enter_context(opened)
-                scheme = self._open_scheme(problem, routed, entropy)
-                plan = self._open_game(problem, scheme, entropy)
-                if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
-                    raise KeyboardInterrupt
-            except BaseException:  # a refused fit leaves the classifier unchanged
-                self.__dict__.clear()
-                self.__dict__.update(before)
-                raise
+            problem = self._problem(X, y, sample_weight, groups, validation)
+            # Fingerprints by which `certify` recognises training rows and selection data.
+            self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
+            self.chosen_rows_ = ()
+            if problem.validation is not None:
+                X_val, judged = problem.validation
+                problem.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
+                self.chosen_rows_ = (Fingerprint.of_rows(X_val),)
+            routed = _check_method_params(X, routed, indices=problem.used)
+            entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
+            checkpoints = None
+            if self.checkpoint_dir is not None:
+                opened = Checkpoints.open(
+                    self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
+                )
+                checkpoints = resources.enter_context(opened)
+            scheme = self._open_scheme(problem, routed, entropy)
+            plan = self._open_game(problem, scheme, entropy)
+            if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
-            self.seen_rows_, self.chosen_rows_ = seen, chosen
             self.used_rows_, self.ledger_ = (), Ledger()
-            self.__dict__.pop("ensemble_", None)  # not fitted until one round is finished
             self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
             self._settle()
-        stop = self.trace_.stop  # warn after all attributes are set: a filter may make the warning an error
-        if stop is not None and stop.early:
-            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
         self._conclude(problem)
 
     def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
@@ -368,7 +376,13 @@ class BaseBoostClassifier(
         return identify(self, problem.digest(self.classes_), entropy, free)
 
     def _conclude(self, problem: TrainingSet) -> None:
-        """Set attributes and give warnings after a finished fit."""
+        """Set further attributes after the last round."""
+
+    def _warn(self) -> None:
+        """Give the warnings about a finished fit."""
+        stop = self.trace_.stop
+        if stop is not None and stop.early:
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
 
     def _open_game(self, problem: TrainingSet, scheme: Scheme, entropy: int) -> Plan:
         plan = self._plan(problem, scheme, round_seed(entropy, 0))

@@ -23,7 +23,7 @@ from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_number, n_rows_of
+from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
 from tailboost.core.tables import unpack
@@ -210,6 +210,7 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         if groups is not None and same and not by_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given:
+            check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
             if groups is not None and not same:
                 new._name_groups(groups, n_rows_of(X))
             if objective == "worst_group" and groups is None:

@@ -233,14 +233,14 @@ class DROBoostClassifier(AdditiveClassifier):
         return radius, dim
 
     def _conclude(self, problem: TrainingSet) -> None:
-        self._warn_of_a_large_radius()
         units, rule = self.game_.units, cast("WorstCase", self.game_.player)
         played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
         margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
         self.worst_case_weights_ = np.zeros(problem.n_given)
         self.worst_case_weights_[problem.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
 
-    def _warn_of_a_large_radius(self) -> None:
+    def _warn(self) -> None:
+        super()._warn()
         if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
             return
         if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error

@@ -81,14 +81,12 @@ class GroupedBoostClassifier(MixtureClassifier):
         Raises
         ------
         ValueError
-            If an argument is not as described. Nothing has been fitted then.
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         check_group_arguments(groups, validation)
         self._check_arguments(groups)
-
         self._fit(X, y, sample_weight, groups, validation, fit_params)
-        self._warn()
         return self
 
     @abstractmethod
@@ -114,7 +112,8 @@ class GroupedBoostClassifier(MixtureClassifier):
         return super()._name_groups(groups, n)
 
     def _warn(self) -> None:
-        """Warn of small subgroups."""
+        """Warn of small subgroups too."""
+        super()._warn()
         pools = self._pools
         small = np.flatnonzero(pools.size < pools.least).tolist()
         if not small:

@@ -20,22 +20,18 @@ from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, Trainin
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
+    check_indexes,
     check_row_shape,
-    check_weights,
     n_rows_of,
     positions,
     refuse_frame,
     refuse_missing,
+    row_weights,
 )
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
-
-# Mean sample weight below which a warning is given: weights count rows, and normalised weights are a likely
-# mistake.
-LEAST_MEAN_WEIGHT = 0.01
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,11 @@ class ValidationRows:
     def any_given(self) -> bool:
         """Whether any argument was given."""
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
+
+    def check_indexes(self, **more: Any) -> None:
+        """Raise if pandas objects about these rows have different indexes."""
+        of_rows = {"X": self.X, "y": self.y, "groups": self.groups, "sample_weight": self.sample_weight}
+        check_indexes(**{f"{name}_val": values for name, values in (of_rows | more).items()})
 
 
 def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:
@@ -197,7 +198,7 @@ def selection_data(
     y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
-    weight = check_weights(given.sample_weight, n, f"sample_weight{suffix}")
+    weight = row_weights(given.sample_weight, n, f"sample_weight{suffix}")
     used = weight > 0
     index = positions(y[used], classifier.classes_, f"y{suffix}")
     numbers = None
@@ -264,14 +265,8 @@ def read_training_set(
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = check_weights(sample_weight, len(y))
+    weight = row_weights(sample_weight, len(y))
     used = weight > 0
-    if weight.sum() < max(1 + 1e-6, LEAST_MEAN_WEIGHT * used.sum()):
-        warn_user(
-            f"sample_weight: the weights sum to {weight.sum():.3g} for {used.sum():,} rows. "
-            "Weights count rows (2 counts the row twice), so learners with absolute penalties, like the "
-            "default learner, see hardly any data; scale the weights to mean 1"
-        )
     classes, index = np.unique(y[used], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

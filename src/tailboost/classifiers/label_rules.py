@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_length, columns_by_name
+from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import Certificate, certify
@@ -133,6 +133,7 @@ class LabelRules:
         ]
         if not all_limits:
             raise ValueError("limits is needed: there is no rate to bound")
+        check_indexes(X=X, Y=Y, clusters=clusters)
         answers, truth, groups = self._stacked(X, _indicators(Y, names))
         deferred = answers == REVIEW
         subgroups = {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
@@ -279,6 +280,7 @@ def tune_labels(
     if several := [score for score in given if len(score.column_list) > 1]:
         raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
     by_label, of_rows = _split(limits, names)
+    check_indexes(X=X, Y=Y)
     y = _indicators(Y, names)
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")

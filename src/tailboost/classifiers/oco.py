@@ -122,7 +122,8 @@ class OCOBoostClassifier(MixtureClassifier):
             raise ValueError("X_val: OCO boosting takes no validation rows, because it selects nothing")
         return super()._problem(X, y, sample_weight, groups, validation)
 
-    def _conclude(self, problem: TrainingSet) -> None:
+    def _warn(self) -> None:
+        super()._warn()
         stop, planned = self.trace_.stop, self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(

@@ -31,9 +31,10 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.core.checks import check_costs, n_rows_of, numbered, refuse_missing
+from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.probe import probe_rows
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, holds_unknown, noting_frozen, noting_seen
@@ -364,7 +365,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights; a row of weight 2 counts twice. Every fitted estimator must accept weights.
+            Weights; a row of weight 2 counts twice. Weights of a mean below 1, or above 1e9, are relative:
+            they are scaled to mean 1. Every fitted estimator must accept weights.
         groups : array-like of shape (n,), optional
             Group of each row, for rates by group. `predict` needs groups with ``by_group=True`` alone.
         costs : array-like of shape (n, K) or data frame, optional
@@ -383,19 +385,40 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Raises
         ------
         ValueError, TypeError
-            If an argument is not as described, or an estimator cannot be used. Then nothing is fitted.
+            If an argument is not as described, or an estimator cannot be used. A fit that raises leaves the
+            classifier as it was.
+        InfeasibleLimitsError
+            If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
+        given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        with fitting_apart(self) as fitted:
+            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val)
+        self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
+        return self
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        costs: Any,
+        clusters: Any,
+        validation: ValidationRows,
+        costs_val: Any,
+    ) -> None:
+        """Set all attributes of the fit, in a classifier without any."""
+        about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
+        check_indexes(X=X, y=y, **about)
+        validation.check_indexes(costs=costs_val)
         until = np.inf if self.max_time is None else time.time() + self.max_time
-        X, y = unpack(X, y)
         rate_problem = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
         estimators = self._chosen_estimators()
         if self.estimators is not None:
             estimators = self._usable(estimators, X, y, weighted)
-        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
-        self.__dict__.pop("group_features_", None)  # of a fit before this one
         self.__dict__.update(found)
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
@@ -463,8 +486,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
-        self._settle(averaging(replace(outputs, rows=rows)), features, costs=costs)
-        self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
         fitted_on = NO_ROWS if frozen else problem.fingerprints
@@ -473,7 +494,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
-        return self
+        self._first_selection(averaging(replace(outputs, rows=rows)), features, costs=costs)
 
     def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
@@ -531,6 +552,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             If an argument is not as described.
         """
         mix = cls._unsettled(probabilities, groups, objective=objective, **params)
+        about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
+        check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
@@ -538,7 +561,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
+        mix._first_selection(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
         mix._selected.warn(forewarned=False)
         hashes = hash_rounded_rows(as_table(probabilities))
         mix.used_rows_ = (UsedRows.of(hashes, column_or_1d(y), "selection data"),)

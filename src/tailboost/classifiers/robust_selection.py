@@ -18,7 +18,7 @@ from tailboost.classifiers.cvar_selection import SelectedMixture
 from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import check_costs, n_rows_of
+from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.subgroups import group_uses
 from tailboost.core.tables import unpack
@@ -46,7 +46,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     objective: Any
     limits: Any
-    # The engine on the selection data, and the selected rule. Both stay if another selection fails.
+    # The engine on the selection data, and the selected rule.
     _engine: Engine
     _selected: Selected | SelectedMixture
     _outputs: ModelOutputs
@@ -78,6 +78,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
     ) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
+        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         given = ValidationRows(X, y, groups, sample_weight)
         X = stacked(X, models.names, self.classes_, n_rows_of(y)) if models.are_given else self._checked(X)
@@ -148,6 +149,18 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 confidence=self.confidence,
             )
         )
+
+    def _first_selection(self, outputs: ModelOutputs, X: Any = None, **about: Any) -> None:
+        """Select as `_settle` does; an error for contradicting limits keeps the fitted models."""
+        try:
+            self._settle(outputs, X, **about)
+        except InfeasibleLimitsError as error:
+            error.unselected = self
+            error.add_note(
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
+            )
+            raise
 
     def _use_rule(self, rule: Selected | SelectedMixture) -> None:
         """Answer by a selected rule."""
@@ -220,7 +233,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        if not hasattr(self, "_engine"):  # a fit that fails because of its limits keeps the engine
+        if not hasattr(self, "_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
             check_is_fitted(self)
         new = copy.copy(self)
         if objective is not None or alpha is not None:
@@ -239,6 +252,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 new._name_groups(groups)
             outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
             used = outputs.rows.used
+            check_indexes(X=X, costs=costs)
             costs = check_costs(costs, n_rows_of(y), self.classes_, used)
             if outputs.models.are_given:
                 outputs.check_order(self.classes_)

@@ -196,7 +196,8 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if refit is not None:
             self.C_ = refit.slack_prices[-1] if choice is None else choice.price
 
-    def _conclude(self, problem: TrainingSet) -> None:
+    def _warn(self) -> None:
+        super()._warn()
         if self.combiner_.choice is not None and self.combiner_.choice.warning:
             warn_user(self.combiner_.choice.warning)
 

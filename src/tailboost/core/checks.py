@@ -5,7 +5,8 @@ A message begins with the name of the argument. It gives the expected value and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -18,6 +19,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.tables import as_pandas
+
+#: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
+MOST_ROWS = 1e9
+# Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
+WEIGHT_BITS = 32
+# Weights scaled to mean 1 may miss it by this.
+ROUNDING = 1e-9
 
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
@@ -131,6 +139,33 @@ def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weig
     return checked / checked.max()
 
 
+def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
+    """Return sample weights as numbers of rows, so that weight 2 counts a row twice.
+
+    Weights that count no rows (`count_rows`) are relative, and are scaled to mean 1: 1/n, 1e-300 and 1e300
+    for all rows mean 1. Weights have 32 significant bits, so that the rounding errors of a common factor
+    decide no ties between splits.
+
+    Raise ValueError if the weights are invalid. Any sum is allowed.
+    """
+    if weights is None:
+        return np.ones(n)
+    checked = _weights(weights, n, name)
+    largest = float(checked.max())
+    relative = checked / largest
+    mean = float(relative[relative > 0].mean())
+    mantissa, exponent = np.frexp(checked if count_rows(largest, mean) else relative / mean)
+    return np.ldexp(np.rint(np.ldexp(mantissa, WEIGHT_BITS)), exponent - WEIGHT_BITS)
+
+
+def count_rows(largest: float, mean: float) -> bool:
+    """Return whether weights count rows: their mean is from 1 to `MOST_ROWS`.
+
+    ``mean`` is that of the positive weights divided by the largest, so that no sum overflows.
+    """
+    return 1 - ROUNDING <= mean * largest <= MOST_ROWS
+
+
 def base_measure(base: ArrayLike | None, n: int) -> Floats:
     """Return the base measure p: ``base`` divided by its sum, or 1/n for None.
 
@@ -179,6 +214,67 @@ def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
     """Raise unless there is one entry for each of the n rows of ``of``."""
     if n_rows_of(values) != n:
         raise ValueError(f"{name} has {n_rows_of(values)} rows, {of} has {n}")
+
+
+def check_indexes(**of_rows: Any) -> None:
+    """Raise if pandas objects about the same rows have different indexes.
+
+    Arguments without an index, and of another length, are left to other checks. Entries of a dict are
+    compared one by one. Rows are matched by position, so an index in another order is a difference too.
+
+    Parameters
+    ----------
+    **of_rows
+        Arguments by name; the first with an index is the reference of the others.
+
+    Raises
+    ------
+    ValueError
+        Names both arguments, their first different rows, and the remedy.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tailboost.core.checks import check_indexes
+    >>> X, y = pd.DataFrame({"age": [30, 40]}, index=[7, 3]), pd.Series([0, 1], index=[3, 7])
+    >>> check_indexes(X=X, y=y.loc[X.index])
+    >>> check_indexes(X=X, y=y)
+    Traceback (most recent call last):
+    ...
+    ValueError: y and X have different pandas indexes: row 0 is 3 in y, 7 in X. Give y.loc[X.index] to \
+match the rows, or y.to_numpy() if they are in the same order already
+    """
+    reference: tuple[str, Any] | None = None
+    for name, index in _indexes(of_rows.items()):
+        if reference is None:
+            reference = name, index
+            continue
+        of, expected = reference
+        if len(index) != len(expected) or index.equals(expected):
+            continue
+        # Missing labels of an index are equal to themselves here.
+        row = next(i for i, (a, b) in enumerate(zip(index, expected, strict=True)) if not (a is b or a == b))
+        remedy = f"{name}.to_numpy() if they are in the same order already"
+        if index.is_unique and index.isin(expected).all():
+            remedy = f"{name}.loc[{of}.index] to match the rows, or {remedy}"
+        else:
+            remedy = f"the rows of {of}, or {remedy}"
+        raise ValueError(
+            f"{name} and {of} have different pandas indexes: row {row} is {index[row]!r} in {name}, "
+            f"{expected[row]!r} in {of}. Give {remedy}"
+        )
+
+
+def _indexes(of_rows: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and indexes of pandas objects, also of those in dicts."""
+    pandas = sys.modules.get("pandas")  # a user with its objects has imported it
+    if pandas is None:
+        return
+    for name, values in of_rows:
+        if isinstance(values, (pandas.Series, pandas.DataFrame)):
+            yield name, values.index
+        elif isinstance(values, Mapping):
+            yield from _indexes((f"{name}[{key!r}]", column) for key, column in values.items())
 
 
 def refuse_missing(values: Any, name: str) -> None:
@@ -387,6 +483,7 @@ def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tup
     """
     if y is None:
         raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
+    check_indexes(X=X, y=y, sample_weight=sample_weight)
     refuse_missing(y, "y")
     X, y = learner._checked(X, y)
     y = column_or_1d(y, warn=True)

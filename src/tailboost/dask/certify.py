@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost.core.array_types import Labels
-from tailboost.core.checks import check_same_kind, label_column, positions
+from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import can_defer, group_arguments
@@ -128,6 +128,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     """
     if not len(y):
         return None
+    check_indexes(X=X, y=y, groups=groups)
     labels: Labels = label_column(y, "y")
     classes = label_column(model.classes_, "classes_")
     check_same_kind(labels, "y", classes, "classes_ of the model")

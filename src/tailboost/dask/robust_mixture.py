@@ -19,7 +19,7 @@ from sklearn.utils import column_or_1d
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
-from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.core.checks import count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
@@ -137,7 +137,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         models = mix._behind(probabilities, labels if classes is None else classes)
         if names is not None:
             mix._set_groups(names)
-        mix._choose(_RemoteReader(mix, models), table)
+        mix._choose(_RemoteReader(mix, models, table.weight_scale()), table)
         mix._selected.warn(forewarned=False)
         return mix
 
@@ -174,7 +174,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             engine = replace(
                 engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
             )
-        self._settle(sample, engine=engine)
+        self._first_selection(sample, engine=engine)
 
     def _outputs_on(
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
@@ -258,6 +258,14 @@ class _Table:
         labels, names = values
         return labels, names
 
+    def weight_scale(self) -> _WeightScale | None:
+        """Return the scale of weights that count no rows; None for others, and without weights."""
+        weights = [(weight,) for *_, weight in self.blocks if weight is not None]
+        scale: _WeightScale | None = (
+            _folded(weights, _WeightScale.of, _WeightScale.joined) if weights else None
+        )
+        return None if scale is None or count_rows(scale.largest, scale.mean) else scale
+
 
 def _folded(
     blocks: list[tuple[Any, ...]], function: Callable[..., Any], join: Callable[[list[Any]], Any]
@@ -301,11 +309,46 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
 
 
 @dataclass(frozen=True)
+class _WeightScale:
+    """Largest weight of all rows, and the number and the sum of the positive ones divided by it."""
+
+    largest: float
+    total: float
+    n: int
+
+    @property
+    def mean(self) -> float:
+        """Mean of the positive weights divided by the largest."""
+        return self.total / self.n
+
+    @classmethod
+    def of(cls, weight: Any) -> Self | None:
+        """Return the scale of a partition; None without a row of positive weight."""
+        if not np.any(np.asarray(weight)):
+            return None
+        relative = relative_weights(weight, n_rows_of(weight))
+        return cls(float(np.max(np.asarray(weight))), float(relative.sum()), int((relative > 0).sum()))
+
+    @classmethod
+    def joined(cls, parts: list[Self]) -> Self:
+        """Return the scale of several partitions."""
+        largest = max(part.largest for part in parts)
+        total = sum(part.total * (part.largest / largest) for part in parts)
+        return cls(largest, total, sum(part.n for part in parts))
+
+    def scaled(self, weight: Any) -> Floats:
+        """Return weights divided such that the mean of the positive weights of all rows is 1."""
+        divided: Floats = np.asarray(weight, dtype=np.float64) / self.largest / self.mean
+        return divided
+
+
+@dataclass(frozen=True)
 class _RemoteReader:
     """Reads a partition, and numbers its rows by class and groups."""
 
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
+    scale: _WeightScale | None = None
 
     @property
     def stated(self) -> Problem:
@@ -327,6 +370,9 @@ class _RemoteReader:
         probabilities = dict(zip(self.models.names, P, strict=True))
         outputs = self.mix._outputs_on(self.models, probabilities, y, groups, weight, "")
         rows, columns = outputs.rows, [outputs.rows.y]
+        if weight is not None:  # of all rows, not of this partition
+            weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)
+            rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
         return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Mask
-from tailboost.core.checks import check_alpha, check_number, check_weights, n_rows_of
+from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
@@ -348,6 +348,8 @@ def certify(
     expressions = requested_rates(model, rates, max_error, request)
     tables = X, y, groups, costs, clusters, deferred
     if sample_weight is not None:
+        about = {"groups": groups, "costs": costs, "clusters": clusters, "deferred": deferred}
+        check_indexes(X=X, y=y, sample_weight=sample_weight, model=model, **about)
         used = _of_positive_weight(sample_weight, n_rows_of(y))
         if not hasattr(model, "predict"):
             model = np.asarray(model)[used]
@@ -376,7 +378,7 @@ def certify(
 
 def _of_positive_weight(sample_weight: Any, n: int) -> Mask:
     """Return a mask of the rows of positive weight; refuse unequal weights."""
-    weight = check_weights(sample_weight, n)
+    weight = relative_weights(sample_weight, n)
     used: Mask = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import (
+    check_indexes,
     check_length,
     check_mask,
     check_probabilities,
@@ -451,6 +452,8 @@ def fresh_rows(
         If an argument is not as in `certify`.
     """
     check_equal_rows(equal_rows)
+    about = {"groups": groups, "clusters": clusters, "costs": costs, "deferred": deferred}
+    check_indexes(X=X, y=y, model=model, **about)
     for rate in rates:
         if rate.needs_groups and groups is None:
             raise ValueError(

@@ -13,7 +13,7 @@ import numpy as np
 
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Hashes
-from tailboost.core.checks import check_length, check_number, n_rows_of
+from tailboost.core.checks import check_indexes, check_length, check_number, n_rows_of
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import hash_rounded_rows, is_missing
 from tailboost.core.pipelines import final_step, last_step
@@ -258,6 +258,7 @@ class Monitor:
         ValueError
             If an argument is not as described, or if no row of a repeated batch waits for a label.
         """
+        check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")

@@ -17,8 +17,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
-from tailboost.core.checks import check_length, finite, n_rows_of
+from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import as_pandas
 
 #: Name of the rows outside of all regions.
@@ -140,6 +141,12 @@ class WeakRegions(TransformerMixin, BaseEstimator):
             If a length differs from that of `X`, if losses lie outside of [0, 1], or if there are fewer than
             two times `min_rows` rows.
         """
+        with fitting_apart(self) as fitted:
+            fitted._learn(X, errors, expected)
+        return self
+
+    def _learn(self, X: Any, errors: Any, expected: Any) -> None:
+        check_indexes(X=X, errors=errors, expected=expected)
         n = n_rows_of(X)
         losses = _losses(errors, "errors", n)
         if n < 2 * self.min_rows:
@@ -172,7 +179,6 @@ class WeakRegions(TransformerMixin, BaseEstimator):
                 regions[k] = WeakRegion(conditions[k], int(rows.sum()), error, expected_error, p_value)
         self._leaves = sorted(regions, key=lambda k: regions[k].expected - regions[k].error)
         self.regions_ = [regions[k] for k in self._leaves]
-        return self
 
     def transform(self, X: Any) -> Any:
         """Return the name of the region of each row, "other" outside of all regions.

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, refuse_frame
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import summed
 from tailboost.core.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
@@ -354,18 +355,19 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or sample_weight is not as described, or y has fewer than two classes.
         """
-        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
-        used = np.flatnonzero(weight)
-        rows = X.iloc[used] if hasattr(X, "iloc") else X[used]
-        session = self.open_session(rows, index[used], len(classes))
-        state = self.random_state
-        seed = 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
-        fitted = session.fit(weight[used], seed)
-        for name in ("table_", "backend_", "model_"):
-            setattr(self, name, getattr(fitted, name))
-        if self.backend_ == "xgboost":
-            self._booster = _load(self.model_)
-        self.classes_ = classes
+        with fitting_apart(self) as fitted:
+            X, classes, index, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            used = np.flatnonzero(weight)
+            rows = X.iloc[used] if hasattr(X, "iloc") else X[used]
+            session = fitted.open_session(rows, index[used], len(classes))
+            state = self.random_state
+            seed = 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
+            trees = session.fit(weight[used], seed)
+            for name in ("table_", "backend_", "model_"):
+                setattr(fitted, name, getattr(trees, name))
+            if fitted.backend_ == "xgboost":
+                fitted._booster = _load(fitted.model_)
+            fitted.classes_ = classes
         return self
 
     # The booster is stored as bytes, which can be pickled, copied and written to safe model files.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
+from tailboost.core.refit import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier
@@ -43,9 +44,10 @@ if XGBClassifier is not None:
         def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
             """Fit on class numbers."""
             labels, index = np.unique(y, return_inverse=True)
-            self.labels_ = np.arange(len(labels))  # XGBoost compares the class numbers with these
-            super().fit(X, index, sample_weight=sample_weight, **params)
-            self.labels_ = labels
+            with fitting_apart(self) as fitted:
+                fitted.labels_ = np.arange(len(labels))  # XGBoost compares the class numbers with these
+                super(PlainXGBoost, fitted).fit(X, index, sample_weight=sample_weight, **params)
+                fitted.labels_ = labels
             return self
 
         @property

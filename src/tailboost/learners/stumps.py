@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_weights
+from tailboost.core.refit import fitting_apart
 
 # Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -255,18 +256,19 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or sample_weight is not as described, or y does not have two classes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        weight = check_weights(sample_weight, len(y))
-        used = weight > 0
-        self.classes_, index = np.unique(y[used], return_inverse=True)
-        if len(self.classes_) == 1:
-            raise ValueError(f"y has one class only ({self.classes_.tolist()[0]!r}); two are needed")
-        session = self.open_session(X[used], index, len(self.classes_), weight[used])
-        stump = session.fit(weight[used], seed=0)
-        for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
-            setattr(self, name, getattr(stump, name))
+        with fitting_apart(self) as fitted:
+            X, y = validate_data(fitted, X, y, dtype=np.float64)
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
+            weight = check_weights(sample_weight, len(y))
+            used = weight > 0
+            fitted.classes_, index = np.unique(y[used], return_inverse=True)
+            if len(fitted.classes_) == 1:
+                raise ValueError(f"y has one class only ({fitted.classes_.tolist()[0]!r}); two are needed")
+            session = fitted.open_session(X[used], index, len(fitted.classes_), weight[used])
+            stump = session.fit(weight[used], seed=0)
+            for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
+                setattr(fitted, name, getattr(stump, name))
         return self
 
     @property

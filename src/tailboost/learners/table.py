@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.refit import fitting_apart
 from tailboost.core.schema import text
 from tailboost.core.tables import summed
 from tailboost.learners.protocols import PreparedProba
@@ -136,8 +137,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
         """Fit the classifier to weighted rows."""
         classes, index = np.unique(y, return_inverse=True)
         weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.learn(OpenTable(X), index, weight)
-        self.classes_ = classes
+        with fitting_apart(self) as fitted:
+            fitted.learn(OpenTable(X), index, weight)
+            fitted.classes_ = classes
         return self
 
     def predict_proba(self, X: Any) -> Floats:

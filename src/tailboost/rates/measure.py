@@ -11,15 +11,16 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
     check_costs,
+    check_indexes,
     check_length,
     check_mask,
     check_same_kind,
-    check_weights,
     column_name,
     columns_by_name,
     in_class_order,
     label_column,
     positions,
+    relative_weights,
 )
 from tailboost.rates.rate import Rate, Sample
 from tailboost.rates.strata import Strata
@@ -53,13 +54,15 @@ class Answered:
         The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
         (n, K). ``known`` contains existing groups by column, also without rows.
         """
+        about = {"groups": groups, "deferred": deferred, "costs": costs, "sample_weight": sample_weight}
+        check_indexes(y_true=y_true, answers=answers, **about)
         truth = label_column(y_true, "y_true")
         n, draws = len(truth), getattr(answers, "ndim", 1) == 2
         predicted = truth if draws else label_column(answers, "answers")
         check_length(answers, "answers", n, "y_true")
         both = np.concatenate([truth, predicted])
         classes = np.unique(both) if labels is None else label_column(labels, "labels")
-        weight = check_weights(sample_weight, n)
+        weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
         if draws:

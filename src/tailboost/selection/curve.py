@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tailboost.core.array_types import Floats
+from tailboost.core.checks import check_indexes
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import can_defer, group_arguments
@@ -233,6 +234,7 @@ class Curve:
         Points
             A named pair of arrays, ``limited`` and ``value``. Deferred rows count as deferred.
         """
+        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
         if (fingerprint := self._source._fingerprint(X)) is not None:
             self._measured_rows.add(fingerprint)
@@ -261,6 +263,7 @@ class Curve:
         -------
         dict of name to (limited, value)
         """
+        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         found, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
             arguments = group_arguments(other, groups)

@@ -210,6 +210,5 @@ class Engine:
         )
         return (
             f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
-            "reached are of one mixture, with the smallest violations. "
-            "The fitted models are kept: continue with reweight(limits=...)"
+            "reached are of one mixture, with the smallest violations"
         )

@@ -18,6 +18,7 @@ from torch import Tensor
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, check_row_shape
 from tailboost.core.fingerprints import digest, hash_rows
+from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
@@ -343,10 +344,11 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             If an argument is not as described, or the module rejects the rows, before any training.
         """
         X, y = unpack(X, y)
-        X, classes, index, weight = check_labelled_rows(self, X, y, sample_weight)
-        session = self.open_session(X, index, len(classes), weight)
-        net = session.fit(weight, session.seed)
-        self.classes_, self.net_ = classes, net
+        with fitting_apart(self) as fitted:
+            X, classes, index, weight = check_labelled_rows(fitted, X, y, sample_weight)
+            session = fitted.open_session(X, index, len(classes), weight)
+            fitted.net_ = session.fit(weight, session.seed)
+            fitted.classes_ = classes
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -1,0 +1,166 @@
+"""Sample weights count rows: weight 2 is the row twice, and relative weights mean those scaled to mean 1.
+
+Truth: a fit with the weights divided by their mean, and a table in which rows are repeated.
+"""
+
+import numpy as np
+import pytest
+from conftest import OURS, make, noisy
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import RobustMixtureClassifier, rates
+from tailboost.core.checks import MOST_ROWS, row_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+X, Y = noisy(3, n=150)
+GROUPS = np.array(["f", "m"])[(X[:, 0] > 0).astype(int)]
+VARYING = np.random.default_rng(0).integers(1, 9, len(Y)) / 3.0
+VARYING /= VARYING.mean()
+MODEL = LogisticRegression().fit(*noisy(4, n=100))
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+SCALES = {"1/n": 1 / len(Y), "1e-300": 1e-300, "1e300": 1e300, "1e305": 1e305}
+LIMITS = [rates.miss(1) <= 0.3, rates.gap(rates.selected(1, by="group")) <= 0.4]
+
+
+def statements(clf):
+    """Everything that a selection states, as numbers."""
+    lines = [[x.value, x.low, x.high, x.rows] for x in clf.rates_]
+    stated = clf.predict_proba(X).ravel(), np.ravel(lines), clf.subgroup_intervals_.ravel()
+    return np.concatenate([*stated, [clf.limits_probability_ or -1.0, clf.gap_]])
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+    np.testing.assert_allclose(statements(a), statements(b), rtol=0, atol=1e-9)
+    assert a.limits_met_ == b.limits_met_
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
+@pytest.mark.parametrize("estimators", [None, "trees"])
+def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale):
+    given = None if estimators is None else [("tree", TREE), ("line", LogisticRegression())]
+    clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0)
+    one = clone(clf).fit(X, Y, sample_weight=weight, groups=GROUPS)
+    same(clf.fit(X, Y, sample_weight=weight * SCALES[scale], groups=GROUPS), one)
+    assert 0 < one.limits_probability_ < 1
+
+
+@pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
+def test_the_strong_estimators_do_not_depend_on_the_scale(weight):
+    clf = RobustMixtureClassifier("strong", limits=LIMITS, cv=2, random_state=0)
+    one = clone(clf).fit(X, Y, sample_weight=weight, groups=GROUPS)
+    for scale in (SCALES["1/n"], 1e300):
+        same(clone(clf).fit(X, Y, sample_weight=weight * scale, groups=GROUPS), one)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_given_probabilities_tune_reweight_and_measure(scale):
+    weight, c = VARYING, SCALES[scale]
+    P = {"m": MODEL.predict_proba(X)}
+
+    def given(weight):
+        return RobustMixtureClassifier.from_probabilities(
+            P, Y, groups=GROUPS, limits=LIMITS, sample_weight=weight
+        )
+
+    one, other = given(weight), given(weight * c)
+    np.testing.assert_array_equal(one.predict(P), other.predict(P))
+    assert one.limits_probability_ == pytest.approx(other.limits_probability_, abs=1e-12)
+    intervals = [np.array([(x.low, x.high) for x in clf.rates_]) for clf in (one, other)]
+    np.testing.assert_allclose(*intervals, rtol=0, atol=1e-9)
+    tuned = tb.tune(MODEL, X, Y, limits=LIMITS, groups=GROUPS, sample_weight=weight)
+    same(tb.tune(MODEL, X, Y, limits=LIMITS, groups=GROUPS, sample_weight=weight * c), tuned)
+    more = noisy(5, n=150)
+    about = {"groups": GROUPS}
+    same(tuned.reweight(*more, sample_weight=weight * c, **about),
+         tuned.reweight(*more, sample_weight=weight, **about))  # fmt: skip
+    measured = [
+        rates.measure(LIMITS[0].rate, Y, tuned.predict(X), sample_weight=w) for w in (weight, weight * c)
+    ]
+    assert measured[0] == pytest.approx(measured[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", OURS)
+def test_boosting_does_not_depend_on_the_scale(name, scale):
+    clf = make(name, None if name == "ebboost" else "tree", n_estimators=4, alpha=0.4, random_state=0)
+    for weight in (np.ones(len(Y)), VARYING):
+        one = clone(clf).fit(X, Y, sample_weight=weight)
+        other = clone(clf).fit(X, Y, sample_weight=weight * SCALES[scale])
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+        np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=1e-7)
+
+
+def test_dask_scales_by_all_rows_and_not_by_partition():
+    da = pytest.importorskip("dask.array")
+    td = pytest.importorskip("tailboost.dask")
+    p, order = MODEL.predict_proba(X), np.argsort(VARYING)  # partitions of different mean weights
+
+    def chosen(weight):
+        P, y, w = (da.from_array(part[order], chunks=(30, *part.shape[1:])) for part in (p, Y, weight))
+        return td.DaskRobustMixtureClassifier.from_probabilities(
+            {"m": P}, y, limits=[LIMITS[0]], sample_weight=w
+        )
+
+    local = RobustMixtureClassifier.from_probabilities({"m": p}, Y, limits=[LIMITS[0]], sample_weight=VARYING)
+    for c in (1.0, 1 / len(Y), 1e-300, 1e300):
+        mix = chosen(VARYING * c)
+        np.testing.assert_array_equal(mix.predict({"m": p}), local.predict({"m": p}))
+        assert mix.limits_probability_ == pytest.approx(local.limits_probability_, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [*OURS, "robustmixture"])
+@pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4)])
+def test_weight_2_is_the_row_twice(name, counts):
+    """To 1e-9 with the default learner: powers of two are exact in float32."""
+    rng = np.random.default_rng(1)
+    times, owner = rng.choice(counts, len(Y)), np.arange(len(Y))
+    if name == "robustmixture":
+        boosted = tb.learners.HistBoostClassifier(n_estimators=20)
+        clf = RobustMixtureClassifier([("boosted", boosted), ("tree", TREE)])
+        halves = [(np.flatnonzero(owner % 2 == 0), np.flatnonzero(owner % 2))]
+        twice = owner.repeat(times) % 2
+        again = [(np.flatnonzero(twice == 0), np.flatnonzero(twice))]
+    else:
+        clf = make(name, None, n_estimators=4, alpha=0.4, random_state=0)
+        halves = again = "train"
+    if "cv" not in clf.get_params(deep=False):
+        halves = again = None
+    one, other = clone(clf), clone(clf)
+    if halves is not None:
+        one.set_params(cv=halves)
+        other.set_params(cv=again)
+    one.fit(X, Y, sample_weight=times)
+    other.fit(X.repeat(times, axis=0), Y.repeat(times))
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=1e-9)
+
+
+def test_weight_3_differs_by_the_float32_of_xgboost_alone():
+    """The product of weight and gradient is rounded to 24 bits; scikit-learn's trees sum in float64."""
+    pytest.importorskip("xgboost")
+    three = noisy(6, n=150, K=3)
+    times = np.random.default_rng(2).choice([1, 3], 150)
+    for learner, most in ((None, 2.0**-20), (TREE, 1e-12)):
+        clf = tb.AverageBoostClassifier(learner, n_estimators=4, random_state=0)
+        one = clone(clf).fit(*three, sample_weight=times)
+        other = clone(clf).fit(three[0].repeat(times, axis=0), three[1].repeat(times))
+        np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=0, atol=most)
+
+
+def test_weights_that_count_rows_are_left_as_they_are():
+    for counts in ([1, 2, 3], [1.0, 1.0], [5e8, 1e9], [0, 1, 4]):
+        np.testing.assert_array_equal(row_weights(counts, len(counts)), counts)
+    for relative in ([0.5, 1.0], [1e-300, 3e-300], [1e308, 1e308], [3 * MOST_ROWS, 0.0, MOST_ROWS]):
+        scaled = row_weights(relative, len(relative))
+        assert scaled[scaled > 0].mean() == pytest.approx(1.0, rel=1e-9)
+        np.testing.assert_allclose(scaled / scaled.max(), np.array(relative) / max(relative), rtol=1e-9)
+    around = [row_weights(np.array([1.0, 2.0]) / 1.5 * m, 2) for m in (1 - 1e-6, 1.0, 1 + 1e-6)]
+    np.testing.assert_allclose(around[0], around[2], rtol=3e-6)  # no jump at mean 1
+    with pytest.raises(ValueError, match="sample_weight"):
+        row_weights([np.inf, 1.0], 2)

@@ -1,0 +1,215 @@
+"""Pandas objects about the same rows have the same index in every function, or an error names both.
+
+The truth: taken by position, rows that were shuffled apart give other answers than those matched by index.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.core.checks import check_indexes
+from tailboost.learners import HistTreeClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+N = 400
+RNG = np.random.default_rng(0)
+INDEX = RNG.permutation(N) + 7
+Z = RNG.random(N) < 0.4
+FRAME = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.normal(size=N)}, index=INDEX)
+PARTS = {
+    "y": pd.Series(np.where(Z, "yes", "no"), index=INDEX),
+    "groups": pd.Series(RNG.choice(["f", "m"], N), index=INDEX, name="sex"),
+    "sample_weight": pd.Series(np.ones(N), index=INDEX),
+    "costs": pd.DataFrame({"no": Z * 1.0, "yes": ~Z * 1.0}, index=INDEX),
+    "clusters": pd.Series(np.arange(N) // 2, index=INDEX),
+}
+LIMITS = [rates.miss("yes") <= 0.9]
+SCORE = tb.Scores("p", "yes")
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+CLF = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS)
+BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
+BOOST = tb.AdaLPBoostClassifier(TREE, n_estimators=2, cv="train", random_state=0).fit(FRAME, PARTS["y"])
+LABELS = pd.DataFrame({"toxic": Z * 1}, index=INDEX)
+RULES = tb.tune_labels([tb.Scores("p", "toxic")], FRAME, LABELS, limits=["selected(1) <= .9"])
+
+
+def robust(X, y, **parts):
+    return tb.RobustMixtureClassifier([("tree", TREE)], cv=2, random_state=0).fit(X, y, **parts)
+
+
+def validated(X, y, **parts):
+    fit = {f"{name}_val": part for name, part in parts.items()}
+    more = {name: PARTS[name] for name in parts if name != "sample_weight"}
+    mix = tb.RobustMixtureClassifier([("tree", TREE)], random_state=0)
+    return mix.fit(FRAME.copy(), PARTS["y"], X_val=X, y_val=y, **fit, **more)
+
+
+def boosted(X, y, **parts):
+    return tb.GroupDROBoostClassifier(TREE, n_estimators=2, cv=2, random_state=0).fit(X, y, **parts)
+
+
+def monitored(X, y, **parts):
+    return tb.Monitor.against(CLF, limits=LIMITS).add(CLF, X, y, **parts)
+
+
+def given(X, y, **parts):
+    P = pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}, index=X.index)
+    return tb.RobustMixtureClassifier.from_probabilities({"m": P}, y, **parts)
+
+
+def from_dask(X, y, **parts):
+    dd = pytest.importorskip("dask.dataframe")
+    td = pytest.importorskip("tailboost.dask")
+    P = pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}, index=X.index)
+    P, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (P, y, *parts.values()))
+    parts = dict(zip(parts, others, strict=True))
+    return td.DaskRobustMixtureClassifier.from_probabilities({"m": P}, y, **parts)
+
+
+def certified_by_dask(X, y, **parts):
+    dd = pytest.importorskip("dask.dataframe")
+    certify = pytest.importorskip("tailboost.dask").certify
+    X, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (X, y, *parts.values()))
+    return certify(BOOST, X, y, equal_rows="natural", **dict(zip(parts, others, strict=True)))
+
+
+# Functions and the further arguments about rows that they take.
+CALLS = {
+    "RobustMixtureClassifier.fit": (robust, "sample_weight groups costs clusters"),
+    "fit with X_val": (validated, "sample_weight groups costs"),
+    "BoostClassifier.fit": (boosted, "sample_weight groups"),
+    "learner.fit": (HistTreeClassifier().fit, "sample_weight"),
+    "tune": (lambda X, y, **p: tb.tune(SCORE, X, y, limits=LIMITS, **p),
+             "sample_weight groups costs"),
+    "from_probabilities": (given, "sample_weight groups costs"),
+    "reweight": (lambda X, y, **p: CLF.reweight(X, y, **p), "sample_weight groups costs"),
+    "reweight of boosting": (lambda X, y, **p: BOOST.reweight(X, y, **p), "sample_weight"),
+    "certify": (lambda X, y, **p: tb.certify(CLF, X, y, **p), "sample_weight groups clusters"),
+    "certify answers": (
+        lambda X, y, **p: tb.certify(pd.Series(CLF.predict(X), index=X.index), None, y, rates=(), **p),
+        "sample_weight groups clusters",
+    ),
+    "calibrate": (lambda X, y, **p: tb.calibrate(CLF, X, y, limits=["miss(yes) <= .95"], **p),
+                  "groups clusters"),
+    "Monitor.add": (monitored, "groups clusters"),
+    "measure": (
+        lambda X, y, **p: rates.measure(rates.error(), y, pd.Series(CLF.predict(X), index=X.index), **p),
+        "sample_weight groups costs",
+    ),
+    "Curve.predicted": (lambda X, y, **p: CLF.tradeoff().predicted(X, y, **p), "sample_weight groups"),
+    "Dask from_probabilities": (from_dask, "sample_weight groups"),
+    "Dask certify": (certified_by_dask, "groups"),
+}  # fmt: skip
+CASES = [(call, wrong) for call, (_, more) in CALLS.items() for wrong in ["y", *more.split()]]
+
+
+def shuffled(part):
+    """The rows of a part in another order, with their labels."""
+    return part.sample(frac=1, random_state=1)
+
+
+WRONG = {
+    "another order": shuffled,
+    "other rows": lambda part: part.set_axis(np.arange(len(part)) + 10**6),
+    "numbered anew": lambda part: part.reset_index(drop=True),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize(("call", "wrong"), CASES)
+def test_parts_of_other_rows_are_refused(call, wrong, how):
+    function, more = CALLS[call]
+    parts = {name: PARTS[name] for name in more.split() if name != "groups" or wrong == "groups"}
+    parts = {name: part for name, part in parts.items() if name in (wrong, "y")}
+    arguments = {"y": PARTS["y"], **parts}
+    arguments[wrong] = WRONG[how](arguments[wrong])
+    with pytest.raises(ValueError, match="different pandas indexes: row") as caught:
+        function(FRAME.copy(), **arguments)
+    assert wrong in str(caught.value)
+    assert ".to_numpy()" in str(caught.value)
+    if not call.startswith("Dask"):  # a partition has other rows than that of the other collection
+        assert (".index] to match the rows" in str(caught.value)) == (how == "another order")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_same_index_and_arrays_are_taken(call):
+    """Also with repeated labels, which say nothing of the rows; and beside arrays without an index."""
+    if call.startswith("Dask"):
+        pytest.skip("Dask sorts repeated labels of an index into partitions")
+    function, _ = CALLS[call]
+    twice = np.arange(N) // 2
+    if call != "certify answers":  # these have the index of X
+        function(FRAME.copy(), PARTS["y"].to_numpy())
+    function(FRAME.set_axis(twice), PARTS["y"].set_axis(twice))
+
+
+@pytest.mark.parametrize("form", ["frame", "dict"])
+def test_columns_of_groups_are_compared_one_by_one(form):
+    table = pd.DataFrame({"sex": PARTS["groups"], "age": PARTS["groups"]})
+    table = shuffled(table) if form == "frame" else {"sex": table["sex"], "age": shuffled(table["age"])}
+    name = "groups" if form == "frame" else r"groups\['age'\]"
+    with pytest.raises(ValueError, match=f"{name} and X have different pandas indexes"):
+        tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=table)
+    of_columns = tb.GroupColumns().fit_transform(pd.DataFrame({"sex": PARTS["groups"]}))
+    tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=of_columns)
+    with pytest.raises(ValueError, match="groups and X have different"):
+        tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=shuffled(of_columns))
+
+
+def test_without_an_index_of_X_the_others_are_compared():
+    with pytest.raises(ValueError, match="groups and y have different pandas indexes"):
+        robust(FRAME.to_numpy(), PARTS["y"], groups=shuffled(PARTS["groups"]))
+
+
+def test_groups_of_predict_and_labels_of_tune_labels():
+    for ask in (BY_GROUP.predict, BY_GROUP.predict_distribution):
+        with pytest.raises(ValueError, match="groups and X have different pandas indexes"):
+            ask(FRAME, groups=shuffled(PARTS["groups"]))
+        ask(FRAME, groups=PARTS["groups"])
+    with pytest.raises(ValueError, match="Y and X have different pandas indexes"):
+        tb.tune_labels([tb.Scores("p", "toxic")], FRAME, shuffled(LABELS), limits=["selected(1) <= .9"])
+    with pytest.raises(ValueError, match="Y and X have different pandas indexes"):
+        RULES.certify(FRAME, shuffled(LABELS))
+    with pytest.raises(ValueError, match="errors and X have different pandas indexes"):
+        tb.WeakRegions().fit(FRAME, shuffled(pd.Series(Z * 1.0, index=INDEX)))
+
+
+def test_the_remedy_works_and_matters():
+    """Matched by index, shuffled parts give the answers of the rows; by position they do not."""
+    y = shuffled(PARTS["y"])
+    with pytest.raises(ValueError, match=r"Give y\.loc\[X\.index\]"):
+        tb.tune(SCORE, FRAME, y, objective="error")
+    matched = tb.tune(SCORE, FRAME, y.loc[FRAME.index], objective="error")
+    whole = tb.tune(SCORE, FRAME, PARTS["y"], objective="error")
+    np.testing.assert_array_equal(matched.predict(FRAME), whole.predict(FRAME))
+    by_position = tb.tune(SCORE, FRAME, y.to_numpy(), objective="error")
+    truth = PARTS["y"].to_numpy()
+    assert np.mean(by_position.predict(FRAME) != truth) > np.mean(matched.predict(FRAME) != truth)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [pd.RangeIndex(3), pd.Index(["a", "b", None]), pd.date_range("2020", periods=3),
+     pd.MultiIndex.from_product([["a"], [1, 2, 3]]), pd.Index([1.0, np.nan, np.nan])],
+)  # fmt: skip
+def test_indexes_of_all_kinds(index):
+    X = pd.DataFrame({"x": [1, 2, 3]}, index=index)
+    check_indexes(X=X, y=pd.Series([1, 2, 3], index=index.copy()), groups=None, sample_weight=[1, 2, 3])
+    with pytest.raises(ValueError, match="y and X have different pandas indexes: row 0"):
+        check_indexes(X=X, y=pd.Series([1, 2, 3], index=index[::-1]))
+    check_indexes(X=X, y=pd.Series([1, 2], index=index[:2]))  # another length has its own message
+
+
+def test_a_table_of_polars_has_no_index():
+    pl = pytest.importorskip("polars")
+    tb.tune(SCORE, pl.from_pandas(FRAME.reset_index(drop=True)), PARTS["y"].to_numpy(), limits=LIMITS)
+
+
+def test_a_model_of_another_library_needs_no_index():
+    model = LogisticRegression().fit(FRAME, PARTS["y"])
+    assert tb.tune(model, FRAME, PARTS["y"], limits=LIMITS).limits_met_ is not None
