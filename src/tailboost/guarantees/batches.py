@@ -1,7 +1,7 @@
 """Rows of a monitor's batches: which labels were used, and whether a batch repeats an earlier one.
 
-A row is identified by its id, if ids are given, and otherwise by its content. Nothing tells
-rows without ids and with equal content apart. Of such rows, the labels of the later look less those of the earlier look are
+A row is identified by its id, if ids are given, and otherwise by its content. Nothing tells rows without ids
+and with equal content apart. Of such rows, the labels of the later look less those of the earlier look are
 the new ones, in whatever order the rows come.
 """
 
@@ -98,13 +98,12 @@ def row_ids(ids: Any, n: int) -> Hashes:
     if column.ndim != 1:
         raise ValueError(f"id must be one column of n ids, got shape {column.shape}")
     words = _words_of([ids], "id", n)
-    distinct, first, times = np.unique(words, return_index=True, return_counts=True)
+    distinct, times = np.unique(words, return_counts=True)
     if len(distinct) < n:
         word = distinct[times > 1][0]
         rows = np.flatnonzero(words == word)[:2].tolist()
         raise ValueError(
-            f"id: rows {rows[0]} and {rows[1]} have the same id {column[first[times > 1][0]]!r}; an id must "
-            "identify a row"
+            f"id: rows {rows[0]} and {rows[1]} have the same id, {column[rows[0]]}; an id must identify a row"
         )
     return words
 
