@@ -177,3 +177,52 @@ def test_command_takes_the_columns_of_the_fit(tmp_path):
     assert call("fit", tmp_path / "train.csv", *options, "--model", tmp_path / "m.model").exit_code == 0
     actual = call("monitor", tmp_path / "m.model", tmp_path / "january.csv", "--state", tmp_path / "w.json")
     assert (actual.exit_code, "error by sex: f" in actual.stdout) == (0, True)
+
+
+def test_command_takes_late_labels_in_any_order_and_row_ids(tmp_path):
+    """Five grades: the file of the labels is sorted by label, or has the new labels alone with their ids."""
+    pd, testing = pytest.importorskip("pandas"), pytest.importorskip("typer.testing")
+    from tailboost.app import cli
+
+    def rows(seed):
+        rng = np.random.default_rng(seed)
+        yes = rng.random(600) < 0.4
+        grade = np.clip(np.round(3 + 1.2 * rng.normal(size=600) + 1.2 * (yes - 0.4)), 1, 5)
+        ids = [f"{seed}-{k}" for k in range(600)]
+        return pd.DataFrame({"case": ids, "grade": grade, "y": np.where(yes, "yes", "no")})
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+
+    table, rule = rows(5), tmp_path / "rule.json"
+    rows(6).to_csv(tmp_path / "selection.csv", index=False)
+    table.assign(y=table.y.where(table.index < 300)).to_csv(tmp_path / "first.csv", index=False)
+    table.to_csv(tmp_path / "same.csv", index=False)
+    table.sort_values("y", ascending=False, kind="stable").to_csv(tmp_path / "sorted.csv", index=False)
+    table[300:].to_csv(tmp_path / "new.csv", index=False)
+    table.assign(y=table.y.where(table.index != 7, "yes" if table.y[7] == "no" else "no")).to_csv(
+        tmp_path / "changed.csv", index=False
+    )
+    options = ("--score", "grade", "--kind", "number", "--target", "y", "--positive", "yes")
+    limits = ("--limit", "miss(yes) <= .25", "--out", rule)
+    assert call("tune", tmp_path / "selection.csv", *options, *limits).exit_code == 0
+    answers = []
+    for file, more in (("same", ()), ("sorted", ()), ("sorted", ("--id", "case")), ("new", ("--id", "case"))):
+        state = tmp_path / f"{file}{len(more)}.json"
+        given = ("--state", state, "--batch", "jan", *more)
+        first = call("monitor", rule, tmp_path / "first.csv", *given, "--limit", "error() <= .42")
+        assert first.exit_code == 0, first.output
+        before = state.read_bytes()
+        if more:
+            wrong = call("monitor", rule, tmp_path / "changed.csv", *given)
+            assert (wrong.exit_code, "equal to row 7" in wrong.stderr) == (2, True)
+            again = call("monitor", rule, tmp_path / "same.csv", "--state", state, "--batch", "feb", *more)
+            assert (again.exit_code, "in batch 'jan'" in again.stderr) == (2, True)
+            assert state.read_bytes() == before
+        result = call("monitor", rule, tmp_path / f"{file}.csv", *given, "--json")
+        assert result.exit_code in (0, 3), result.output
+        answers.append([(each["n"], each["evidence"]) for each in json.loads(result.stdout)["bounds"]])
+        copied = call("monitor", rule, tmp_path / "same.csv", "--state", state, "--batch", "feb")
+        assert (copied.exit_code, bool(more) or "batch 'jan'" in copied.stderr) == (2, True)
+    assert answers == [answers[0]] * 4
+    assert answers[0][0][0] == 600

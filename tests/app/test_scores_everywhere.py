@@ -124,7 +124,7 @@ def test_equal_scores_are_different_rows_in_every_function(name, tuned):
     assert second.certificate_.certified
 
 
-def test_late_labels_of_equal_grades_are_matched_by_their_place(tuned):
+def test_late_labels_of_equal_grades_are_counted_once(tuned):
     X, y, groups = LATER
     clf = tuned["grade"]
     late = np.where(np.arange(len(y)) % 2 == 0, None, y)

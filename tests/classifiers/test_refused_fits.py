@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.app.registry import METHODS
-from tailboost.core.refit import LASTING, unfitted
+from tailboost.core.refit import unfitted
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stopped import StoppedBoost
@@ -320,12 +320,12 @@ def test_a_warning_made_an_error_comes_after_the_assignment():
     assert clf.predict(X).shape == (len(X),)
 
 
-def test_a_refit_keeps_the_rows_that_calibrations_used(first_fits):
+def test_a_refit_starts_an_empty_ledger(first_fits):
     clf = copy.copy(first_fits["robustmixture"])
-    for name in LASTING:
-        setattr(clf, name, {"of": "an attempt"})
+    before = clf.ledger_
     clf.fit(OTHER_X, np.where(OTHER_Y == "dead", "ill", OTHER_Y))
-    assert all(getattr(clf, name) == {"of": "an attempt"} for name in LASTING)
+    assert clf.ledger_ is not before
+    assert clf.ledger_.attempts == ()
 
 
 def test_a_refused_selection_on_dask_collections_leaves_no_object():

@@ -30,7 +30,7 @@ def population(seed, groups=2):
         return pd.DataFrame({"s": (level + rng.random(n)) / LEVELS}), y, np.array(list("abcde"))[g]
 
     def truth(answers):
-        """Return rates by group from the probability of the answer 1 at each level, shape (groups, LEVELS)."""
+        """Return rates by group from the probability of the answer 1 by group and level."""
         selected = (shares * answers).sum(axis=1)
         of_label = shares * positive
         miss = 1 - (of_label * answers).sum(axis=1) / of_label.sum(axis=1)

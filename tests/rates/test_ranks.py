@@ -29,7 +29,7 @@ def test_rows_for_one_is_the_first_number_with_a_rank(bound):
 
 
 def simulated(least, most, sizes, draws, rng):
-    """Return rates L and V of thresholds at ranks, shape (groups, draws), from their definition by spacings."""
+    """Return rates L and V of thresholds at ranks, from their definition by spacings."""
     low = np.zeros((len(sizes), draws))
     high = np.ones((len(sizes), draws))
     for g, (a, b, n) in enumerate(zip(least, most, sizes, strict=True)):

@@ -419,6 +419,12 @@ def as_table(X: Any) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
+def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
+    """Return why rows of a classifier are equal: rows of scores alone are different rows."""
+    check_equal_rows(equal_rows)
+    return "natural" if getattr(last_step(model), "reads_scores", False) else equal_rows
+
+
 def fresh_rows(
     model: Any,
     X: Any,
@@ -489,8 +495,8 @@ def fresh_rows(
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
-        if only_scores := bool(getattr(final, "reads_scores", False)):
-            equal_rows = "natural"
+        only_scores = bool(getattr(final, "reads_scores", False))
+        equal_rows = reason_of_equal_rows(final, equal_rows)
         repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
         if repeated is not None and equal_rows == "copies":
             final.refuse_seen(repeated)

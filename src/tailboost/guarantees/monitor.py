@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -12,16 +11,25 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Hashes
-from tailboost.core.checks import check_indexes, check_length, check_number, n_rows_of
+from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.files import digest
-from tailboost.core.fingerprints import hash_rounded_rows, is_missing
+from tailboost.core.fingerprints import CHANCE, hash_rounded_rows
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import group_arguments
 from tailboost.core.tables import as_pandas
+from tailboost.guarantees.batches import (
+    Contents,
+    GivenRows,
+    LateRows,
+    RowWords,
+    copies_pass,
+    label_numbers,
+    refuse_repeated,
+    row_ids,
+)
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.guarantees.drift import Drift, Reference, columns_of
-from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit
+from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit, reason_of_equal_rows
 from tailboost.guarantees.leakage import EqualRows
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
@@ -38,7 +46,12 @@ from tailboost.rates.bounds import level_of
 __all__ = ["Monitor", "MonitoredBatch"]
 
 # Version of the state's JSON. States of other versions are refused.
-FORMAT = 4
+FORMAT = 5
+# Formats of earlier versions, with the reason why their states cannot be continued.
+OLD_FORMATS = {
+    4: "which told equal rows apart by their order in the file: late labels in another order may have been "
+    "tested on other rows",
+}
 # Largest number of probability columns compared with the reference; the first classes count.
 MOST_SCORES = 10
 ANSWER = "answer"
@@ -99,8 +112,10 @@ class Monitor:
     A limit on every group also holds for later groups. One bound on "other groups" tests the rows
     of all these groups together. A certificate does not cover them; the notes name them.
 
-    Labels may come late: rows without a label wait, and are tested when the same batch is given again. The
-    delay of a label may depend on its class. The delay must not depend on the correctness of the prediction.
+    Labels may come late: rows without a label wait, and are tested when the same batch is given again, in any
+    order. Without row ids, the new labels of equal rows are the given labels less the used ones. The delay of
+    a label must not depend on the correctness of the prediction. It may depend on the class for rates of one
+    class, such as a miss rate. For rates of several classes, such as the overall error, it must not.
 
     Attributes
     ----------
@@ -113,7 +128,9 @@ class Monitor:
     reference : Reference or None
         Counts of the rows of reference: the given ones, or the first batch.
     waiting : dict
-        Fingerprints of rows without labels, by batch.
+        Fingerprints of the rows of each batch in which rows wait, with the labels used.
+    given : list of GivenRows
+        Fingerprints of the ids and scores of each batch, to recognise repeated rows.
 
     Examples
     --------
@@ -135,7 +152,8 @@ class Monitor:
     recheck: Recheck | None = None
     batches: list[MonitoredBatch] = field(default_factory=list)
     reference: Reference | None = None
-    waiting: dict[str, Hashes] = field(default_factory=dict)
+    waiting: dict[str, LateRows] = field(default_factory=dict)
+    given: list[GivenRows] = field(default_factory=list)
 
     # -- start ---------------------------------------------------------------------------------------
 
@@ -232,6 +250,7 @@ class Monitor:
         cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
         clusters: Any = None,
+        id: Any = None,
     ) -> Monitor:
         """Return the monitor after one more batch, or after late labels of a batch.
 
@@ -246,17 +265,24 @@ class Monitor:
         groups : array-like of shape (n,), or table of shape (n, c), optional
             Their groups, if there are bounds on groups or the model is group-aware.
         name : str, optional
-            Name of the batch; by default its number. An earlier name again brings late labels: rows
-            with earlier labels are left out.
+            Name of the batch; by default its number. An earlier name again brings late labels. Each label is
+            tested once, in whatever order the rows come. Give all rows of the batch again, with the labels
+            used; rows with ids, or unlike all others, may be left out.
         costs, cost_range, equal_rows, clusters : optional
-            As in `Certificate.recheck`.
+            As in `Certificate.recheck`. If equal rows are different rows, as for a rule that reads scores
+            alone, a batch is refused if it has more rows equal to rows of an earlier batch, one to one, than
+            fresh batches would have. Rows of a cluster are tested in the first look with a label of it.
+        id : array-like of shape (n,), optional
+            Id of each row, all different. Ids tell rows with equal features apart, in late labels and among
+            batches. A batch that begins with ids needs them for its late labels.
 
         Raises
         ------
         LeakageError
             If rows were used before: by the fit, the certificate or another batch.
         ValueError
-            If an argument is not as described, or if no row of a repeated batch waits for a label.
+            If an argument is not as described, if no row of a repeated batch waits for a label, or if its
+            rows or labels contradict those of an earlier look.
         """
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
@@ -265,29 +291,44 @@ class Monitor:
         number = len({batch.name for batch in self.batches}) + 1
         called = str(number) if name is None else str(name)
         again = called in {batch.name for batch in self.batches}
-        if again and not len(self.waiting.get(called, ())):
+        if again and called not in self.waiting:
             raise ValueError(f"batch {called!r} was given before, and none of its rows waits for its label")
-        values: list[Any] = [None] * n
-        if y is not None:
-            check_length(y, "y", n)
-            values = y.tolist() if hasattr(y, "tolist") else list(y)
-        present = np.array([not is_missing(value) and value == value for value in values], dtype=bool)
-        keys = _keys(X)
-        used = present & np.isin(keys, self.waiting[called]) if again else present
+        classes = np.asarray(model.classes_)
+        labels = label_numbers(y, classes, n)
+        ids = None if id is None else row_ids(id, n)
+        used, late, given = labels > 0, None, self.given
+        if again or not used.all():
+            rows = RowWords.of(X, labels, ids=ids, groups=groups, clusters=clusters, costs=costs)
+            late = LateRows.of(rows)
+            if again:
+                used, late = self.waiting[called].later(rows, called, classes.tolist())
+        if not again:
+            natural = reason_of_equal_rows(model, equal_rows) == "natural"
+            contents = Contents.of(hash_rounded_rows(as_table(X))) if natural else None
+            batch_rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
+            refuse_repeated(batch_rows, ids, self.given)
+            given = [*self.given, batch_rows]
         recheck = self.recheck
         if used.any():
-            rows = np.flatnonzero(used)
-            given = {"groups": groups, "clusters": clusters, "costs": costs}
+            tested = np.flatnonzero(used)
+            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
+            # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
+            looks = [each.name for each in self.batches if each.labelled]
+            earlier = self._evidence.rows
+            others = [rows for rows, look in zip(earlier, looks, strict=True) if look != called]
             recheck = self.certificate.recheck(
-                take(as_pandas(X), rows),
-                _whole_numbers([values[i] for i in rows.tolist()]),
+                take(as_pandas(X), tested),
+                classes[labels[tested] - 1],
                 model=model,
-                previous=self.recheck,
+                previous=replace(self._evidence, rows=tuple(others)),
                 cost_range=cost_range,
                 equal_rows=equal_rows,
-                **{key: take(as_pandas(table), rows) for key, table in given.items()},
+                **{key: take(as_pandas(table), tested) for key, table in arguments.items()},
             )
-        late = np.setdiff1d(self.waiting[called], keys[used]) if again else keys[~present]
+            recheck = replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]))
+        waiting = {key: rows for key, rows in self.waiting.items() if key != called}
+        if late is not None and len(late):
+            waiting[called] = late
         reference, drift = self.reference, []
         if not again:
             columns = monitored_columns(model, X, groups)
@@ -299,11 +340,15 @@ class Monitor:
         new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
         errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
         evidence = [min(bets.value, MOST) for bets in after.evidence]
-        batch = MonitoredBatch(called, n, int(used.sum()), len(late), errors, evidence, drift)
-        waiting = {key: hashes for key, hashes in self.waiting.items() if key != called}
-        waiting |= {called: late} if len(late) else {}
+        n_late = len(waiting.get(called, ()))
+        batch = MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
         return replace(
-            self, recheck=recheck, batches=[*self.batches, batch], reference=reference, waiting=waiting
+            self,
+            recheck=recheck,
+            batches=[*self.batches, batch],
+            reference=reference,
+            waiting=waiting,
+            given=given,
         )
 
     @property
@@ -360,11 +405,37 @@ class Monitor:
                     f"{bound.n:,} rows."
                 )
         notes += self._evidence.notes
-        if late := sum(len(keys) for keys in self.waiting.values()):
+        if late := sum(len(rows) for rows in self.waiting.values()):
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
+        notes += self._notes_on_equal_rows()
         if moved := self.batches[-1].moved if self.batches else []:
             columns = joined([f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES)
             notes.append(f"Columns that moved in the last batch: {columns}. {DRIFT_NOTE}")
+        return notes
+
+    def _notes_on_equal_rows(self) -> list[str]:
+        """Return what was compared instead of rows, for batches without ids in which rows equal others."""
+        no_ids = [rows for rows in self.given if rows.contents is not None and rows.ids is None]
+        passing = [rows.name for rows in no_ids if copies_pass(rows, len(self.given) + 1)]
+        few = [
+            rows.name
+            for rows in no_ids
+            if rows.contents is not None and rows.contents.repeated > CHANCE and rows.name not in passing
+        ]
+        notes = []
+        if few:
+            notes.append(
+                f"More than one row in twenty equals another one in: {joined(few, MOST_NAMES)}. Equal rows "
+                "are different rows here: batches are compared by the number of rows with each content. A "
+                "copy of a batch is refused. A part of it, or a copy among many other rows, may pass. Row "
+                "ids (id=, --id) tell rows apart."
+            )
+        if passing:
+            notes.append(
+                "Too few rows, or too few different ones, to recognise a copy: "
+                f"{joined(passing, MOST_NAMES)}. A copy of such a batch is not refused. Row ids (id=, --id) "
+                "tell rows apart."
+            )
         return notes
 
     def summary(self) -> dict[str, Any]:
@@ -379,7 +450,7 @@ class Monitor:
                 for bound, largest in zip(bounds, self.largest_evidence, strict=True)
             ],
             "batches": [asdict(batch) for batch in self.batches],
-            "waiting": {name: len(keys) for name, keys in self.waiting.items()},
+            "waiting": {name: len(rows) for name, rows in self.waiting.items()},
         }
 
     # -- state ---------------------------------------------------------------------------------------
@@ -396,7 +467,8 @@ class Monitor:
             "recheck": None if self.recheck is None else self.recheck.to_state(),
             "batches": [asdict(batch) for batch in self.batches],
             "reference": None if self.reference is None else asdict(self.reference),
-            "waiting": {name: _packed(keys) for name, keys in self.waiting.items()},
+            "waiting": {name: rows.to_dict() for name, rows in self.waiting.items()},
+            "given": [rows.to_dict() for rows in self.given],
         }
         return state | {"digest": state_digest(state)}
 
@@ -411,7 +483,10 @@ class Monitor:
         """
         try:
             if state["format"] != FORMAT:
-                raise ValueError(f"the state has format {state['format']!r}; this version reads {FORMAT}")
+                why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
+                raise ValueError(
+                    f"the state has format {state['format']!r}, {why}; begin a new state with these batches"
+                )
             if state["digest"] != state_digest({k: v for k, v in state.items() if k != "digest"}):
                 raise ValueError("the state was changed after it was written: its checksum differs")
             certificate = Certificate.from_dict(state["certificate"])
@@ -420,12 +495,15 @@ class Monitor:
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")
             recheck, reference = state["recheck"], state["reference"]
+            if recheck is not None and len(recheck["rows"]) != sum(batch.labelled > 0 for batch in batches):
+                raise ValueError("the state has fingerprints of other batches")
             return replace(
                 monitor,
                 recheck=None if recheck is None else monitor._evidence.from_state(recheck),
                 batches=batches,
                 reference=None if reference is None else Reference.from_dict(reference),
-                waiting={name: _unpacked(text) for name, text in state["waiting"].items()},
+                waiting={name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()},
+                given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )
         except (KeyError, TypeError, AttributeError) as failure:
             raise ValueError(
@@ -481,24 +559,6 @@ def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
 # -- rows, labels and state --------------------------------------------------------------------------------
 
 
-def _whole_numbers(labels: Any) -> Any:
-    """Return labels as an array; whole floats (from missing values) become integers."""
-    values = np.array(labels)
-    whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
-    return values.astype(np.int64) if whole else values
-
-
-def _keys(X: Any) -> Hashes:
-    """Return a key for each row: its content, and its number among the equal rows of the table."""
-    hashes = hash_rounded_rows(as_table(X))
-    order = np.argsort(hashes, kind="stable")
-    start = np.r_[True, hashes[order][1:] != hashes[order][:-1]]
-    place = np.arange(len(hashes)) - np.maximum.accumulate(np.where(start, np.arange(len(hashes)), 0))
-    keys = np.empty_like(hashes)
-    keys[order] = hashes[order] + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return keys
-
-
 def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
     drift = [Drift(**each) for each in state["drift"]]
     errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
@@ -508,11 +568,3 @@ def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
 def state_digest(state: Mapping[str, Any]) -> str:
     """Return the checksum of a state, also of a state read from JSON."""
     return digest(json.dumps(state, sort_keys=True, allow_nan=False).encode())
-
-
-def _packed(keys: Hashes) -> str:
-    return base64.b64encode(keys.astype("<u8").tobytes()).decode()
-
-
-def _unpacked(text: str) -> Hashes:
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)

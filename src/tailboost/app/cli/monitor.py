@@ -43,6 +43,14 @@ def monitor(
     batch: Annotated[
         str | None, options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
     ] = None,
+    row_id: Annotated[
+        str | None,
+        options.option(
+            "COL",
+            "Column of row ids, all different; no feature. Tells rows with equal features apart.",
+            "--id",
+        ),
+    ] = None,
     page: Annotated[Path | None, options.option("FILE", "HTML page of the evidence by batch.")] = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
@@ -54,8 +62,8 @@ def monitor(
     The command tests the bounds of --certificate, the targets of --max-error, or the limits of --limit; by
     default the bounds of the calibration or fit. If all bounds are true, the probability of any alarm,
     over all batches, is at most 5 % (1 - P). Rows without labels wait: give the batch again when the
-    labels are known. Columns, scores and predictions are compared with the first rows, without labels and
-    alarms.
+    labels are known, in any order. Columns, scores and predictions are compared with the first rows,
+    without labels and alarms.
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
@@ -76,13 +84,14 @@ def monitor(
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         with shared.warnings_as_lines():
-            rows = stored.read_rows(data, sep, purpose=Purpose.MONITOR, columns=columns, cluster=cluster)
+            as_read: dict[str, Any] = {"columns": columns, "unused": () if row_id is None else (row_id,)}
+            rows = stored.read_rows(data, sep, purpose=Purpose.MONITOR, cluster=cluster, **as_read)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if tested is not None:
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
-                        first = stored.read_rows(reference, sep, purpose=Purpose.COMPARE, columns=columns)
+                        first = stored.read_rows(reference, sep, purpose=Purpose.COMPARE, **as_read)
                         looks = monitored_columns(stored.model, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None
@@ -94,6 +103,7 @@ def monitor(
                     name=data.name.split(".")[0] if batch is None else batch,
                     equal_rows=equal_rows,
                     clusters=rows.clusters,
+                    id=None if row_id is None else rows.column(row_id, "--id"),
                 )
         document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")

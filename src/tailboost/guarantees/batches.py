@@ -1,0 +1,551 @@
+"""Rows of a monitor's batches: which labels were used, and whether a batch repeats an earlier one.
+
+A row is identified by its id, if ids are given, and otherwise by its content. Nothing tells rows without ids
+and with equal content apart. Of such rows, the labels of the later look less those of the earlier look are
+the new ones, in whatever order the rows come.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
+
+from tailboost.boosting.training_set import take
+from tailboost.core.array_types import Hashes, Ints
+from tailboost.core.checks import (
+    check_length,
+    check_same_kind,
+    columns_by_name,
+    label_column,
+    n_rows_of,
+    positions,
+    refuse_missing,
+)
+from tailboost.core.fingerprints import (
+    CHANCE,
+    LABELS_LEVEL,
+    MOST_HASHES,
+    STANDARD_ERRORS,
+    Fingerprint,
+    hash_rounded_rows,
+    hash_rows,
+    is_missing,
+    short_hashes,
+)
+from tailboost.core.tables import as_pandas
+from tailboost.guarantees.fresh_rows import as_table
+from tailboost.guarantees.leakage import LeakageError
+
+__all__ = [
+    "Contents",
+    "GivenRows",
+    "LateRows",
+    "RowWords",
+    "copies_pass",
+    "label_numbers",
+    "refuse_repeated",
+    "row_ids",
+]
+
+# Largest number of labels in a message.
+MOST_IN_MESSAGE = 5
+# Exponents of the Chernoff bound; the smallest bound counts. Equal batches need a large exponent.
+EXPONENTS = np.geomspace(1e-3, 60.0, 48)
+# Only counts within this number of standard errors of the half count in the Chernoff bound; the probability
+# of the others is below exp(-800).
+FARTHEST = 40.0
+
+
+# What identifies a row, and what is tested once.
+PARTS = ("ids", "content", "groups", "clusters")
+WORDS = (*PARTS, "labels", "costs")
+
+# -- identities of rows ------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    """Return a value as text; whole floats are integers, as in a column that had missing values."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _words_of(columns: Sequence[Any], name: str, n: int) -> Hashes:
+    """Return a hash of each row of some columns of names; it is exact, also for long numbers."""
+    texts = np.empty((n, len(columns)), dtype=object)
+    for j, column in enumerate(columns):
+        refuse_missing(column, name)
+        check_length(column, name, n)
+        texts[:, j] = [_text(value) for value in np.asarray(column).tolist()]
+    return hash_rows(texts)
+
+
+def row_ids(ids: Any, n: int) -> Hashes:
+    """Return a hash of each id.
+
+    Raises
+    ------
+    ValueError
+        If there are not n ids in one column, some are missing, or two are equal.
+    """
+    ids = as_pandas(ids)
+    check_length(ids, "id", n)
+    column = np.asarray(ids)
+    if column.ndim != 1:
+        raise ValueError(f"id must be one column of n ids, got shape {column.shape}")
+    words = _words_of([ids], "id", n)
+    distinct, times = np.unique(words, return_counts=True)
+    if len(distinct) < n:
+        word = distinct[times > 1][0]
+        rows = np.flatnonzero(words == word)[:2].tolist()
+        raise ValueError(
+            f"id: rows {rows[0]} and {rows[1]} have the same id, {column[rows[0]]}; an id must identify a row"
+        )
+    return words
+
+
+def label_numbers(y: Any, classes: Any, n: int) -> Ints:
+    """Return 1 plus the class number of each label, and 0 for a missing label."""
+    numbers = np.zeros(n, dtype=np.intp)
+    if y is None:
+        return numbers
+    check_length(y, "y", n)
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    present = np.array([not is_missing(value) and value == value for value in values], dtype=bool)
+    if present.any():
+        known = label_column(classes, "classes_")
+        labels = label_column(whole_numbers([values[i] for i in np.flatnonzero(present)]), "y")
+        check_same_kind(labels, "y", known, "classes_ of the model")
+        numbers[present] = 1 + positions(labels, known, "y")
+    return numbers
+
+
+def whole_numbers(labels: Any) -> Any:
+    """Return labels as an array; whole floats (from missing values) become integers."""
+    values = np.array(labels)
+    whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
+    return values.astype(np.int64) if whole else values
+
+
+@dataclass(frozen=True, eq=False)
+class RowWords:
+    """Rows of a look as words: what identifies a row, and its label."""
+
+    # Shape (n,): hashes by part, 0 for a part that was not given.
+    ids: Hashes
+    content: Hashes
+    groups: Hashes
+    clusters: Hashes
+    labels: Hashes  # 1 plus the class number; 0 for a row that waits
+    costs: Hashes  # costs of a row with a label
+    given: tuple[str, ...] = ()  # which of "id", "groups" and "clusters" were given
+
+    @classmethod
+    def of(cls, X: Any, labels: Ints, *, ids: Hashes | None, groups: Any, clusters: Any, costs: Any) -> Self:
+        """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
+        n = n_rows_of(X)
+        zeros = np.zeros(n, dtype=np.uint64)
+        of_groups, of_clusters, of_costs = zeros, zeros, zeros
+        if groups is not None:
+            of_groups = _words_of(list(columns_by_name(groups, "groups").values()), "groups", n)
+        if clusters is not None:
+            of_clusters = _words_of([as_pandas(clusters)], "clusters", n)
+        if costs is not None and labels.any():
+            check_length(costs, "costs", n)
+            with_label = np.flatnonzero(labels)
+            columns = columns_by_name(take(as_pandas(costs), with_label), "costs").values()
+            of_costs = zeros.copy()
+            of_costs[with_label] = hash_rounded_rows(np.column_stack([np.asarray(c) for c in columns]))
+        names = {"id": ids, "groups": groups, "clusters": clusters}
+        return cls(
+            zeros if ids is None else ids,
+            hash_rounded_rows(as_table(X)),
+            of_groups,
+            of_clusters,
+            labels.astype(np.uint64),
+            of_costs,
+            tuple(name for name, value in names.items() if value is not None),
+        )
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    @property
+    def keys(self) -> Hashes:
+        """What identifies each row, shape (n, 4)."""
+        return np.column_stack([getattr(self, part) for part in PARTS])
+
+    def taken(self, rows: NDArray[Any]) -> Self:
+        """Return some of the rows."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in WORDS})
+
+    def without(self, names: Sequence[str]) -> Self:
+        """Return the rows without some of the parts "id" and "groups"."""
+        zeros = np.zeros(len(self), dtype=np.uint64)
+        given = tuple(name for name in self.given if name not in names)
+        parts = {"id": "ids", "groups": "groups"}
+        return replace(self, given=given, **{parts[name]: zeros for name in names})
+
+    def without_labels(self) -> Self:
+        """Return the rows as waiting rows."""
+        zeros = np.zeros(len(self), dtype=np.uint64)
+        return replace(self, labels=zeros, costs=zeros)
+
+    def and_rows(self, *others: RowWords) -> Self:
+        """Return these rows and others, in an order that does not depend on the order of a file."""
+        tables = [self, *others]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(table, name) for table in tables]) for name in WORDS
+        }
+        order = np.lexsort(list(columns.values()))
+        return replace(self, **{name: column[order] for name, column in columns.items()})
+
+
+def _numbered(rows: NDArray[Any], n: int) -> tuple[Ints, Ints, int]:
+    """Return a number for each row of a table, of the first n rows and of the others, and their count."""
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    number = number.reshape(-1)  # NumPy 2.0 returned a column
+    return number[:n], number[n:], int(number.max(initial=-1)) + 1
+
+
+# -- late labels -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LateRows:
+    """Rows of a batch of which some wait for their labels."""
+
+    rows: RowWords  # of the whole batch: with the label, if it was used
+
+    @classmethod
+    def of(cls, rows: RowWords) -> Self:
+        """Return the rows of the first look at a batch."""
+        return cls(rows.and_rows())
+
+    def __len__(self) -> int:
+        """Return the number of rows that wait."""
+        return int((self.rows.labels == 0).sum())
+
+    def later(self, given: RowWords, batch: str, classes: Sequence[Any]) -> tuple[NDArray[np.bool_], Self]:
+        """Return a mask of the given rows to test, and the rows of the batch after this look.
+
+        For rows that nothing tells apart, the new labels are the given ones less the used ones. A row of a
+        cluster that has been tested is not tested again, because its cluster has voted.
+
+        Raises
+        ------
+        ValueError
+            If the rows contradict those of the earlier looks; names a row.
+        """
+        known = self.rows
+        for name in ("id", "clusters"):
+            if name in known.given and name not in given.given:
+                raise ValueError(f"batch {batch!r} began with {name}=, which is needed for its late labels")
+        if "clusters" in given.given and "clusters" not in known.given:
+            raise ValueError(f"clusters: batch {batch!r} began without clusters; leave them out")
+        # Parts that one of both looks does not have tell no rows apart. If limits need groups, every look has
+        # them.
+        known = known.without([name for name in known.given if name not in given.given])
+        given = given.without([name for name in given.given if name not in known.given])
+        key, at, n_keys = _numbered(np.concatenate([known.keys, given.keys]), len(known))
+        outcomes = np.concatenate([np.column_stack([part.labels, part.costs]) for part in (known, given)])
+        outcome, now, n_outcomes = _numbered(outcomes, len(known))
+        sizes, here = np.bincount(key, minlength=n_keys), np.bincount(at, minlength=n_keys)
+        used, labelled = known.labels > 0, given.labels > 0
+        n_used = np.bincount(key[used], minlength=n_keys)
+        culprits = np.flatnonzero(here > sizes)
+        if len(culprits):
+            row = int(np.flatnonzero(np.isin(at, culprits))[0])
+            raise ValueError(self._unknown(known, given, row, batch, int(here[at[row]]), int(sizes[at[row]])))
+        culprits = np.flatnonzero((here > 0) & (here < sizes) & (n_used > 0))
+        if len(culprits):
+            row = int(np.flatnonzero(np.isin(at, culprits))[0])
+            k = at[row]
+            raise ValueError(
+                f"batch {batch!r}: {sizes[k]} of its rows equal row {row} of X, and {n_used[k]} of their "
+                f"labels were used. Only {here[k]} of them are given now, and nothing shows which: give all "
+                "rows of the batch again, or row ids (id=) from the first look on"
+            )
+        # The pairs of row and outcome, numbered over both looks.
+        pairs = np.concatenate([key[used], at[labelled]]) * n_outcomes
+        pairs += np.concatenate([outcome[used], now[labelled]])
+        distinct, pair = np.unique(pairs, return_inverse=True)
+        before = np.bincount(pair[: int(used.sum())], minlength=len(distinct))
+        pair = pair[int(used.sum()) :]
+        after = np.bincount(pair, minlength=len(distinct))
+        gone = np.flatnonzero((before > after) & (here[distinct // n_outcomes] > 0))
+        if len(gone):
+            k = int(distinct[gone[0]] // n_outcomes)
+            row = int(np.flatnonzero(at == k)[0])
+            equal = known.taken(key == k), given.taken(at == k)
+            raise ValueError(self._changed(*equal, row, batch, classes))
+        # Equal rows with equal labels are the same to every test, so that any of them may count as new.
+        order = np.argsort(pair, kind="stable")
+        rank = np.empty(len(pair), dtype=np.intp)
+        rank[order] = np.arange(len(pair)) - np.repeat(np.cumsum(after) - after, after)
+        new = np.zeros(len(given), dtype=bool)
+        new[np.flatnonzero(labelled)[rank >= before[pair]]] = True
+        voted = known.clusters[used] if "clusters" in known.given else np.empty(0, dtype=np.uint64)
+        tested = new & ~np.isin(given.clusters, voted)
+        first = np.unique(key, return_index=True)[1]  # a row of each key of the batch
+        n_labelled = np.bincount(at[labelled], minlength=n_keys)
+        seen = here > 0
+        left = np.flatnonzero(seen).repeat((sizes - n_labelled)[seen])
+        waiting = known.taken(first[left]).without_labels()
+        return tested, type(self)(known.taken(~seen[key]).and_rows(given.taken(labelled), waiting))
+
+    @staticmethod
+    def _unknown(known: RowWords, given: RowWords, row: int, batch: str, here: int, sizes: int) -> str:
+        """Return the reason why a row is not one of the batch."""
+        if sizes:
+            return (
+                f"batch {batch!r} has {sizes} rows equal to row {row} of X, and {here} are given now: give "
+                "the rows of the batch again, and further rows as another batch"
+            )
+        words = {"ids": "id", "content": "features", "groups": "groups", "clusters": "clusters"}
+        for other in ("groups", "clusters", "content"):
+            same = np.ones(len(known), dtype=bool)
+            for part in PARTS:
+                if part != other:
+                    same &= getattr(known, part) == getattr(given, part)[row]
+            # Without ids, features identify a row: rows with other features are other rows.
+            if same.any() and (other != "content" or "id" in known.given):
+                return (
+                    f"batch {batch!r}: row {row} of X was given with other {words[other]} at the first look; "
+                    f"give it with the same {words[other]}"
+                )
+        return (
+            f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, and further "
+            "rows as another batch"
+        )
+
+    @staticmethod
+    def _changed(known: RowWords, given: RowWords, row: int, batch: str, classes: Sequence[Any]) -> str:
+        """Return how the labels or costs of rows equal to a row contradict the used ones."""
+
+        def counted(labels: Hashes) -> str:
+            values, times = np.unique(labels, return_counts=True)
+            names = ["missing" if not v else repr(classes[v - 1]) for v in values.astype(np.intp).tolist()]
+            pairs = [f"{name} in {n}" for name, n in zip(names, times.tolist(), strict=True)]
+            return ", ".join(pairs[:MOST_IN_MESSAGE])
+
+        before = known.labels[known.labels > 0]
+        size = len(classes) + 1
+        used, now = (np.bincount(each.astype(np.intp), minlength=size) for each in (before, given.labels))
+        same = bool((used <= now).all())
+        if same:
+            return (
+                f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than those used "
+                "with its label; give the costs of the earlier look"
+            )
+        return (
+            f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of X: the used "
+            f"labels are {counted(before)}; now they are {counted(given.labels)}. A used label cannot be "
+            "taken back: give it as it was"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        rows = self.rows
+        words = {name: _packed(getattr(rows, name)) for name in WORDS}
+        return {"rows": len(rows), "given": list(rows.given), "words": words}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the rows written by `to_dict`."""
+        words, n = state["words"], int(state["rows"])
+        columns = {name: _unpacked(words[name], n) for name in WORDS}
+        given = tuple(state["given"])
+        if not set(given) <= {"id", "groups", "clusters"}:
+            raise ValueError(f"the state has rows with unknown parts: {given}")
+        return cls(RowWords(**columns, given=given))
+
+
+def _packed(words: NDArray[Any]) -> str:
+    """Return numbers as text, in the fewest bytes for the largest one."""
+    kind = np.min_scalar_type(int(words.max(initial=0))).newbyteorder("<")
+    return base64.b64encode(words.astype(kind).tobytes()).decode()
+
+
+def _unpacked(text: str, n: int) -> Hashes:
+    content = base64.b64decode(text, validate=True)
+    size = len(content) // n if n else 1
+    if size not in (1, 2, 4, 8) or len(content) != size * n:
+        raise ValueError(f"the state has {len(content)} bytes for {n} rows")
+    return np.frombuffer(content, dtype=f"<u{size}").astype(np.uint64)
+
+
+# -- batches that repeat rows ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """How many rows of a batch have each content: of all contents, or of those with the smallest hashes."""
+
+    kept: NDArray[np.uint32]  # hashes of the different contents, sorted
+    counts: Ints  # rows of each
+    limit: int  # all contents with a hash of at most this are in ``kept``
+
+    @classmethod
+    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
+        """Return the contents of rows from their hashes."""
+        kept, counts = np.unique(short_hashes(hashes), return_counts=True)
+        limit = Fingerprint.COMPLETE if len(kept) <= most else int(kept[most - 1])
+        return cls(kept[:most], counts[:most], limit)
+
+    @classmethod
+    def together(cls, parts: Sequence[Contents]) -> Self:
+        """Return the contents of several batches."""
+        limit = min(part.limit for part in parts)
+        parts = [part.up_to(limit) for part in parts]
+        kept, place = np.unique(np.concatenate([part.kept for part in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([part.counts for part in parts]))
+        return cls(kept, counts.astype(np.intp), limit)
+
+    def up_to(self, limit: int) -> Contents:
+        """Return the contents with a hash of at most a limit."""
+        inside = self.kept <= limit
+        return Contents(self.kept[inside], self.counts[inside], min(limit, self.limit))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.counts.sum())
+
+    @property
+    def repeated(self) -> float:
+        """Fraction of the rows that equal another row of the batch."""
+        return float(self.counts[self.counts > 1].sum() / max(1, len(self)))
+
+    def matched(self, other: Contents) -> int:
+        """Return the largest number of pairs of equal rows of both batches, each row in one pair."""
+        _, mine, theirs = np.intersect1d(self.kept, other.kept, True, return_indices=True)
+        return int(np.minimum(self.counts[mine], other.counts[theirs]).sum())
+
+    def chance(self, other: Contents) -> float:
+        """Return a bound on the probability that fresh batches have as many equal rows as these two.
+
+        If both batches are independent draws from one population, each of the t rows of one content is in
+        either batch at random. The number of pairs, Σ min(h, t − h), is largest for fair coins h, which
+        bound it for batches of any sizes. Unless all rows of a batch have a pair, the pairs must be
+        unlikely also without one row in twenty, by three standard errors, of the smaller batch: without
+        the rows of the rarest contents.
+        """
+        limit = min(self.limit, other.limit)
+        one, two = self.up_to(limit), other.up_to(limit)
+        n, m = len(one), len(two)
+        _, mine, theirs = np.intersect1d(one.kept, two.kept, True, return_indices=True)
+        pairs = np.minimum(one.counts[mine], two.counts[theirs])
+        if not len(pairs):
+            return 1.0
+        matched = one.counts[mine] + two.counts[theirs]
+        log_sizes = _log_binomial(n + m, n) + n * np.log(n / (n + m)) + m * np.log(m / (n + m))
+        singles = np.concatenate([np.delete(one.counts, mine), np.delete(two.counts, theirs)])
+        log_chance = _log_chance(np.concatenate([singles, matched]), int(pairs.sum()))
+        if (smaller := min(n, m)) > pairs.sum():
+            spread = np.sqrt(CHANCE * (1 - CHANCE) * smaller)
+            most = int(np.ceil(CHANCE * smaller + STANDARD_ERRORS * spread))
+            order = np.argsort(matched, kind="stable")
+            left_out = np.empty_like(pairs)
+            left_out[order] = np.diff(np.minimum(np.cumsum(pairs[order]), most), prepend=0)
+            totals = np.concatenate([singles, matched - left_out])
+            log_chance = max(log_chance, _log_chance(totals, int((pairs - left_out).sum())))
+        return float(np.exp(min(0.0, log_chance - float(log_sizes))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        words = {"kept": _packed(self.kept), "counts": _packed(self.counts)}
+        return {"different": len(self.kept), "limit": self.limit, **words}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the contents written by `to_dict`."""
+        kept, counts = (_unpacked(state[name], int(state["different"])) for name in ("kept", "counts"))
+        return cls(kept.astype(np.uint32), counts.astype(np.intp), int(state["limit"]))
+
+
+def _log_chance(totals: Ints, pairs: int) -> float:
+    """Return Chernoff's bound on log P(Σ min(h, t − h) ≥ pairs) for fair coins: h of t, for each total t."""
+    log_bound = -EXPONENTS * pairs
+    sizes, times = np.unique(totals, return_counts=True)
+    for total, number in zip(sizes.tolist(), times.tolist(), strict=True):
+        half = total // 2
+        h = np.arange(max(0, half - int(FARTHEST * np.sqrt(total) / 2) - 1), half + 1)
+        log_p = _log_binomial(total, h) - total * np.log(2.0) + np.where(2 * h < total, np.log(2.0), 0.0)
+        log_bound += number * logsumexp(EXPONENTS[:, None] * h + log_p, axis=1)
+    return min(0.0, float(log_bound.min()))
+
+
+def _log_binomial(n: int, k: Any) -> Any:
+    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Rows of a batch, to recognise them in later batches."""
+
+    name: str
+    ids: Hashes | None = None  # shape (n,), sorted: all of them, because ids identify rows exactly
+    contents: Contents | None = None  # only if equal rows are different rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types for JSON."""
+        ids = None if self.ids is None else {"rows": len(self.ids), "words": _packed(self.ids)}
+        contents = None if self.contents is None else self.contents.to_dict()
+        return {"name": self.name, "ids": ids, "contents": contents}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the rows written by `to_dict`."""
+        ids, contents = state["ids"], state["contents"]
+        return cls(
+            str(state["name"]),
+            None if ids is None else _unpacked(ids["words"], int(ids["rows"])),
+            None if contents is None else Contents.from_dict(contents),
+        )
+
+
+def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:
+    """Raise if a batch repeats rows of earlier ones; ``ids`` are those of its rows, in their order.
+
+    Ids are compared with ids. Batches without ids are compared by their contents, each and all together: a
+    batch is refused if fresh batches would have as many equal rows with a probability of less than
+    `LABELS_LEVEL`, divided by the number of comparisons.
+
+    Raises
+    ------
+    LeakageError
+        Names the earlier batch.
+    """
+    for other in earlier:
+        if ids is None or other.ids is None:
+            continue
+        if len(rows := np.flatnonzero(np.isin(ids, other.ids))):
+            raise LeakageError(
+                f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, the first of them "
+                f"row {rows[0]}. An id must identify a row; for rows of the same person give clusters="
+            )
+    if batch.contents is None:
+        return
+    others = [each for each in earlier if each.contents and (ids is None or each.ids is None)]
+    compared = [(f"batch {each.name!r}", each.contents) for each in others if each.contents is not None]
+    if len(compared) > 1:
+        compared.append(("the earlier batches", Contents.together([contents for _, contents in compared])))
+    for name, contents in compared:
+        chance = batch.contents.chance(contents)
+        if chance * len(compared) <= LABELS_LEVEL:
+            pairs = batch.contents.matched(contents)
+            raise LeakageError(
+                f"X: {pairs:,} of {len(batch.contents):,} rows have an equal row of their own in {name}. "
+                f"Fresh batches have as many with a probability of at most {chance:.1g}: rows were given "
+                "twice. If these are different rows, give row ids (id=) with each batch"
+            )
+
+
+def copies_pass(batch: GivenRows, n_compared: int) -> bool:
+    """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
+    contents = batch.contents
+    return contents is not None and contents.chance(contents) * n_compared > LABELS_LEVEL
