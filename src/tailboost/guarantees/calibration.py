@@ -238,7 +238,7 @@ def calibrate(
         if applies:
             break
     if passed is None:
-        raise not_certified(targets.families(tested), confidence, made, attempts)
+        raise not_certified(targets.families(tested), procedure.tested, confidence, made, attempts)
     return _certified(passed, procedure.method, targets, fresh, confidence, made)
 
 
@@ -312,6 +312,7 @@ class FixedSequence:
     targets: Targets
 
     method = "fixed sequence"
+    tested = "the safest rule"
 
     def run(self, level: float) -> tuple[bool, Any, FreshRows]:
         """Return True, the certified classifier or None, and the rows with the answers tested last."""
@@ -499,7 +500,11 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
 
 
 def not_certified(
-    families: Sequence[RateFamily], confidence: float, attempts: tuple[Attempt, ...], declared: int | None
+    families: Sequence[RateFamily],
+    rule: str,
+    confidence: float,
+    attempts: tuple[Attempt, ...],
+    declared: int | None,
 ) -> NotCertifiedError:
     """Return the error with the targets that the tested rule misses."""
     level, last = attempts[-1].spent * (1.0 - confidence), declared is not None and len(attempts) >= declared
@@ -526,8 +531,12 @@ def not_certified(
                 f"which certifies only {bound.sense} {shows:.4g} ({later[j].verdict})"
             )
     return NotCertifiedError(
-        f"no rule has its targets certified with {100 * confidence:g} % confidence. For the safest rule: "
-        f"{'; '.join(words)}.",
+        f"no rule with several answers has its targets certified with {100 * confidence:g} % confidence. "
+        + (
+            f"For {rule}: {'; '.join(words)}."
+            if words
+            else "Each target could be certified by itself, but on these rows no rule keeps all of them."
+        ),
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. "

@@ -25,7 +25,7 @@ from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import GAP, Limit, Objective, Strata
 from tailboost.rates.ranks import most_reached, probability_within
 from tailboost.selection.data import SelectionData
-from tailboost.selection.threshold_family import ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
 
 # Fractions of the rows that are tried as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.
@@ -362,6 +362,7 @@ class RankRules:
     fresh: FreshRows
 
     method = "ranks"
+    tested = "the given rule"
 
     @classmethod
     def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, opened: Any) -> RankRules | None:
@@ -449,7 +450,10 @@ class RankRules:
         return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection)), self.fresh
 
     def _at(self, family: ThresholdFamily, thresholds: Floats | None) -> Any:
-        return None if thresholds is None else self.model.at_thresholds(family, thresholds)
+        """Return the classifier; None if it would give every row the same answer by construction."""
+        if thresholds is None or (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
+            return None
+        return self.model.at_thresholds(family, thresholds)
 
     def _balanced(self, ranks: Sequence[int]) -> ThresholdFamily:
         """Return the balanced family for the numbers of fresh rows."""
