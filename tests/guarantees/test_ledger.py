@@ -20,7 +20,7 @@ from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rou
 from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.leakage import SHARED_LEVEL, UsedRows
 from tailboost.guarantees.ledger import Attempt, Ledger, call_key
-from tailboost.storage import model_digest, read_ledger, write_ledger
+from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
 LIMIT = [rates.error(by="group") <= 0.26]
 

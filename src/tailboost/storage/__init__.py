@@ -5,21 +5,8 @@ from tailboost.storage.models import (
     ModelVersionWarning,
     check_model_path,
     load_model,
-    model_digest,
-    read_ledger,
     read_notes,
     save_model,
-    write_ledger,
 )
 
-__all__ = [
-    "MAX_BYTES",
-    "ModelVersionWarning",
-    "check_model_path",
-    "load_model",
-    "model_digest",
-    "read_ledger",
-    "read_notes",
-    "save_model",
-    "write_ledger",
-]
+__all__ = ["MAX_BYTES", "ModelVersionWarning", "check_model_path", "load_model", "read_notes", "save_model"]

@@ -22,15 +22,8 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.core.output import held
 from tailboost.core.subgroups import answers_by_group
 from tailboost.guarantees.ledger import Ledger
-from tailboost.storage import (
-    check_model_path,
-    load_model,
-    model_digest,
-    read_ledger,
-    read_notes,
-    save_model,
-    write_ledger,
-)
+from tailboost.storage import check_model_path, load_model, read_notes, save_model
+from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
 MOST_GROUPS = 100  # values of a column of groups, as in `load_table`
 # Seconds to wait for another process that records an attempt in the same file.
