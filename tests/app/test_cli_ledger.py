@@ -117,7 +117,7 @@ def test_targets_on_errors_are_those_of_the_calibration(folder, rule, tmp_path):
 def test_the_state_of_a_monitor_outlives_attempts(folder, rule, tmp_path):
     monitor = "monitor", rule, folder / "fresh.csv", "--state", tmp_path / "state.json"
     assert call(*monitor, "--limit", "miss(yes) <= .4").exit_code == 0
-    assert call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .1")).exit_code == 1
+    assert call(*command(folder, rule, "c100.csv", tmp_path / "out.json", "miss(yes) <= .01")).exit_code == 1
     table(500, 9).to_csv(tmp_path / "later.csv", index=False)
     later = call("monitor", rule, tmp_path / "later.csv", "--state", tmp_path / "state.json")
     assert later.exit_code == 0, later.output
@@ -136,7 +136,7 @@ def test_two_processes_at_once_lose_no_attempt(folder, rule, tmp_path):
     processes = []
     for k in range(2):
         table(80, 20 + k).to_csv(tmp_path / f"i{k}.csv", index=False)
-        arguments = command(folder, rule, tmp_path / f"i{k}.csv", tmp_path / f"o{k}.json", "miss(yes) <= .1")
+        arguments = command(folder, rule, tmp_path / f"i{k}.csv", tmp_path / f"o{k}.json", "miss(yes) <= .01")
         line = [sys.executable, "-m", "tailboost", *map(str, arguments)]
         processes.append(subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     errors = [process.communicate()[1] for process in processes]
