@@ -156,14 +156,19 @@ class ThresholdRule:
             )
             known = {*rule.classes, REVIEW}
             for band in rule.bands:
-                lower = np.array([end for end, _ in band[1:]], dtype=np.float64)
+                given = [end for end, _ in band[1:]]
+                if not all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in given):
+                    raise ValueError("a threshold is no number")
+                lower = np.array(given, dtype=np.float64)
                 if not band or band[0][0] is not None or not (np.diff(lower) > 0).all():
                     raise ValueError("thresholds must ascend from null")
+                if np.isnan(lower).any():
+                    raise ValueError("a threshold is NaN")
                 if any(action not in known for _, action in band):
                     raise ValueError("an action is neither a label nor human review")
             if len(rule.bands) != len(rule.groups or [None]):
                 raise ValueError("bands must be given for each group")
-        except (KeyError, TypeError, ValueError) as failure:
+        except (KeyError, TypeError, ValueError, OverflowError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         return rule
 
