@@ -73,7 +73,7 @@ dist:  ## wheel and source, checked as a package index would, and the wheel trie
 	build/env/bin/python -m twine check --strict dist/*
 	build/env/bin/python tools/try_wheel.py dist/*.whl
 
-ci: test lint
+ci: test lint docs
 
 clean:
 	rm -rf $(VENV) $(VENV_MIN) $(VENV_DEMO) tailboost-demo build dist docs/_build docs/api docs/gallery

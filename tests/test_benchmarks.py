@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
     "cvar.py": ["--only", "digits", "--splits", "1"],
     "certificates.py": ["--only", "worst", "--repeats", "20"],
+    "confidence.py": ["--only", "a miss rate", "--draws", "2"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],

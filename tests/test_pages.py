@@ -45,6 +45,23 @@ def test_pages_are_short():
     assert sum(map(words, HOUR)) <= 6000
 
 
+def test_links_stay_among_the_pages():
+    """Sphinx knows the pages of docs/ alone."""
+    pages = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    links = {
+        (path.relative_to(DOCS).as_posix(), link)
+        for path in pages
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", path.read_text(encoding="utf-8"))
+    }
+    assert len(links) > 50
+    outside = {
+        (page, link)
+        for page, link in links
+        if not (DOCS / page).parent.joinpath(link).resolve().is_relative_to(DOCS)
+    }
+    assert not outside
+
+
 @pytest.mark.parametrize("name", ["certify", "calibrate", "monitor", "serving"])
 def test_doctests_run(name):
     path = str(DOCS / f"{name}.md")

@@ -1068,7 +1068,7 @@ class TestDeferral:
         actual = json.loads(done(*call, "--json", "--quiet", "--out", tmp_path / "c.csv").stdout)
         assert [one["deferred"] for one in actual] == [0, 0.2]
         assert min(actual[1]["curve"]["objective"]) <= min(actual[0]["curve"]["objective"])
-        written = pd.read_csv(tmp_path / "c.csv")
+        written = pd.read_csv(tmp_path / "c.csv", float_precision="round_trip")
         assert written["objective"].tolist() == [x for one in actual for x in one["curve"]["objective"]]
 
     @pytest.mark.filterwarnings("ignore")

@@ -237,6 +237,29 @@ def test_rows_without_score(files):
     assert json.loads((files / "h.json").read_text())["rule"]["missing"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("selection", "scores", []),
+        ("selection", "scores", [0]),
+        ("selection", "labels", []),
+        ("selection", "by_group", False),
+        ("rule", "column", None),
+        ("rule", "column", "p"),
+        ("rule", "groups", None),
+        ("threshold", 0, True),
+        ("threshold", 0, float("nan")),
+        ("threshold", 0, 10**400),
+    ],
+)
+def test_a_damaged_rule_file_is_refused(part, name, value, files, rule):
+    content = json.loads(rule.read_text())
+    {**content, "threshold": content["rule"]["bands"][0][1]}[part][name] = value
+    damaged = files / "damaged.json"
+    damaged.write_text(json.dumps(content))
+    assert "damaged.json" in refused("predict", damaged, files / "fresh.csv")
+
+
 def test_labels_of_a_file_are_text(files):
     rows = table(600, 3).assign(label=lambda t: (t["label"] == "toxic").astype(int))
     rows.to_csv(files / "numbers.csv", index=False)

@@ -300,7 +300,7 @@ def test_an_interrupt_keeps_finished_fits():
         ({"y": np.array([None] + ["a", "b"] * 99 + ["a"], dtype=object)}, "y contains NaN or None"),
         ({"y": pd.Series([pd.NA, *["a", "b"] * 99, "a"], dtype="string")}, "y contains NaN or None"),
         ({"y": np.zeros(200)}, "at least two classes, got 1"),
-        ({"y": np.r_[np.zeros(199), 1]}, "have only 1 member"),
+        ({"y": np.r_[np.zeros(199), 1]}, "only 1 member"),
         ({"groups": pd.DataFrame({"sex": ["f"] * 3})}, "'sex' has 3 rows, X has 200"),
     ],
 )

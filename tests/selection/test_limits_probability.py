@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
+import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
 from tailboost.selection.confidence import outlook
@@ -125,3 +127,26 @@ def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():
         inside = (said >= low) & (said < high)
         noise = 3 * np.sqrt(0.25 / inside.sum())
         assert said[inside].mean() - noise <= held[inside].mean() <= said[inside].mean() + noise + 0.1
+
+
+@pytest.mark.parametrize("seed", [1033, 1048])
+def test_limits_with_little_room_are_kept_on_favourable_rows(seed):
+    """On these rows the miss rate is counted far below the true one. The truth is a grid of quantiles."""
+    rng = np.random.default_rng(seed)
+    rng.integers(0, 1, 500)
+    positive = rng.random(500) < 0.3
+    scores = expit(rng.normal(size=500) + 1.5 * positive - 1.0)
+    limits = [rates.miss("yes") <= 0.1, rates.deferred() <= 0.2, rates.false_alarm("yes") <= 0.35]
+    clf = tb.tune(
+        tb.Scores(0, "yes"),
+        scores[:, None],
+        np.where(positive, "yes", "no"),
+        limits=limits,
+        confidence=0.9,
+    )
+    assert clf.limits_probability_ >= 0.95
+    z = norm.ppf((np.arange(10_000) + 0.5) / 10_000)
+    no, yes = (clf.rule_.predict(expit(z + shift)) for shift in (-1.0, 0.5))
+    assert (yes == "no").mean() <= 0.1
+    assert (no == "yes").mean() <= 0.35
+    assert 0.3 * (~np.isin(yes, clf.classes_)).mean() + 0.7 * (~np.isin(no, clf.classes_)).mean() <= 0.2

@@ -10,7 +10,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
-from tailboost.rates import error
+from tailboost.rates import deferred, error
 
 pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -48,6 +48,32 @@ def test_default_models(K, params, tmp_path):
     np.testing.assert_array_equal(said, mix.predict(X))
     np.testing.assert_allclose(shares, mix.predict_distribution(X), atol=1e-5)
     assert asked(tmp_path / "m.onnx", X[:1])[0][0] == said[0]
+
+
+@pytest.mark.parametrize("randomized", [False, True])
+@pytest.mark.parametrize("K", [2, 3])
+def test_deferral_at_ties(K, randomized, tmp_path):
+    """Values are on a grid; the rows asked about are at the split points and one number beside them."""
+    rng = np.random.default_rng(K)
+    X = rng.integers(0, 5, (300, 3)) / 10
+    z = X[:, 0] + X[:, 1] / 2 + rng.normal(size=300) * 0.2
+    y = np.digitize(z, np.quantile(z, np.linspace(0, 1, K + 1)[1:-1]))
+    models = [
+        ("boosted", HistBoostClassifier(n_estimators=4, max_depth=2, vector_leaves=False)),
+        ("linear", TableLinear()),
+    ]
+    mix = tb.RobustMixtureClassifier(
+        models, limits=[deferred() <= 0.2], randomized=randomized, random_state=0
+    ).fit(X, y)
+    tb.export_onnx(mix, tmp_path / "m.onnx")
+    grid = (np.arange(9) / 20).astype(np.float32)
+    near = np.concatenate([grid, np.nextafter(grid, np.float32(1)), np.nextafter(grid, np.float32(-1))])
+    rows = rng.choice(near, (2000, 3))
+    label, shares, review = asked(tmp_path / "m.onnx", rows)
+    np.testing.assert_array_equal(label, mix.predict(rows.astype(float)))
+    np.testing.assert_allclose(shares, mix.predict_distribution(rows.astype(float)), atol=1e-6)
+    np.testing.assert_array_equal(review, mix.defers(rows.astype(float)))
+    assert 0 < review.mean() < 1
 
 
 def test_what_has_no_graph_is_refused(tmp_path):

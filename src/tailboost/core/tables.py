@@ -10,8 +10,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 
+def refuse_query(table: Any) -> None:
+    """Raise TypeError for a query of polars that has not run.
+
+    Polars is not imported: a user with a query has imported it.
+    """
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(table, polars.LazyFrame):
+        raise TypeError("a LazyFrame of polars is a query without rows: pass its collect()")
+
+
 def as_pandas(table: Any) -> Any:
-    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
+    """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged.
+
+    Raises
+    ------
+    TypeError
+        If the table is a query of polars that has not run.
+    """
+    refuse_query(table)
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 

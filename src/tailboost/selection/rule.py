@@ -68,6 +68,11 @@ class RulePart:
     power: float | None = None
     inferred: bool = False
 
+    @property
+    def defers(self) -> bool:
+        """Whether the candidate may defer rows."""
+        return self.action_costs is not None and len(self.action_costs[0][0]) > len(self.offsets)
+
     def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
         """Return z, shape (n, K), from the logarithms of the models' probabilities."""
         z = np.zeros((n, len(self.offsets))) + self.offsets
@@ -144,8 +149,7 @@ class Rule:
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred."""
-        K = len(self.classes)
-        return any(part.action_costs is not None and len(part.action_costs[0][0]) > K for part in self.parts)
+        return any(part.defers for part in self.parts)
 
     # -- answers -------------------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ class ThresholdRule:
             column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
             rule = cls(column, document["classes"], document["groups"], bands, kind, missing)
             rule._check()
-        except (KeyError, TypeError, ValueError) as failure:
+        except (KeyError, TypeError, ValueError, OverflowError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         return rule
 

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
+from tailboost.core.array_types import Floats
 from tailboost.core.output import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -37,8 +38,9 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted mixture as an ONNX file, whose graph predicts like `predict`.
 
     The graph takes ``X``, float32 of shape (n, d), with the columns of `fit` in their order and NaN for
-    missing values. It returns ``label``, shape (n,), and the label distribution, shape (n, K). If the
-    expected costs of two labels agree to six digits, the graph and `predict` may return different labels.
+    missing values. It returns ``label``, shape (n,), and the label distribution, shape (n, K). For a rule
+    that may defer rows it also returns ``deferred``, shape (n,): the answers of `defers`. If the expected
+    costs of two actions agree to six digits, the graph and `predict` may take different actions.
 
     Parameters
     ----------
@@ -70,9 +72,12 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     for name in rule.models:
         P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
         logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
-    total = graph.constant(np.zeros((1, len(rule.classes))))
+    total, review = graph.constant(np.zeros((1, len(rule.classes)))), graph.constant([0.0])
     for j, part in enumerate(rule.parts):
-        total = graph.op("Add", total, graph.distribution(part, tie_break(j), logs))
+        z = graph.scores(part, logs)
+        total = graph.op("Add", total, graph.distribution(part, z, tie_break(j)))
+        if part.defers:
+            review = graph.op("Add", review, graph.deferral(part, z))
     number = graph.op("ArgMax", total, axis=1, keepdims=0)
     labels = np.asarray(rule.classes)
     texts = labels.dtype.kind not in "iub"
@@ -81,7 +86,9 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], values))
     graph.node("Gather", ["classes", number], "label", axis=0)
     graph.node("Cast", [total], "distribution", to=TensorProto.FLOAT)
-    model = graph.model(clf.n_features_in_, kind)
+    if rule.defers:
+        graph.node("GreaterOrEqual", [review, graph.constant(0.5)], "deferred")
+    model = graph.model(clf.n_features_in_, kind, defers=rule.defers)
     onnx.checker.check_model(model)
     write_output(Path(path), model.SerializeToString())
 
@@ -107,21 +114,23 @@ class _Graph:
         self.inits.append(numpy_helper.from_array(np.asarray(value, dtype=kind), name))
         return name
 
-    def model(self, n_columns: int, kind: int) -> Any:
+    def model(self, n_columns: int, kind: int, *, defers: bool) -> Any:
         """Return the ONNX model."""
         X = helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, n_columns])
         outputs = [
             helper.make_tensor_value_info("label", kind, [None]),
             helper.make_tensor_value_info("distribution", TensorProto.FLOAT, [None, self.K]),
         ]
+        if defers:
+            outputs.append(helper.make_tensor_value_info("deferred", TensorProto.BOOL, [None]))
         graph = helper.make_graph(self.nodes, "tailboost", [X], outputs, self.inits)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="tailboost")
 
     # -- the rule ------------------------------------------------------------------------------------
 
-    def distribution(self, part: RulePart, more: float, logs: Mapping[str, str]) -> str:
-        """Return the weighted label distribution of one candidate, plus ``more`` to break ties, (n, K)."""
+    def scores(self, part: RulePart, logs: Mapping[str, str]) -> str:
+        """Return the weighted log-probabilities of one candidate, shape (n, K)."""
         z = self.constant([part.offsets])
         for name, weight in part.weights.items():
             z = self.op("Add", z, self.op("Mul", logs[name], self.constant(weight)))
@@ -129,16 +138,28 @@ class _Graph:
             column = self.op("Slice", "X64", *(self.constant([v], np.int64) for v in (0, 1, 1)))
             missing = self.op("Cast", self.op("IsNaN", column), to=TensorProto.DOUBLE)
             z = self.op("Add", z, self.op("Mul", missing, self.constant(0.0)))
+        return z
+
+    def distribution(self, part: RulePart, z: str, more: float) -> str:
+        """Return the weighted label distribution of one candidate, plus ``more`` to break ties, (n, K)."""
         if part.action_costs is None:
             drawn = self.op("Softmax", self.op("Mul", z, self.constant(part.power)), axis=1)
             return self.op("Mul", drawn, self.constant(part.weight + more))
-        prices = np.asarray(part.action_costs[0])[:, : self.K]
+        chosen = self.cheapest(np.asarray(part.action_costs[0])[:, : self.K], z)
+        return self.op("Mul", chosen, self.constant(part.weight + more))
+
+    def deferral(self, part: RulePart, z: str) -> str:
+        """Return the weight with which one candidate defers each row, shape (n,)."""
+        chosen = self.cheapest(np.asarray(part.action_costs)[0], z)
+        deferral = self.op("Gather", chosen, self.constant(self.K, np.int64), axis=1)
+        return self.op("Mul", deferral, self.constant(part.weight))
+
+    def cheapest(self, prices: Floats, z: str) -> str:
+        """Return 1 for the cheapest action and 0 for others, shape (n, actions)."""
         charged = self.op("MatMul", self.op("Exp", z), self.constant(prices))
         least = self.op("ArgMin", charged, axis=1, keepdims=1)
-        chosen = self.op("Equal", least, self.constant(np.arange(self.K)[None], np.int64))
-        return self.op(
-            "Mul", self.op("Cast", chosen, to=TensorProto.DOUBLE), self.constant(part.weight + more)
-        )
+        chosen = self.op("Equal", least, self.constant(np.arange(prices.shape[1])[None], np.int64))
+        return self.op("Cast", chosen, to=TensorProto.DOUBLE)
 
     # -- the models ----------------------------------------------------------------------------------
 

@@ -274,6 +274,10 @@ class RuleSelection:
         """Return the settings of a rule file."""
         objective = content["objective"]
         lists = {name: tuple(content[name]) for name in ("scores", "labels", "group")}
+        if not all(isinstance(name, str) for name in [*lists["scores"], *lists["group"]]):
+            raise ValueError("scores and group must be names of columns")
+        if not lists["scores"] or len(lists["labels"]) != len(lists["scores"]):
+            raise ValueError("each score needs a label")
         limits = tuple(rates.checked_limits(content["limits"]))
         objective = rates.parse(objective) if "(" in (objective or "") else objective
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
@@ -367,6 +371,10 @@ class StoredRule(StoredModel):
                 selection = RuleSelection.from_dict(settings)
                 of = ThresholdRule if "bands" in content["rule"] else Rule
                 rule, certificate = of.from_dict(content["rule"]), content["certificate"]
+                if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
+                    raise ValueError(f"its column {rule.column!r} is none of its scores")
+                if (rule.groups is not None) != selection.by_group:
+                    raise ValueError("its rule and its selection differ in whether groups are read")
                 classifier = RuleClassifier(rule, selection.model, selection.limits)
                 if content["groups"]:
                     classifier.groups_ = [tuple(name) for name in content["groups"]]

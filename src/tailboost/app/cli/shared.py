@@ -26,6 +26,7 @@ from rich.text import Text
 from tailboost.core.output import is_same_file, write_output
 
 LONGEST_LINE = 400  # characters of an error line
+LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -79,12 +80,18 @@ def bad_input(prefix: str = "") -> Iterator[None]:
 
 def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
-    line = f"tailboost: {printable(' '.join(message.split()))}"
+    line = f"tailboost: {printable(' '.join(_shortened(word) for word in message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
         start, end = line[: LONGEST_LINE - 150], line[-150:]
         line = f"{start.rpartition(' ')[0]} … {end.partition(' ')[2]}"
     print(line, file=sys.stderr)
     return code
+
+
+def _shortened(word: str) -> str:
+    """Return a word without its middle if it is too long for an error line."""
+    half = LONGEST_WORD // 2
+    return word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}"
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
