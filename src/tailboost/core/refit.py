@@ -25,7 +25,8 @@ def unfitted(estimator: E) -> E:
 
     copied: Any = object.__new__(type(estimator))
     copied.__dict__.update({name: value for name, value in vars(estimator).items() if not is_result(name)})
-    return copied  # type: ignore[no-any-return]  # made above with the type of the estimator
+    result: E = copied
+    return result
 
 
 @contextmanager

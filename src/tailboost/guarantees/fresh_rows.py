@@ -458,8 +458,8 @@ def fresh_rows(
         If an argument is not as in `certify`.
     """
     check_equal_rows(equal_rows)
-    about = {"groups": groups, "clusters": clusters, "costs": costs, "deferred": deferred}
-    check_indexes(X=X, y=y, model=model, **about)
+    of_rows = {"groups": groups, "clusters": clusters, "costs": costs, "deferred": deferred}
+    check_indexes(X=X, y=y, model=model, **of_rows)
     for rate in rates:
         if rate.needs_groups and groups is None:
             raise ValueError(
