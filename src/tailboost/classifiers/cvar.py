@@ -74,6 +74,11 @@ class CVaRBoostClassifier(MixtureClassifier):
         mixture ignore. It protects against label noise.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    exact_weights : bool, default=False
+        Whether the learner gets the weights of a round unrounded, as the papers print them
+        (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
+        for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
+        with exact weights, which can change all later rounds.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
         all rounds.
@@ -161,6 +166,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -181,6 +187,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         self.include_constants = include_constants
         self.outlier_fraction = outlier_fraction
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.max_time = max_time
@@ -318,7 +325,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         (``tailboost reproduce trials``).
     include_constants : bool, default=True
         Whether the K constant classifiers and the next most probable classes may enter the mixture.
-    outlier_fraction, class_weight : optional
+    outlier_fraction, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
@@ -364,6 +371,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -381,6 +389,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -411,9 +420,9 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Largest number of rounds T.
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
-    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -451,6 +460,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -467,6 +477,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -504,9 +515,9 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     delta : float in (0, 1), default=0.1
         δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
         0.1 and 89 with δ = ½.
-    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -549,6 +560,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -567,6 +579,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -594,9 +607,9 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
         Number of rounds T. All rounds are played.
-    eta, outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state : optional
+    eta, outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -635,6 +648,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         eta: float | str = 1.0,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -647,6 +661,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
             eta=eta,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             max_time=max_time,
             checkpoint_dir=checkpoint_dir,
             n_jobs=n_jobs,

@@ -15,7 +15,7 @@ from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.classifiers.plan import BoundNotMetWarning, Plan, Schedule
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds, hedge_game_bounds
+from tailboost.guarantees.fit_summary import Bounds, edge_bound, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture, WorstRow
 
@@ -45,7 +45,9 @@ class OCOBoostClassifier(MixtureClassifier):
         by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
-    outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -95,6 +97,7 @@ class OCOBoostClassifier(MixtureClassifier):
         eta: float | str = "theory",
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -107,6 +110,7 @@ class OCOBoostClassifier(MixtureClassifier):
         self.eta = eta
         self.outlier_fraction = outlier_fraction
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.n_jobs = n_jobs
@@ -158,4 +162,10 @@ class OCOBoostClassifier(MixtureClassifier):
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, self._most_rounds())
+        planned = self._most_rounds()
+        promised, observed = hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, planned)
+        if self.eta != "theory" or self.outlier_fraction > 0:
+            return promised, observed
+        words = "below ½ the vote is right on every training row"
+        share = edge_bound(self.game_, self._edge, planned, "largest share of wrong voters on a row", words)
+        return (*promised, share), observed

@@ -4,6 +4,7 @@ Every function returns a classifier of this library that is configured as its pa
 Parameters bear the paper's symbols, such as ``T`` for the number of rounds. ``estimator`` is the learner or
 its name.
 Further keyword arguments, such as ``random_state``, go to the classifier, which is returned unfitted. The
+learner gets the weights w of the paper unrounded, as n·w, so that their mean is 1 as without weights. The
 page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
 """
 
@@ -37,8 +38,12 @@ __all__ = [
     "worst_class_boost",
 ]
 
+# Learners get the weights unrounded.
+_EXACT: dict[str, Any] = {"exact_weights": True}
+# Additive games: learners get exact weights, and a drop of the validation error of any size counts.
+_ADDITIVE: dict[str, Any] = {"tol": 0.0, **_EXACT}
 # All T rounds are played, and only the T hypotheses are mixed.
-_ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None}
+_ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None, **_EXACT}
 
 
 def adalpboost(
@@ -61,8 +66,8 @@ def adalpboost(
     eta : float or "theory"
         η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
     cv : {"train", "auto"}, int, float or splitter
-        Rows on which λ is selected. "train" is the paper's choice for COMPAS. For images the paper
-        takes a validation set: set "auto" and pass ``X_val`` and ``y_val`` to `fit`.
+        Rows on which λ is selected. Line 7 of the algorithm has a validation set: set "auto" and pass
+        ``X_val`` and ``y_val`` to `fit`. "train" is the exception of section 4.1 for COMPAS, a small table.
 
     Examples
     --------
@@ -119,7 +124,7 @@ def regularized_lpboost(
     beta : float or "theory"
         β, the inverse strength of the entropy term; the paper takes 100. "theory" is the β of Theorem 4.
     T : int or "auto"
-        Number of rounds; "auto" is the T of Theorem 4.
+        Number of rounds; "auto" is the T of equation (9), for the δ of Theorem 4.
     delta : float in (0, 1)
         δ of Theorem 4, for ``beta="theory"`` and ``T="auto"``.
     cv : {"train", "auto"}, int, float or splitter
@@ -148,14 +153,15 @@ def average_boost(
     eta : float or "theory"
         η, the step size of Hedge. "theory" is √(8 log n / T), the step size of Theorem 5.
     """
-    return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
+    return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
 
 
 def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) -> VadaBoostClassifier:
     """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
 
-    The paper selects λ by cross-validation. It stops after 100 rounds without a smaller error on validation
-    rows: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does so.
+    The paper selects λ on validation rows, a fixed quarter of the data (section 6). It stops after 100 rounds
+    without a drop of the error on them: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does
+    so, and keeps the rounds up to the smallest error. The paper does not say which rounds it keeps.
 
     Parameters
     ----------
@@ -166,7 +172,7 @@ def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) ->
     T : int
         Largest number of rounds. The fit ends earlier at a step α ≤ 0.
     """
-    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
+    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
 def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier:
@@ -184,7 +190,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier
     **params
         Further parameters of `EBBoostClassifier`.
     """
-    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
+    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
 def worst_class_boost(
@@ -193,8 +199,9 @@ def worst_class_boost(
     """Return worst-class boosting, Algorithm 1 of Saito et al. 2024.
 
     The number of rounds is T = ⌈2 ln K / γ²⌉ and the step size η = √(8 ln K / T). The class errors of the
-    training rows decide the loss of each class. The game ends early if the learner misses the weak-learning
-    condition.
+    training rows decide the loss of each class, equation (6). The game ends early if the learner misses the
+    weak-learning condition. γ = ½ is the baseline "0.5-DNN": the first hypothesis must be good enough on all
+    classes.
 
     Parameters
     ----------
@@ -206,7 +213,8 @@ def worst_class_boost(
     gamma : float in (0, 0.5] or "auto"
         γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
     p : float in (0.5, 1]
-        p of equation (16), a fraction of the classes, for ``gamma="auto"``.
+        p of equation (16), a fraction of the classes, for ``gamma="auto"``; the parameter ``q`` of the
+        classifier. Two classes need p = 1, with γ = .4995.
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
@@ -214,7 +222,10 @@ def worst_class_boost(
         "class_loss": "indicator",
         "combine": "vote",
         "cv": "train",
+        "min_subgroup_rows": 1,
+        "shrinkage": 0.0,
         "n_iter_no_change": None,
+        **_EXACT,
     }
     # The value of 1 − θ is rounded, because it has floating-point errors: 1 - 0.9 is 0.09999999999999998.
     return WorstClassBoostClassifier(
@@ -233,13 +244,14 @@ def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: 
         The learner. Learners that can grow, such as forests, grow until their weighted error is at most
         ½ − γ.
     gamma : float in (0, 0.5]
-        γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images.
+        γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images. The
+        number of fits is ⌈2 ln n / γ²⌉ if the learner meets the condition.
     T : int or "auto"
         Number of rounds; "auto" is ⌈2 ln n / γ²⌉.
     **params
         Further parameters of `OCOBoostClassifier`.
     """
-    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_EXACT | params)
 
 
 def dro_boost(
@@ -270,7 +282,12 @@ def dro_boost(
         Further parameters of `DROBoostClassifier`.
     """
     return DROBoostClassifier(
-        estimator, radius=delta, n_estimators=T, effective_dim=d, confidence=confidence, **params
+        estimator,
+        radius=delta,
+        n_estimators=T,
+        effective_dim=d,
+        confidence=confidence,
+        **_ADDITIVE | params,
     )
 
 
@@ -284,7 +301,8 @@ def group_dro_boost(
 ) -> GroupDROBoostClassifier:
     """Return group DRO as boosting: Hedge over groups, as Zhai et al. 2021, section 3.4, propose.
 
-    Pass the groups of the training rows to `fit`.
+    Pass the groups of the training rows to `fit`. The section prints neither T nor η: the defaults are those
+    of its experiments with AdaLPBoost (section 4.1).
 
     Parameters
     ----------

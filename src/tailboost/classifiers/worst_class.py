@@ -29,7 +29,7 @@ from tailboost.classifiers.target_game import (
 from tailboost.core.array_types import Floats
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.fit_summary import Bounds
+from tailboost.guarantees.fit_summary import Bounds, edge_bound
 from tailboost.rates import Limit, Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 
@@ -117,7 +117,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. A vote has no constants.
-    tol, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -216,6 +216,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         include_constants: bool = True,
         tol: float = 1e-3,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -241,6 +242,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.include_constants = include_constants
         self.tol = tol
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.n_jobs = n_jobs
@@ -449,6 +451,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         promised, observed = super()._bounds()
         units, kind = self._targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
+        if units.indicator and self.eta == "theory":
+            share = f"largest share of voters with an error of max_error or more on a {kind}"
+            words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
+            promised = (*promised, edge_bound(self.game_, self._edge, self._most_rounds(), share, words))
         if self.max_error == "auto" or not self._own:
             return promised, observed
         bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.boosting.game import Game
+from tailboost.boosting.game import DECIMALS, Game
 from tailboost.boosting.players.corrective import entropic_theory
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
@@ -73,6 +73,11 @@ class Bound:
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
+def _legend(symbols: dict[str, str]) -> str:
+    """Return a line with the meaning of symbols."""
+    return "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
+
+
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 """A-priori and observed bounds of a game."""
 
@@ -101,7 +106,10 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedSummary:
-    """Base of the summaries of fitted classifiers; `Summary` describes the attributes."""
+    """Base of the summaries of fitted classifiers; `Summary` describes the attributes.
+
+    ``print`` shows the errors, both sentences, and the bounds with their achieved values and symbols.
+    """
 
     gap: float
     objective: str
@@ -134,12 +142,24 @@ class PrintedSummary:
             *map(str, self.groups),
             self.summary,
             *self._values(),
+            *self._inequalities(),
+        ]
+        if self.symbols:
+            lines.append(_legend(self.symbols))
+        return "\n".join(lines)
+
+    def _inequalities(self) -> list[str]:
+        """Return a line for each bound."""
+        return [
             *(f"observed: {bound}" for bound in self.observed),
             *(f"a priori: {bound}" for bound in self.promised),
         ]
-        if self.symbols:
-            lines.append("symbols: " + "; ".join(f"{name} = {words}" for name, words in self.symbols.items()))
-        return "\n".join(lines)
+
+    def _printed_bounds(self) -> list[str]:
+        """Return the lines of the bounds in ``print``, and the symbols in them."""
+        formulas = " ".join(bound.formula for bound in (*self.observed, *self.promised)).replace("log", "")
+        used = {name: words for name, words in self.symbols.items() if name in formulas}
+        return [*self._inequalities(), *([_legend(used)] if used else [])]
 
     def _values(self) -> list[str]:
         """Return the lines of values in `details`."""
@@ -269,7 +289,9 @@ class Summary(PrintedSummary):
 
     def __str__(self) -> str:
         table = [] if self.errors is None else [self.errors.of_rule("predict").text]
-        return "\n".join([*table, *map(str, self.groups), self.comparison, self.headline])
+        return "\n".join(
+            [*table, *map(str, self.groups), self.comparison, self.headline, *self._printed_bounds()]
+        )
 
     def _values(self) -> list[str]:
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
@@ -425,7 +447,26 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     if planned == T:
         value, early = float(trace.weighted_loss.max()) + math.sqrt(math.log(game.units.count) / (2 * T)), []
     note = "; ".join([*early, *shrinkage])
-    return (Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, note=note),), tuple(observed)
+    promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, masses[-1][-1], note)
+    return (promised,), tuple(observed)
+
+
+def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str) -> Bound:
+    """Return the bound on the mean losses of units if a learner has edge γ in every round of Hedge.
+
+    Hazan 2022, chapter 11: with T = ⌈2 ln m / γ²⌉ rounds and η = √(8 ln m / T) over m units the regret is at
+    most γT/2, so that each unit has a mean loss of at most ½ − γ/2. ``planned`` is the number of rounds T.
+    """
+    T, trace = game.n_rounds, game.trace
+    achieved = float((game.state.cumulative / T)[game.state.base > 0].max())
+    worst, note, bound = float(trace.weighted_loss.max()), f"γ = {gamma:.4g}; {note}", None
+    if round(worst - (0.5 - gamma), DECIMALS) > 0:
+        note = f"γ = {gamma:.4g}; a round has weighted loss {worst:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
+    elif planned > T:
+        note = f"γ = {gamma:.4g}; only if all {planned} planned rounds are played"
+    else:
+        bound = 0.5 - gamma + math.sqrt(math.log(game.units.count) / (2 * T))
+    return Bound(name, "½ − γ + √(log(1/min p)/(2T))", bound, achieved, note)
 
 
 def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds) -> Bounds:
