@@ -228,6 +228,68 @@ def test_vadaboost_is_algorithm_2(lam):
     assert (np.diff(costs) < 0).all()
 
 
+def test_adaboost_is_algorithm_1():
+    X, y = binary(6)
+    clf = published.adaboost(TREE, T=12, random_state=0).fit(X, y)
+    w, steps, f = np.full(len(y), 1 / len(y)), [], np.zeros(len(y))
+    for _ in range(12):
+        h = learn(X, y, w).predict(X)
+        a = 0.5 * math.log(w[h == y].sum() / w[h != y].sum())
+        if a <= 0:
+            break
+        w = w * np.exp(-y * a * h)
+        w /= w.sum()
+        f += a * h
+        steps.append(a)
+    np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=1e-10)
+    np.testing.assert_allclose(clf.decision_function(X), f, rtol=1e-9)
+
+
+def margins_of_adaboost(X, y, T):
+    """Return y h_t(x) of the hypotheses of AdaBoost, shape (n, T)."""
+    ada = published.adaboost(TREE, T=T, random_state=0).fit(X, y)
+    # Members answer class numbers.
+    return np.array([np.where(member.predict(X) == (y > 0), 1.0, -1.0) for member in ada.estimators_]).T
+
+
+def test_rlp_boost_is_its_program():
+    X, y = binary(13)
+    n, T = len(y), 8
+    C = 1 / (0.3 * n)
+    clf = published.rlp_boost(TREE, C, T=T, random_state=0).fit(X, y)
+    m = margins_of_adaboost(X, y, T)
+    program = linprog(  # a, ρ, ξ: max ρ − C Σ ξ subject to m a ≥ ρ − ξ
+        np.r_[np.zeros(T), -1.0, np.full(n, C)],
+        A_ub=np.c_[-m, np.ones((n, 1)), -np.eye(n)],
+        b_ub=np.zeros(n),
+        A_eq=[np.r_[np.ones(T), 0.0, np.zeros(n)]],
+        b_eq=[1],
+        bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
+    )
+    own = clf.margins(X, y) / clf.estimator_weights_.sum()
+    value = max(rho - C * np.maximum(rho - own, 0).sum() for rho in own)
+    assert value == pytest.approx(-program.fun, abs=1e-9)
+
+
+def test_rqp_boost_is_its_program():
+    X, y = binary(14, n=40)
+    n, T, C = len(y), 5, 0.5
+    clf = published.rqp_boost(TREE, C, T=T, random_state=0).fit(X, y)
+    m = margins_of_adaboost(X, y, T)
+    program = minimize(
+        lambda v: np.sum(v[:T] ** 2) + C * v[T:].sum(),
+        np.r_[np.ones(T), np.ones(n)],
+        jac=lambda v: np.r_[2 * v[:T], np.full(n, C)],
+        method="SLSQP",
+        bounds=[(0, None)] * (T + n),
+        constraints=[{"type": "ineq", "fun": lambda v: m @ v[:T] - 1 + v[T:]}],
+        options={"ftol": 1e-12, "maxiter": 1000},
+    )
+    a = clf.estimator_weights_
+    value = np.sum(a**2) + C * np.maximum(1 - clf.margins(X, y), 0).sum()
+    assert value == pytest.approx(program.fun, abs=1e-6)
+
+
 @pytest.mark.parametrize("lam", [0.2, 0.7])
 def test_ebboost_is_algorithm_3_over_all_stumps(lam):
     X, y = binary(7, n=40)
@@ -299,6 +361,31 @@ def test_worst_class_boost_is_algorithm_1(seed, rounds):
     top = np.sort(votes, axis=1)
     clear = top[:, -1] > top[:, -2]
     np.testing.assert_array_equal(clf.predict(X)[clear], votes.argmax(axis=1)[clear])
+
+
+@pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
+def test_first_voters_are_those_of_the_published_code():
+    X, y = noisy(21, n=400, K=4)
+    train, held = slice(0, 200), slice(200, 400)
+    tree = HistTreeClassifier(max_depth=4)
+    clf = published.worst_class_boost(tree, 0.4, gamma=0.2, random_state=0).fit(X[train], y[train])
+    votes, best = np.zeros((200, 4)), (math.inf, 0)
+    for t, member in enumerate(clf.estimators_, start=1):
+        votes[np.arange(200), member.predict(X[held])] += 1
+        top = np.sort(votes, axis=1)
+        first = clf.estimators_[0].predict(X[held])
+        answers = np.where(top[:, -1] > top[:, -2], votes.argmax(axis=1), first)
+        if (top[:, -1] == top[:, -2]).any():  # ties go to the earliest voter for one of the tied classes
+            answers = list(clf.staged_predict(X[held]))[t - 1]
+        worst = max(np.mean(answers[y[held] == k] != k) for k in range(4))
+        best = min(best, (worst, -t))
+    few = published.first_voters(clf, X[held], y[held])
+    assert np.count_nonzero(few.estimator_weights_) == -best[1]
+    worst = max(np.mean(few.predict(X[held])[y[held] == k] != k) for k in range(4))
+    assert worst == pytest.approx(best[0])
+    assert np.count_nonzero(clf.estimator_weights_) == clf.n_iter_
+    with pytest.raises(ValueError, match="y_val: no row of class 0"):
+        published.first_voters(clf, X[held][y[held] > 0], y[held][y[held] > 0])
 
 
 @pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
@@ -415,7 +502,7 @@ def test_group_dro_boost_is_hedge_over_groups(combine):
 
 
 def test_every_function_gives_further_parameters_to_its_classifier():
-    for name in published.__all__:
+    for name in set(published.__all__) - {"first_voters"}:
         function = getattr(published, name)
         parameters = inspect.signature(function).parameters.values()
         required = [p for p in parameters if p.default is p.empty and p.kind != p.VAR_KEYWORD]

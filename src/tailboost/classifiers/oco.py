@@ -169,3 +169,7 @@ class OCOBoostClassifier(MixtureClassifier):
         words = "below ½ the vote is right on every training row"
         share = edge_bound(self.game_, self._edge, planned, "largest share of wrong voters on a row", words)
         return (*promised, share), observed
+
+    @property
+    def _own_symbols(self) -> dict[str, str]:
+        return {"γ": f"edge of the learner, {self._edge:.4g}"}

@@ -12,7 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
 from tailboost.classifiers import (
+    AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     DROBoostClassifier,
@@ -20,20 +24,25 @@ from tailboost.classifiers import (
     LPBoostClassifier,
     OCOBoostClassifier,
     RegularizedLPBoostClassifier,
+    SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
 from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 
 __all__ = [
+    "adaboost",
     "adalpboost",
     "average_boost",
     "dro_boost",
     "ebboost",
+    "first_voters",
     "group_dro_boost",
     "lpboost",
     "oco_boost",
     "regularized_lpboost",
+    "rlp_boost",
+    "rqp_boost",
     "vadaboost",
     "worst_class_boost",
 ]
@@ -156,6 +165,61 @@ def average_boost(
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
 
 
+def adaboost(estimator: Any, *, T: int = 500, **params: Any) -> AdaBoostClassifier:
+    """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
+
+    Rounds end as in `vadaboost`. By Corollary 2 of Blanchet et al. 2019 this is also distributionally robust
+    boosting with the loss −y f: its worst-case weights are those of AdaBoost.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `AdaBoostClassifier`.
+    T : int
+        Largest number of rounds. The fit ends earlier at a step α ≤ 0.
+    """
+    return AdaBoostClassifier(estimator, n_estimators=T, **_ADDITIVE | params)
+
+
+def rlp_boost(
+    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+) -> SoftMarginBoostClassifier:
+    """Return RLP-Boost of Shivaswamy and Jebara 2011, section 6: a linear program on AdaBoost's hypotheses.
+
+    The program is that of Rätsch et al. 2001, with a soft margin. Weights no better than constants are
+    refused with a warning.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `SoftMarginBoostClassifier`.
+    C : float > 0, optional
+        The regularisation parameter, the price of slack of a row. None selects among six values by the error
+        on validation rows, as the paper does: pass ``X_val`` and ``y_val`` to `fit`.
+    T : int
+        Largest number of rounds of AdaBoost, which end as in `vadaboost`.
+    """
+    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="linear", C=C, **_ADDITIVE | params)
+
+
+def rqp_boost(
+    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+) -> SoftMarginBoostClassifier:
+    """Return RQP-Boost of Shivaswamy and Jebara 2011, section 6: `rlp_boost` with a quadratic program.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `SoftMarginBoostClassifier`.
+    C : float > 0, optional
+        The regularisation parameter, the price of slack of a row. None selects between two values by the
+        error on validation rows: pass ``X_val`` and ``y_val`` to `fit`.
+    T : int
+        Largest number of rounds of AdaBoost, which end as in `vadaboost`.
+    """
+    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="quadratic", C=C, **_ADDITIVE | params)
+
+
 def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) -> VadaBoostClassifier:
     """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
 
@@ -231,6 +295,53 @@ def worst_class_boost(
     return WorstClassBoostClassifier(
         estimator, max_error=round(1 - theta, 9), gamma=gamma, q=p, **published | params
     )
+
+
+def first_voters(clf: WorstClassBoostClassifier, X_val: Any, y_val: Any) -> WorstClassBoostClassifier:
+    """Return the vote of the first T* rounds, as in the published code of Saito et al. 2024.
+
+    T* is the number of rounds with the smallest largest class error on validation rows, of equal errors the
+    last. The text lets all T rounds vote. Nothing is trained.
+
+    Parameters
+    ----------
+    clf : WorstClassBoostClassifier
+        Fitted classifier that votes, such as that of `worst_class_boost`.
+    X_val, y_val : array-like
+        Validation rows and their labels, with rows of every class.
+
+    Returns
+    -------
+    WorstClassBoostClassifier
+        A copy with the weights 1/T* for the first T* hypotheses. The given one is unchanged.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row in ``y_val``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import published
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = published.worst_class_boost("tree", theta=0.3, gamma=0.16, random_state=0)
+    >>> clf = published.first_voters(clf.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> int((clf.estimator_weights_ > 0).sum()) <= clf.n_iter_
+    True
+    """
+    check_is_fitted(clf)
+    y_val = np.asarray(y_val)
+    rows = [y_val == label for label in clf.classes_]
+    if absent := [label for label, of in zip(clf.classes_.tolist(), rows, strict=True) if not of.any()]:
+        raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
+    errors = [
+        max(float(np.mean(answers[of] != y_val[of])) for of in rows) for answers in clf.staged_predict(X_val)
+    ]
+    last = len(errors) - int(np.argmin(errors[::-1]))
+    weights = np.zeros(len(clf.estimator_weights_))
+    weights[:last] = 1.0 / last
+    return clf._weighing(clf.combiner_, weights)
 
 
 def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: Any) -> OCOBoostClassifier:

@@ -447,6 +447,12 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             reasons = useless, self.trace_.stop_reason
             warn_of_missed(missed, self._counting, words, reasons, below="less than " * strict)
 
+    @property
+    def _own_symbols(self) -> dict[str, str]:
+        if not self._targets.indicator:
+            return {}
+        return {"γ": f"edge of the learner, {self._edge:.4g}", "θ": "1 − max_error"}
+
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
         units, kind = self._targets, self._named.kind

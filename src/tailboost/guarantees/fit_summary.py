@@ -108,7 +108,8 @@ class Budget:
 class PrintedSummary:
     """Base of the summaries of fitted classifiers; `Summary` describes the attributes.
 
-    ``print`` shows the errors, both sentences, and the bounds with their achieved values and symbols.
+    ``print`` shows the errors and both sentences. The theorems of the papers are about training rows: if
+    models were fitted on the rows of the errors, ``print`` also shows the bounds, with the achieved values.
     """
 
     gap: float
@@ -120,6 +121,8 @@ class PrintedSummary:
     symbols: dict[str, str] = field(default_factory=dict)
     upper: float | None = None
     groups: tuple[GroupUse, ...] = ()
+
+    fitted: bool = False
 
     comparison: ClassVar[Any]  # one sentence: comparison with the best answers without the features
     headline: ClassVar[Any]  # one sentence: the largest error, or the objective
@@ -156,7 +159,9 @@ class PrintedSummary:
         ]
 
     def _printed_bounds(self) -> list[str]:
-        """Return the lines of the bounds in ``print``, and the symbols in them."""
+        """Return the lines of the bounds in ``print`` and of their symbols, if the rows are fitted."""
+        if not self.fitted:
+            return []
         formulas = " ".join(bound.formula for bound in (*self.observed, *self.promised)).replace("log", "")
         used = {name: words for name, words in self.symbols.items() if name in formulas}
         return [*self._inequalities(), *([_legend(used)] if used else [])]
@@ -197,6 +202,8 @@ class Summary(PrintedSummary):
         None for a vote, and if models were trained on these rows.
     groups : tuple of GroupUse
         For each column of groups given to `fit`: whether and how answers depend on it.
+    fitted : bool
+        Whether models were fitted on the rows of the errors.
     achieved : float
         The objective of the randomised rule on the selection data, without outliers.
     achieved_on_all : float
@@ -356,6 +363,7 @@ def mixture_summary(
         gap=gap,
         objective=str(combiner.objective),
         measured_on=pool.rows.words,
+        fitted=pool.rows.fitted,
         random_guess_value=combiner.random_guess,
         reference_value=combiner.value(reference),
         reference=named(first),
