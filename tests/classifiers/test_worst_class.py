@@ -373,7 +373,7 @@ def test_two_classes_play_the_error_game():
     assert str(clf.objective_) == "largest error by class"
     assert len(clf.estimators_) == 4 + 1 + 2  # plain ERM and the constants join the mixture
     assert clf.eta_ == pytest.approx(math.sqrt(8 * math.log(2) / 4))
-    with pytest.raises(ValueError, match=r"gives γ = -0.0005 ≤ 0 for 2 subgroups.*class_loss='error'"):
+    with pytest.raises(ValueError, match=r"= -0.0005 ≤ 0 for K = 2 subgroups.*class_loss='error'"):
         fit(X, y, class_loss="indicator")
 
 

@@ -295,7 +295,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     `reweight` and `alpha_path` train nothing. The bound is about the randomised classifier with the label
     distribution `predict_distribution`, not about `predict`. Its CVaR is at most ``V + log(1/α)/(ηT) + η/8``,
     where V is the mean weighted loss of the rounds. The bound holds if λ is selected on the losses that drive
-    the weight player; `summary_` prints it in this case.
+    the weight player, for ``cv="train"``; ``print(clf.summary_)`` shows it in this case.
 
     **Hypotheses.** With cross-fitting, more than two classes and the default learner, the hypothesis of a
     round predicts by the mean probability of all models so far. The second, third, … (up to the eighth) most
@@ -596,7 +596,10 @@ class AverageBoostClassifier(CVaRBoostClassifier):
 
     The even mixture bounds the loss of every row: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``,
     where V is the mean weighted loss of the rounds. Weight player and bound use training losses. The bound is
-    vacuous if the learner leaves almost no training loss; `summary_` shows it.
+    vacuous if the learner leaves almost no training loss. ``print(clf.summary_)`` shows it beside the
+    observed value; it is an element of ``summary_.observed``. With η = 1, the default, there is no a-priori
+    bound. With ``eta="theory"`` Theorem 5 holds, in ``summary_.promised``: the loss of every row is at most
+    ``g + √(log(1/min p)/(2T))``, where g is the largest weighted loss of a round.
 
     Further attributes are those of `CVaRBoostClassifier`.
 

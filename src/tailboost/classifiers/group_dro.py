@@ -26,7 +26,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     the label distribution `predict_distribution`. For thresholds on the probabilities of models, use
     `RobustMixtureClassifier`.
 
-    The published algorithm is ``combine="average", shrinkage=0, cv="train"``.
+    The published algorithm is `tailboost.published.group_dro_boost`: ``combine="average"``, ``cv="train"``,
+    ``shrinkage=0``, ``min_subgroup_rows=1``, ``n_iter_no_change=None``.
 
     Further attributes are those of `WorstClassBoostClassifier`.
 

@@ -29,6 +29,10 @@ class OCOBoostClassifier(MixtureClassifier):
     If every round has a weighted error of at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half
     of the hypotheses are right on every training row, and so is their majority vote.
 
+    **Cost.** A fit trains T models: with the default γ = 0.1 about 200 ln n, so 1,037 trees for 178 rows
+    and 1,269 for 569 rows. The number falls with 1/γ²: γ = 0.3 has a ninth of it. A strong learner meets
+    γ = 0.3 or more.
+
     Further attributes are those of `CVaRBoostClassifier`.
 
     Parameters

@@ -301,8 +301,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self._name(kind, problem)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "
-                "subgroups: use class_loss='error', or give gamma"
+                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
+                f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
+                "class_loss='error', or give gamma or a larger fraction"
             )
         self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
         return problem
