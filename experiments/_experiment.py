@@ -48,7 +48,7 @@ class Settings:
     say : callable
         Called with one line for each finished cell.
     only : tuple of str
-        Methods to compute, for experiments with jobs as cells; empty means all.
+        Methods or data sets to compute, for experiments that have parts; empty means all.
     seed : int or None
         The only repeat to compute, likewise.
     max_time : float or None
@@ -137,6 +137,8 @@ class Experiment:
         Whether a folder of data sets is necessary.
     has_jobs : bool
         Whether cells are jobs for several calls and machines: ``Settings.only``, ``seed``, ``max_time``.
+    has_rows : bool
+        Whether ``Settings.only`` names data sets, one for each row of the table.
     """
 
     name: str
@@ -145,6 +147,7 @@ class Experiment:
     repeats: int = 1
     needs_data: bool = True
     has_jobs: bool = False
+    has_rows: bool = False
 
     def run(self, settings: Settings) -> str:
         """Compute missing cells, write NAME.md, NAME.json and perhaps NAME.png, and return the tables.

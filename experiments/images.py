@@ -597,9 +597,9 @@ def _learner(
 ) -> Any:
     from experiments import _architectures as nets
     from experiments._augment import crop_and_flip, resized_crop_and_flip
-    from experiments._losses import LOSSES
     from experiments._scripts import ScriptClassifier
     from tailboost.learners.torch import TorchClassifier
+    from tailboost.learners.torch.losses import LOSSES
 
     game = params is protocol.game
     augment: Any = partial(crop_and_flip, padding=protocol.augment) if protocol.augment else None

@@ -105,6 +105,7 @@ PARAMETERS = {
     "outlier_fraction": (-0.1, 1, "few"),
     "include_constants": ("yes", 3),
     "class_weight": ("heavy", 3),
+    "exact_weights": ("yes", None),
     "n_iter_no_change": (0, 1.5),
     "tol": (-1, "small"),
     "max_time": (0, -1),

@@ -18,7 +18,7 @@ from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
-OTHERS = ["coming-from", "mixture", "weak-regions", "multi-label"]
+OTHERS = ["coming-from", "mixture", "weak-regions", "multi-label", "published"]
 RECIPES = ["reasons", "regulation", "mlflow"]
 HOUR = ["start", "limits", "deferral", "tradeoff"]
 HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]
@@ -74,8 +74,9 @@ def test_doctests_run(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], *OTHERS, *RECIPES])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
-    if name == "mlflow":
-        pytest.importorskip("mlflow")
+    for page_of, module in (("mlflow", "mlflow"), ("published", "torch")):
+        if name == page_of:
+            pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}

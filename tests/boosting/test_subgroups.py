@@ -78,7 +78,7 @@ def test_one_dense_column_is_the_array_to_the_bit():
     w, losses = rng.dirichlet(np.ones(5)), rng.random(200)
     np.testing.assert_array_equal(array.density(w), table.density(w))
     np.testing.assert_array_equal(array.losses(losses), table.losses(losses))
-    np.testing.assert_array_equal(array.mass, table.mass)
+    np.testing.assert_array_equal(array.weight, table.weight)
     np.testing.assert_array_equal(strata_of(index % 2, index), strata_of(index % 2, index[:, None]))
 
 

@@ -15,7 +15,7 @@ for module in ("typer", "rich", "pandas", "jinja2", "matplotlib"):
 
 from typer.testing import CliRunner
 
-from experiments import EXPERIMENTS, Settings, credit_default, domain_shift
+from experiments import EXPERIMENTS, Settings, _check, credit_default, domain_shift
 from experiments._experiment import Cells, Experiment, Report, plus_minus
 from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
 from tailboost.app import cli
@@ -153,3 +153,100 @@ def test_data_sets_that_are_not_there_are_left_out(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert list(json.loads((tmp_path / "domain-shift.json").read_text())["results"]) == ["credit by age"]
     assert "adult by education: left out" in result.output
+
+
+# -- the record against a new run --------------------------------------------------------------------------
+
+
+def made(value, **more):
+    """Make an experiment whose result is the value of each requested row."""
+
+    def play(settings, name):
+        rows = {row: value for row in settings.only or ("first", "second")}
+        return Report("| a |", {"rows": rows, "seconds": {"mean": np.random.default_rng().random()}})
+
+    return Experiment("made", "made up", play, repeats=2, needs_data=False, has_rows=True, **more)
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record of an experiment of two rows."""
+    monkeypatch.setattr(_check, "RECORDS", tmp_path / "records")
+    monkeypatch.setitem(EXPERIMENTS, "made", made(0.25))
+    assert run("made", "--repeats", 7, "--out", tmp_path / "records").exit_code == 0
+    return tmp_path / "records" / "made.json"
+
+
+def test_a_record_that_comes_out_again(record, tmp_path):
+    before = record.read_bytes()
+    result = run("made", "--check", "--out", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert "made: 2 of 2 values equal the record" in result.output
+    assert record.read_bytes() == before
+    assert "--repeats 7" in json.loads((tmp_path / "new" / "made.json").read_text())["command"]
+
+
+def test_a_check_prints_what_differs(record, tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "made", made(0.5))
+    kept = json.loads(record.read_text()) | {"edition": "the first", "versions": {"numpy": "1.0"}}
+    kept["rows"]["third"] = 1.0
+    record.write_text(json.dumps(kept))
+    result = run("made", "--check", "--out", tmp_path / "new")
+    assert result.exit_code == 1
+    for words in (
+        "made: 0 of 2 values equal the record",
+        "the record says: the first",
+        "numpy 1.0 recorded",
+        "rows / first: 0.25 recorded, 0.5 now",
+        "only in the record: 1 values, the first rows / third",
+    ):
+        assert words in result.output
+
+
+def test_a_check_of_one_row(record, tmp_path):
+    result = run("made", "--check", "--only", "second", "--out", tmp_path / "new")
+    assert result.exit_code == 0, result.output
+    assert "made: 1 of 1 values equal the record" in result.output
+    assert "only in the record: 1 values, the first rows / first" in result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--repeats", 3], "--check takes --repeats and --scale from the record"),
+        (["--scale", "paper"], "--check takes --repeats and --scale from the record"),
+        (["--out", "records"], "holds the record"),
+    ],
+)
+def test_what_a_check_refuses(record, tmp_path, monkeypatch, more, says):
+    monkeypatch.chdir(tmp_path)
+    result = run("made", "--check", *more)
+    assert result.exit_code == 2
+    assert says in result.output
+
+
+def test_a_check_without_a_record(tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "unmade", made(0.25))
+    result = run("unmade", "--check", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "there is no record of unmade" in result.output
+
+
+def test_one_row_of_the_tables_of_variance_boosting(tmp_path):
+    """One data set, with the stop rule to the letter."""
+    if not DATA.is_dir():
+        pytest.skip("the data are not at hand")
+    wrong = run("variance-stumps", "--data", DATA, "--only", "wise", "--out", tmp_path)
+    assert wrong.exit_code != 0
+    assert "no data set 'wise'" in wrong.output
+
+
+def test_records_of_an_earlier_edition_say_so():
+    """What results/README.md says of a record stands in the record, where --check prints it."""
+    page = (_check.RECORDS / "README.md").read_text(encoding="utf-8")
+    for file in sorted(_check.RECORDS.glob("*.json")):
+        edition = json.loads(file.read_text(encoding="utf-8")).get("edition")
+        if edition is not None:
+            assert f"`{file.stem}`" in page.partition("| experiment |")[0]
+    for name in ("trials", "tables", "domain-shift", "worst-class-tables", "optimism"):
+        assert json.loads((_check.RECORDS / f"{name}.json").read_text(encoding="utf-8"))["edition"]

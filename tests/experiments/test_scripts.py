@@ -5,10 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from experiments._losses import naive
 from experiments._scripts import ScriptClassifier
 from tailboost import published
 from tailboost.learners.torch import nets
+from tailboost.learners.torch.losses import naive
 
 
 def rows():

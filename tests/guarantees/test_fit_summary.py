@@ -100,8 +100,9 @@ def test_oco_plays_the_rounds_of_its_theorem_whatever_the_weights_sum_to(total):
     assert clf.n_iter_ == math.ceil(2 * math.log(300) / 0.3**2)
     share = clf.predict_distribution(X)[np.arange(300), y]
     assert share.min() > 0.5
-    (promise,) = clf.summary_.promised
+    promise, of_voters = clf.summary_.promised
     assert 1 - share.min() <= promise.bound + 1e-12
+    assert 1 - share.min() <= of_voters.bound < 0.5
 
 
 def cvar_by_program(losses, alpha, p):

@@ -9,9 +9,8 @@ from scipy.special import log_softmax, softmax
 
 torch = pytest.importorskip("torch")
 
-from experiments._losses import LOSSES, cvar_doro, influence_balanced
 from tailboost.learners.torch import TorchClassifier, nets
-from tailboost.learners.torch.losses import focal, make_loss
+from tailboost.learners.torch.losses import LOSSES, cvar_doro, focal, influence_balanced, make_loss
 
 COUNTS = np.array([500.0, 60.0, 7.0, 120.0])
 rng = np.random.default_rng(0)

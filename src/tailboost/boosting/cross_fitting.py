@@ -41,8 +41,8 @@ FEW_FOLDS = 3
 HELD_OUT = 0.2  # fraction of the rows
 LEAST_HELD_OUT = 20  # least number of held-out rows of the smallest class in a group
 
-# Significant bits of the density that learners get, so that equal rows get equal weights for any order of
-# summation. Trees then break ties in the same way.
+# Significant bits of the density that learners get, unless weights are exact. Equal rows then get equal
+# weights for any order of summation, and trees break ties in the same way.
 SIGNIFICANT_BITS = 16
 # A density below this is 0 up to the precision of the solvers.
 NEGLIGIBLE = 2.0**-32
@@ -210,6 +210,7 @@ class SingleFit:
     held: Mask | None = None
     refit: bool = False
     predict: Callable[[Any], Ints] | None = None
+    exact: bool = False  # whether the learner gets the density unrounded
 
     @property
     def player_rows(self) -> Mask | None:
@@ -219,7 +220,7 @@ class SingleFit:
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit on the player's rows for the losses, and with ``refit`` on all rows for the ensemble."""
         session, held, rest, grow = self.session, self.held, self.player_rows, goal is not None
-        weight = self.train.weight * round_significant(u)
+        weight = self.train.weight * (u if self.exact else round_significant(u))
         rest_weight = weight if held is None else outside(held, weight, self.train)
 
         def measure(model: Any) -> StageResult:
@@ -287,6 +288,7 @@ class CrossFitted:
     fold: Ints
     n_jobs: int | None
     together: bool = False
+    exact: bool = False  # whether the learner gets the density unrounded
     folds: list[Fold] | None = None  # of the current round
 
     player_rows = None
@@ -327,7 +329,7 @@ class CrossFitted:
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses, and return one base model for all rows."""
-        weight = self.train.weight * round_significant(u)
+        weight = self._weight(u)
         folds = self._folds(u, seed) if self.folds is None else self.folds
         grow = goal is not None and isinstance(self.session, Growing)
         growing = [(fold.rows, fold.stages(grow)) for fold in folds]
@@ -355,8 +357,11 @@ class CrossFitted:
         base_model = self.accumulating.mean([base_model], weight, [np.ones(len(weight), dtype=np.bool_)])
         return Response(base_model, stage.losses, stage.answers, probabilities=joined(folds))
 
+    def _weight(self, u: Floats) -> Floats:
+        return self.train.weight * (u if self.exact else round_significant(u))
+
     def _folds(self, u: Floats, seed: int) -> list[Fold]:
-        weight = self.train.weight * round_significant(u)
+        weight = self._weight(u)
         return [Fold(self, self.fold == j, weight, seed) for j in range(self.fold.max() + 1)]
 
 
@@ -476,6 +481,7 @@ def choose_scheme(
     five_up_to: float = np.inf,
     together: bool = False,
     known_classes: bool = False,
+    exact: bool = False,
 ) -> Scheme:
     """Return the scheme for a training set that the learner's session has opened.
 
@@ -499,6 +505,8 @@ def choose_scheme(
         Whether the models of several rounds may answer together, see `CrossFitted`.
     known_classes : bool, default=False
         Whether to leave rows out of their subgroups if no model evaluated on them knows their class.
+    exact : bool, default=False
+        Whether the learner gets the density of the weights unrounded.
 
     Raises
     ------
@@ -509,10 +517,14 @@ def choose_scheme(
     if problem.validation is not None:
         X_val, judged = problem.validation
         return SingleFit(
-            session, train, judged, predict=lambda base_model: next(predict_models([base_model], X_val))
+            session,
+            train,
+            judged,
+            predict=lambda base_model: next(predict_models([base_model], X_val)),
+            exact=exact,
         )
     if validation == "train":
-        return SingleFit(session, train, replace(train, fitted=True))
+        return SingleFit(session, train, replace(train, fitted=True), exact=exact)
     split = validation
     if not isinstance(split, Split):
         split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
@@ -522,8 +534,8 @@ def choose_scheme(
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
-        return CrossFitted(session, train, judged, split.fold, n_jobs, together)
-    return SingleFit(session, train, judged, split.fold == 0, refit)
+        return CrossFitted(session, train, judged, split.fold, n_jobs, together, exact)
+    return SingleFit(session, train, judged, split.fold == 0, refit, exact=exact)
 
 
 def _smallest_unit(rows: Rows) -> int:

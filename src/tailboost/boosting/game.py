@@ -39,8 +39,8 @@ class Units:
 
     # Shape (m,): base measure ``p`` over the units, positive, with sum 1: the player's first weights.
     base: Floats
-    # Shape (m,): fraction of the total sample weight in each unit; the sum exceeds 1 if units overlap.
-    mass: Floats
+    # Shape (m,): sample weight of the rows in each unit; the sum exceeds ``total`` if units overlap.
+    weight: Floats
     total: float  # sum of the sample weights of the rows in the units
     # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none. A row without a unit is outside of
     # the game. None if each row is a unit.
@@ -60,7 +60,7 @@ class Units:
         index = None if rows is None else np.where(rows, np.cumsum(rows) - 1, -1)
         weight = sample_weight if rows is None else sample_weight[rows]
         total = float(weight.sum())
-        return cls(base=weight / total, mass=weight / total, total=total, index=index)
+        return cls(base=weight / total, weight=weight, total=total, index=index)
 
     @classmethod
     def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
@@ -85,7 +85,7 @@ class Units:
         measured = np.bincount(loss_unit, weights=weight, minlength=len(mass))
         return cls(
             base=np.full(len(mass), 1.0 / len(mass)),
-            mass=mass / total,
+            weight=mass,
             total=total,
             index=index,
             loss_row=loss_row,
@@ -113,7 +113,7 @@ class Units:
 
         The density of a row in several units is the sum over them; the density of a row without unit is 1.
         """
-        u: Floats = w / self.mass
+        u: Floats = w * self.total / self.weight  # n·w for equal sample weights, without rounding errors
         if self.index is None:
             return u
         if self.index.ndim == 1:
@@ -199,6 +199,17 @@ class TargetSubgroups(Units):
         if self.shrinkage is not None:
             losses[measured] = shrunk(losses[measured], self.shrinkage[measured])
         return np.where(measured, losses, 0.0)
+
+
+def tilted(base: Floats, exponent: Floats) -> tuple[Floats, float]:
+    """Return weights proportional to p e^exponent with sum 1, and the logarithm of the sum of p e^exponent.
+
+    For uniform p the weights are those of e^exponent to the last bit, as the papers print them.
+    """
+    top = float(base.max())
+    with np.errstate(divide="ignore"):
+        w, log_sum = normalised_exp(np.log(base / top) + exponent)
+    return w, log_sum + float(np.log(top))
 
 
 def normalised_exp(log_w: Floats) -> tuple[Floats, float]:

@@ -135,6 +135,7 @@ class BaseBoostClassifier(
     estimator: Any
     n_estimators: Any
     class_weight: Any
+    exact_weights: bool
     max_time: float | None
     checkpoint_dir: Any
     n_jobs: int | None
@@ -308,6 +309,7 @@ class BaseBoostClassifier(
             five_up_to=self._five_folds_up_to,
             together=self._together,
             known_classes=self._known_classes,
+            exact=self.exact_weights,
         )
 
     def _fit(

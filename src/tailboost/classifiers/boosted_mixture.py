@@ -394,7 +394,13 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     def _summarise(self) -> Summary:
         classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
         summary = mixture_summary(self.game_, combiner, weights, self.gap_, self._bounds(), classes)
-        return replace(summary, errors=self._unit_table(), groups=group_uses(self))
+        symbols = summary.symbols | self._own_symbols
+        return replace(summary, errors=self._unit_table(), groups=group_uses(self), symbols=symbols)
+
+    @property
+    def _own_symbols(self) -> dict[str, str]:
+        """Meaning of further symbols in the bounds."""
+        return {}
 
     # -- prediction ----------------------------------------------------------------------------------
 

@@ -74,6 +74,11 @@ class CVaRBoostClassifier(MixtureClassifier):
         mixture ignore. It protects against label noise.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    exact_weights : bool, default=False
+        Whether the learner gets the weights of a round unrounded, as the papers print them
+        (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
+        for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
+        with exact weights, which can change all later rounds.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
         all rounds.
@@ -161,6 +166,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -181,6 +187,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         self.include_constants = include_constants
         self.outlier_fraction = outlier_fraction
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.max_time = max_time
@@ -288,7 +295,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     `reweight` and `alpha_path` train nothing. The bound is about the randomised classifier with the label
     distribution `predict_distribution`, not about `predict`. Its CVaR is at most ``V + log(1/α)/(ηT) + η/8``,
     where V is the mean weighted loss of the rounds. The bound holds if λ is selected on the losses that drive
-    the weight player; `summary_` prints it in this case.
+    the weight player, for ``cv="train"``; ``print(clf.summary_)`` shows it in this case.
 
     **Hypotheses.** With cross-fitting, more than two classes and the default learner, the hypothesis of a
     round predicts by the mean probability of all models so far. The second, third, … (up to the eighth) most
@@ -318,7 +325,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         (``tailboost reproduce trials``).
     include_constants : bool, default=True
         Whether the K constant classifiers and the next most probable classes may enter the mixture.
-    outlier_fraction, class_weight : optional
+    outlier_fraction, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
@@ -364,6 +371,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -381,6 +389,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -411,9 +420,9 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Largest number of rounds T.
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
-    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -451,6 +460,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -467,6 +477,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -504,9 +515,9 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     delta : float in (0, 1), default=0.1
         δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
         0.1 and 89 with δ = ½.
-    cv, include_constants, outlier_fraction, class_weight, n_iter_no_change, tol, max_time : optional
+    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -549,6 +560,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
         include_constants: bool = True,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -567,6 +579,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
             include_constants=include_constants,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -583,7 +596,10 @@ class AverageBoostClassifier(CVaRBoostClassifier):
 
     The even mixture bounds the loss of every row: ``max_i (1/T) Σ_t ℓ_i^t ≤ V + log(1/min p)/(ηT) + η/8``,
     where V is the mean weighted loss of the rounds. Weight player and bound use training losses. The bound is
-    vacuous if the learner leaves almost no training loss; `summary_` shows it.
+    vacuous if the learner leaves almost no training loss. ``print(clf.summary_)`` shows it beside the
+    observed value; it is an element of ``summary_.observed``. With η = 1, the default, there is no a-priori
+    bound. With ``eta="theory"`` Theorem 5 holds, in ``summary_.promised``: the loss of every row is at most
+    ``g + √(log(1/min p)/(2T))``, where g is the largest weighted loss of a round.
 
     With the default learner, a row of weight 3 and three equal rows give probabilities that differ by up to
     1e-7: XGBoost rounds the product of weight and gradient to float32. Weights 2, 4, 8 … are exact.
@@ -597,9 +613,9 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         ensemble of gradient-boosted binned trees.
     n_estimators : int, default=10
         Number of rounds T. All rounds are played.
-    eta, outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state : optional
+    eta, outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -638,6 +654,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
         eta: float | str = 1.0,
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -650,6 +667,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
             eta=eta,
             outlier_fraction=outlier_fraction,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             max_time=max_time,
             checkpoint_dir=checkpoint_dir,
             n_jobs=n_jobs,

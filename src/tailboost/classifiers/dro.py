@@ -67,9 +67,9 @@ class DROBoostClassifier(AdditiveClassifier):
         σ in units of L, for "kl" and "cvar": F becomes ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over the
         ball, lower by at most σδ. F is then smooth, and a first step lowers F for every radius. As losses
         fall below σ, w approaches p.
-    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    random_state, verbose : optional
+    checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -145,6 +145,7 @@ class DROBoostClassifier(AdditiveClassifier):
         learning_rate: float = 1.0,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -164,6 +165,7 @@ class DROBoostClassifier(AdditiveClassifier):
         self.learning_rate = learning_rate
         self.cv = cv
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.max_time = max_time

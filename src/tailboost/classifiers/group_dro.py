@@ -26,7 +26,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     the label distribution `predict_distribution`. For thresholds on the probabilities of models, use
     `RobustMixtureClassifier`.
 
-    The published algorithm is ``combine="average", shrinkage=0, cv="train"``.
+    The published algorithm is `tailboost.published.group_dro_boost`: ``combine="average"``, ``cv="train"``,
+    ``shrinkage=0``, ``min_subgroup_rows=1``, ``n_iter_no_change=None``.
 
     Further attributes are those of `WorstClassBoostClassifier`.
 
@@ -55,9 +56,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs, random_state : optional
+    class_weight, exact_weights, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    verbose : optional
+    random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -107,6 +108,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         cv: Any = "auto",
         include_constants: bool = True,
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = 3,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -125,6 +127,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         self.cv = cv
         self.include_constants = include_constants
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.max_time = max_time

@@ -16,7 +16,7 @@ from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.game_bounds import hedge_game_bounds
+from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.loss_mixture import Mixture, WorstRow
 from tailboost.selection.summary import Bounds
@@ -30,6 +30,10 @@ class OCOBoostClassifier(MixtureClassifier):
 
     If every round has a weighted error of at most ½ − γ, then after ``T = ⌈2 ln n/γ²⌉`` rounds more than half
     of the hypotheses are right on every training row, and so is their majority vote.
+
+    **Cost.** A fit trains T models: with the default γ = 0.1 about 200 ln n, so 1,037 trees for 178 rows
+    and 1,269 for 569 rows. The number falls with 1/γ²: γ = 0.3 has a ninth of it. A strong learner meets
+    γ = 0.3 or more.
 
     Further attributes are those of `CVaRBoostClassifier`.
 
@@ -47,7 +51,9 @@ class OCOBoostClassifier(MixtureClassifier):
         by the smallest.
     eta : float or "theory", default="theory"
         Learning rate of Hedge. "theory" is √(8 ln n/T).
-    outlier_fraction, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    outlier_fraction, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs : optional
+        As in `CVaRBoostClassifier`, with the same defaults.
+    random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -97,6 +103,7 @@ class OCOBoostClassifier(MixtureClassifier):
         eta: float | str = "theory",
         outlier_fraction: float = 0.0,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -109,6 +116,7 @@ class OCOBoostClassifier(MixtureClassifier):
         self.eta = eta
         self.outlier_fraction = outlier_fraction
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.n_jobs = n_jobs
@@ -161,4 +169,14 @@ class OCOBoostClassifier(MixtureClassifier):
         return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, self._most_rounds())
+        planned = self._most_rounds()
+        promised, observed = hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, planned)
+        if self.eta != "theory" or self.outlier_fraction > 0:
+            return promised, observed
+        words = "below ½ the vote is right on every training row"
+        share = edge_bound(self.game_, self._edge, planned, "largest share of wrong voters on a row", words)
+        return (*promised, share), observed
+
+    @property
+    def _own_symbols(self) -> dict[str, str]:
+        return {"γ": f"edge of the learner, {self._edge:.4g}"}

@@ -59,6 +59,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "include_constants": ["boolean"],
     "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
     "class_weight": [dict, StrOptions({"balanced"}), None],
+    "exact_weights": ["boolean"],
     "n_iter_no_change": [_COUNT, None],
     "tol": [Interval(Real, 0, None, closed="left")],
     "max_time": [_POSITIVE, None],

@@ -4,6 +4,7 @@ Every function returns a classifier of this library that is configured as its pa
 Parameters bear the paper's symbols, such as ``T`` for the number of rounds. ``estimator`` is the learner or
 its name.
 Further keyword arguments, such as ``random_state``, go to the classifier, which is returned unfitted. The
+learner gets the weights w of the paper unrounded, as n·w, so that their mean is 1 as without weights. The
 page ``docs/published.md`` gives the equations, and how the defaults of the classes differ.
 """
 
@@ -11,7 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
 from tailboost.classifiers import (
+    AdaBoostClassifier,
     AdaLPBoostClassifier,
     AverageBoostClassifier,
     DROBoostClassifier,
@@ -19,26 +24,35 @@ from tailboost.classifiers import (
     LPBoostClassifier,
     OCOBoostClassifier,
     RegularizedLPBoostClassifier,
+    SoftMarginBoostClassifier,
     VadaBoostClassifier,
 )
 from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 
 __all__ = [
+    "adaboost",
     "adalpboost",
     "average_boost",
     "dro_boost",
     "ebboost",
+    "first_voters",
     "group_dro_boost",
     "lpboost",
     "oco_boost",
     "regularized_lpboost",
+    "rlp_boost",
+    "rqp_boost",
     "vadaboost",
     "worst_class_boost",
 ]
 
+# Learners get the weights unrounded.
+_EXACT: dict[str, Any] = {"exact_weights": True}
+# Additive games: learners get exact weights, and a drop of the validation error of any size counts.
+_ADDITIVE: dict[str, Any] = {"tol": 0.0, **_EXACT}
 # All T rounds are played, and only the T hypotheses are mixed.
-_ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None}
+_ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": None, **_EXACT}
 
 
 def adalpboost(
@@ -61,8 +75,8 @@ def adalpboost(
     eta : float or "theory"
         η, the step size of Hedge; the paper takes 1. "theory" is √(8 log n / T).
     cv : {"train", "auto"}, int, float or splitter
-        Rows on which λ is selected. "train" is the paper's choice for COMPAS. For images the paper
-        takes a validation set: set "auto" and pass ``X_val`` and ``y_val`` to `fit`.
+        Rows on which λ is selected. Line 7 of the algorithm has a validation set: set "auto" and pass
+        ``X_val`` and ``y_val`` to `fit`. "train" is the exception of section 4.1 for COMPAS, a small table.
 
     Examples
     --------
@@ -119,7 +133,7 @@ def regularized_lpboost(
     beta : float or "theory"
         β, the inverse strength of the entropy term; the paper takes 100. "theory" is the β of Theorem 4.
     T : int or "auto"
-        Number of rounds; "auto" is the T of Theorem 4.
+        Number of rounds; "auto" is the T of equation (9), for the δ of Theorem 4.
     delta : float in (0, 1)
         δ of Theorem 4, for ``beta="theory"`` and ``T="auto"``.
     cv : {"train", "auto"}, int, float or splitter
@@ -148,14 +162,70 @@ def average_boost(
     eta : float or "theory"
         η, the step size of Hedge. "theory" is √(8 log n / T), the step size of Theorem 5.
     """
-    return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **params)
+    return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
+
+
+def adaboost(estimator: Any, *, T: int = 500, **params: Any) -> AdaBoostClassifier:
+    """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
+
+    Rounds end as in `vadaboost`. By Corollary 2 of Blanchet et al. 2019 this is also distributionally robust
+    boosting with the loss −y f: its worst-case weights are those of AdaBoost.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `AdaBoostClassifier`.
+    T : int
+        Largest number of rounds. The fit ends earlier at a step α ≤ 0.
+    """
+    return AdaBoostClassifier(estimator, n_estimators=T, **_ADDITIVE | params)
+
+
+def rlp_boost(
+    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+) -> SoftMarginBoostClassifier:
+    """Return RLP-Boost of Shivaswamy and Jebara 2011, section 6: a linear program on AdaBoost's hypotheses.
+
+    The program is that of Rätsch et al. 2001, with a soft margin. Weights no better than constants are
+    refused with a warning.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `SoftMarginBoostClassifier`.
+    C : float > 0, optional
+        The regularisation parameter, the price of slack of a row. None selects among six values by the error
+        on validation rows, as the paper does: pass ``X_val`` and ``y_val`` to `fit`.
+    T : int
+        Largest number of rounds of AdaBoost, which end as in `vadaboost`.
+    """
+    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="linear", C=C, **_ADDITIVE | params)
+
+
+def rqp_boost(
+    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+) -> SoftMarginBoostClassifier:
+    """Return RQP-Boost of Shivaswamy and Jebara 2011, section 6: `rlp_boost` with a quadratic program.
+
+    Parameters
+    ----------
+    estimator, **params
+        The learner, and further parameters of `SoftMarginBoostClassifier`.
+    C : float > 0, optional
+        The regularisation parameter, the price of slack of a row. None selects between two values by the
+        error on validation rows: pass ``X_val`` and ``y_val`` to `fit`.
+    T : int
+        Largest number of rounds of AdaBoost, which end as in `vadaboost`.
+    """
+    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="quadratic", C=C, **_ADDITIVE | params)
 
 
 def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) -> VadaBoostClassifier:
     """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
 
-    The paper selects λ by cross-validation. It stops after 100 rounds without a smaller error on validation
-    rows: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does so.
+    The paper selects λ on validation rows, a fixed quarter of the data (section 6). It stops after 100 rounds
+    without a drop of the error on them: ``n_iter_no_change=100`` with ``X_val`` and ``y_val`` in `fit` does
+    so, and keeps the rounds up to the smallest error. The paper does not say which rounds it keeps.
 
     Parameters
     ----------
@@ -166,7 +236,7 @@ def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) ->
     T : int
         Largest number of rounds. The fit ends earlier at a step α ≤ 0.
     """
-    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **params)
+    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
 def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier:
@@ -184,7 +254,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier
     **params
         Further parameters of `EBBoostClassifier`.
     """
-    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **params)
+    return EBBoostClassifier(variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
 def worst_class_boost(
@@ -193,8 +263,9 @@ def worst_class_boost(
     """Return worst-class boosting, Algorithm 1 of Saito et al. 2024.
 
     The number of rounds is T = ⌈2 ln K / γ²⌉ and the step size η = √(8 ln K / T). The class errors of the
-    training rows decide the loss of each class. The game ends early if the learner misses the weak-learning
-    condition.
+    training rows decide the loss of each class, equation (6). The game ends early if the learner misses the
+    weak-learning condition. γ = ½ is the baseline "0.5-DNN": the first hypothesis must be good enough on all
+    classes.
 
     Parameters
     ----------
@@ -206,7 +277,8 @@ def worst_class_boost(
     gamma : float in (0, 0.5] or "auto"
         γ of the weak-learning condition. "auto" is equation (16), ⌊pK⌋/K − ½ − .0005.
     p : float in (0.5, 1]
-        p of equation (16), a fraction of the classes, for ``gamma="auto"``.
+        p of equation (16), a fraction of the classes, for ``gamma="auto"``; the parameter ``q`` of the
+        classifier. Two classes need p = 1, with γ = .4995.
     **params
         Further parameters of `WorstClassBoostClassifier`.
     """
@@ -214,12 +286,62 @@ def worst_class_boost(
         "class_loss": "indicator",
         "combine": "vote",
         "cv": "train",
+        "min_subgroup_rows": 1,
+        "shrinkage": 0.0,
         "n_iter_no_change": None,
+        **_EXACT,
     }
     # The value of 1 − θ is rounded, because it has floating-point errors: 1 - 0.9 is 0.09999999999999998.
     return WorstClassBoostClassifier(
         estimator, max_error=round(1 - theta, 9), gamma=gamma, q=p, **published | params
     )
+
+
+def first_voters(clf: WorstClassBoostClassifier, X_val: Any, y_val: Any) -> WorstClassBoostClassifier:
+    """Return the vote of the first T* rounds, as in the published code of Saito et al. 2024.
+
+    T* is the number of rounds with the smallest largest class error on validation rows, of equal errors the
+    last. The text lets all T rounds vote. Nothing is trained.
+
+    Parameters
+    ----------
+    clf : WorstClassBoostClassifier
+        Fitted classifier that votes, such as that of `worst_class_boost`.
+    X_val, y_val : array-like
+        Validation rows and their labels, with rows of every class.
+
+    Returns
+    -------
+    WorstClassBoostClassifier
+        A copy with the weights 1/T* for the first T* hypotheses. The given one is unchanged.
+
+    Raises
+    ------
+    ValueError
+        If a class has no row in ``y_val``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from tailboost import published
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = published.worst_class_boost("tree", theta=0.3, gamma=0.16, random_state=0)
+    >>> clf = published.first_voters(clf.fit(X[::2], y[::2]), X[1::2], y[1::2])
+    >>> int((clf.estimator_weights_ > 0).sum()) <= clf.n_iter_
+    True
+    """
+    check_is_fitted(clf)
+    y_val = np.asarray(y_val)
+    rows = [y_val == label for label in clf.classes_]
+    if absent := [label for label, of in zip(clf.classes_.tolist(), rows, strict=True) if not of.any()]:
+        raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
+    errors = [
+        max(float(np.mean(answers[of] != y_val[of])) for of in rows) for answers in clf.staged_predict(X_val)
+    ]
+    last = len(errors) - int(np.argmin(errors[::-1]))
+    weights = np.zeros(len(clf.estimator_weights_))
+    weights[:last] = 1.0 / last
+    return clf._weighing(clf.combiner_, weights)
 
 
 def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: Any) -> OCOBoostClassifier:
@@ -233,13 +355,14 @@ def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: 
         The learner. Learners that can grow, such as forests, grow until their weighted error is at most
         ½ − γ.
     gamma : float in (0, 0.5]
-        γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images.
+        γ of the weak-learning condition. Table XI of Saito et al. 2024 has .1995 and .2995 for images. The
+        number of fits is ⌈2 ln n / γ²⌉ if the learner meets the condition.
     T : int or "auto"
         Number of rounds; "auto" is ⌈2 ln n / γ²⌉.
     **params
         Further parameters of `OCOBoostClassifier`.
     """
-    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **params)
+    return OCOBoostClassifier(estimator, gamma=gamma, n_estimators=T, **_EXACT | params)
 
 
 def dro_boost(
@@ -270,7 +393,12 @@ def dro_boost(
         Further parameters of `DROBoostClassifier`.
     """
     return DROBoostClassifier(
-        estimator, radius=delta, n_estimators=T, effective_dim=d, confidence=confidence, **params
+        estimator,
+        radius=delta,
+        n_estimators=T,
+        effective_dim=d,
+        confidence=confidence,
+        **_ADDITIVE | params,
     )
 
 
@@ -284,7 +412,8 @@ def group_dro_boost(
 ) -> GroupDROBoostClassifier:
     """Return group DRO as boosting: Hedge over groups, as Zhai et al. 2021, section 3.4, propose.
 
-    Pass the groups of the training rows to `fit`.
+    Pass the groups of the training rows to `fit`. The section prints neither T nor η: the defaults are those
+    of its experiments with AdaLPBoost (section 4.1).
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def target_subgroups(
     indicator : bool
         Whether losses are indicators.
     shrinkage : float
-        Pseudo-rows.
+        Pseudo-rows, for losses that are no indicators.
     """
     rows = scheme.selection_rows
     assert problem.groups is not None
@@ -60,7 +60,7 @@ def target_subgroups(
         allowed=allowed,
         indicator=indicator,
         measured=measured,
-        shrinkage=shrinkage_factor(size, shrinkage),
+        shrinkage=None if indicator else shrinkage_factor(size, shrinkage),
     )
 
 

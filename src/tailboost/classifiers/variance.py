@@ -61,6 +61,11 @@ class VarianceBoostClassifier(AdditiveClassifier):
         "train" without.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
+    exact_weights : bool, default=False
+        Whether the learner gets the weights of a round unrounded, as the papers print them
+        (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
+        for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
+        with exact weights, which can change all later rounds.
     n_iter_no_change : int or None, default=None
         The fit stops after this number of rounds in which the error on the selection data fell by at most
         ``tol``, and keeps the best prefix. None plays all rounds.
@@ -124,6 +129,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         learning_rate: float = 1.0,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -141,6 +147,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         self.learning_rate = learning_rate
         self.cv = cv
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
         self.max_time = max_time
@@ -272,9 +279,9 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         tree of depth 5.
     n_estimators : int, default=50
         Largest number of rounds.
-    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    random_state, verbose : optional
+    checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -314,6 +321,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         learning_rate: float = 1.0,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -328,6 +336,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
             learning_rate=learning_rate,
             cv=cv,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -359,9 +368,9 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         Weight λ of the variance.
-    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    random_state, verbose : optional
+    checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -403,6 +412,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         learning_rate: float = 1.0,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -418,6 +428,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
             learning_rate=learning_rate,
             cv=cv,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -442,9 +453,9 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     variance_weight : float ≥ 0, default=0.5
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
-    learning_rate, cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    random_state, verbose : optional
+    checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -490,6 +501,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         learning_rate: float = 1.0,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -504,6 +516,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
             learning_rate=learning_rate,
             cv=cv,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,
@@ -545,9 +558,9 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
         0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
         the held-out rows if there are any, else on the training rows.
-    cv, class_weight, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs, random_state : optional
+    cv, class_weight, exact_weights, n_iter_no_change, tol, max_time, checkpoint_dir : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    verbose : optional
+    n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
 
     Attributes
@@ -609,6 +622,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         C: float | None = None,
         cv: Any = "auto",
         class_weight: Any = None,
+        exact_weights: bool = False,
         n_iter_no_change: int | None = None,
         tol: float = 1e-3,
         max_time: float | None = None,
@@ -623,6 +637,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
             C=C,
             cv=cv,
             class_weight=class_weight,
+            exact_weights=exact_weights,
             n_iter_no_change=n_iter_no_change,
             tol=tol,
             max_time=max_time,

@@ -30,6 +30,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
+from tailboost.guarantees.game_bounds import edge_bound
 from tailboost.rates import Limit, Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 from tailboost.selection.summary import Bounds
@@ -118,7 +119,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. A vote has no constants.
-    tol, class_weight, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -217,6 +218,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         include_constants: bool = True,
         tol: float = 1e-3,
         class_weight: Any = None,
+        exact_weights: bool = False,
         max_time: float | None = None,
         checkpoint_dir: Any = None,
         n_jobs: int | None = None,
@@ -242,6 +244,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self.include_constants = include_constants
         self.tol = tol
         self.class_weight = class_weight
+        self.exact_weights = exact_weights
         self.max_time = max_time
         self.checkpoint_dir = checkpoint_dir
         self.n_jobs = n_jobs
@@ -300,8 +303,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         self._name(kind, problem)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = {self._edge:.4g} ≤ 0 for {self._pools.count} "
-                "subgroups: use class_loss='error', or give gamma"
+                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
+                f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
+                "class_loss='error', or give gamma or a larger fraction"
             )
         self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
         return problem
@@ -446,10 +450,20 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             reasons = useless, self.trace_.stop_reason
             warn_of_missed(missed, self._counting, words, reasons, below="less than " * strict)
 
+    @property
+    def _own_symbols(self) -> dict[str, str]:
+        if not self._targets.indicator:
+            return {}
+        return {"γ": f"edge of the learner, {self._edge:.4g}", "θ": "1 − max_error"}
+
     def _bounds(self) -> Bounds:
         promised, observed = super()._bounds()
         units, kind = self._targets, self._named.kind
         promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
+        if units.indicator and self.eta == "theory":
+            share = f"largest share of voters with an error of max_error or more on a {kind}"
+            words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
+            promised = (*promised, edge_bound(self.game_, self._edge, self._most_rounds(), share, words))
         if self.max_error == "auto" or not self._own:
             return promised, observed
         bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)

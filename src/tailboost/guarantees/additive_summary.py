@@ -101,7 +101,7 @@ class AdditiveSummary(PrintedSummary):
         return f"Worst class: {worst[0]}, error {100 * worst[1]:.0f} %."
 
     def __str__(self) -> str:
-        return f"{self.errors}\n{self.summary}"
+        return "\n".join([str(self.errors), self.summary, *self._printed_bounds()])
 
     def _values(self) -> list[str]:
         cost = "no model was kept, the answer is constant"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.game import Game
+from tailboost.boosting.game import DECIMALS, Game
 from tailboost.boosting.players.corrective import entropic_theory
 from tailboost.selection.subgroup_mixture import ModelPool
 from tailboost.selection.summary import Bound, Bounds
@@ -50,7 +50,26 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     if planned == T:
         value, early = float(trace.weighted_loss.max()) + math.sqrt(math.log(game.units.count) / (2 * T)), []
     note = "; ".join([*early, *shrinkage])
-    return (Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, note=note),), tuple(observed)
+    promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, masses[-1][-1], note)
+    return (promised,), tuple(observed)
+
+
+def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str) -> Bound:
+    """Return the bound on the mean losses of units if a learner has edge γ in every round of Hedge.
+
+    Hazan 2022, chapter 11: with T = ⌈2 ln m / γ²⌉ rounds and η = √(8 ln m / T) over m units the regret is at
+    most γT/2, so that each unit has a mean loss of at most ½ − γ/2. ``planned`` is the number of rounds T.
+    """
+    T, trace = game.n_rounds, game.trace
+    achieved = float((game.state.cumulative / T)[game.state.base > 0].max())
+    worst, note, bound = float(trace.weighted_loss.max()), f"γ = {gamma:.4g}; {note}", None
+    if round(worst - (0.5 - gamma), DECIMALS) > 0:
+        note = f"γ = {gamma:.4g}; a round has weighted loss {worst:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
+    elif planned > T:
+        note = f"γ = {gamma:.4g}; only if all {planned} planned rounds are played"
+    else:
+        bound = 0.5 - gamma + math.sqrt(math.log(game.units.count) / (2 * T))
+    return Bound(name, "½ − γ + √(log(1/min p)/(2T))", bound, achieved, note)
 
 
 def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds) -> Bounds:

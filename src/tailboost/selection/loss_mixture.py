@@ -50,7 +50,7 @@ class CVaR:
         return cvar(losses, self.alpha, base)
 
     def solve(self, pool: ModelPool, n_rounds: int | None = None) -> MixtureSolution:
-        """Solve the linear program (3) of Zhai et al. 2021."""
+        """Solve the linear program (6) of Zhai et al. 2021."""
         return minimize_cvar_mixture(pool.losses(n_rounds), self.alpha, pool.base(n_rounds))
 
     def constants(self, pool: ModelPool) -> float:

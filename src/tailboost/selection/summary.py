@@ -69,6 +69,11 @@ class Bound:
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
+def _legend(symbols: dict[str, str]) -> str:
+    """Return a line with the meaning of symbols."""
+    return "symbols: " + "; ".join(f"{name} = {words}" for name, words in symbols.items())
+
+
 Bounds = tuple[tuple[Bound, ...], tuple[Bound, ...]]
 """A-priori and observed bounds of a game."""
 
@@ -97,7 +102,11 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedSummary:
-    """Base of the summaries of fitted classifiers; `Summary` describes the attributes."""
+    """Base of the summaries of fitted classifiers; `Summary` describes the attributes.
+
+    ``print`` shows the errors and both sentences. The theorems of the papers are about training rows: if
+    models were fitted on the rows of the errors, ``print`` also shows the bounds, with the achieved values.
+    """
 
     gap: float
     objective: str
@@ -108,6 +117,8 @@ class PrintedSummary:
     symbols: dict[str, str] = field(default_factory=dict)
     upper: float | None = None
     groups: tuple[GroupUse, ...] = ()
+
+    fitted: bool = False
 
     comparison: ClassVar[Any]  # one sentence: comparison with the best answers without the features
     headline: ClassVar[Any]  # one sentence: the largest error, or the objective
@@ -130,12 +141,26 @@ class PrintedSummary:
             *map(str, self.groups),
             self.summary,
             *self._values(),
+            *self._inequalities(),
+        ]
+        if self.symbols:
+            lines.append(_legend(self.symbols))
+        return "\n".join(lines)
+
+    def _inequalities(self) -> list[str]:
+        """Return a line for each bound."""
+        return [
             *(f"observed: {bound}" for bound in self.observed),
             *(f"a priori: {bound}" for bound in self.promised),
         ]
-        if self.symbols:
-            lines.append("symbols: " + "; ".join(f"{name} = {words}" for name, words in self.symbols.items()))
-        return "\n".join(lines)
+
+    def _printed_bounds(self) -> list[str]:
+        """Return the lines of the bounds in ``print`` and of their symbols, if the rows are fitted."""
+        if not self.fitted:
+            return []
+        formulas = " ".join(bound.formula for bound in (*self.observed, *self.promised)).replace("log", "")
+        used = {name: words for name, words in self.symbols.items() if name in formulas}
+        return [*self._inequalities(), *([_legend(used)] if used else [])]
 
     def _values(self) -> list[str]:
         """Return the lines of values in `details`."""
@@ -173,6 +198,8 @@ class Summary(PrintedSummary):
         None for a vote, and if models were trained on these rows.
     groups : tuple of GroupUse
         For each column of groups given to `fit`: whether and how answers depend on it.
+    fitted : bool
+        Whether models were fitted on the rows of the errors.
     achieved : float
         The objective of the randomised rule on the selection data, without outliers.
     achieved_on_all : float
@@ -265,7 +292,9 @@ class Summary(PrintedSummary):
 
     def __str__(self) -> str:
         table = [] if self.errors is None else [self.errors.of_rule("predict").text]
-        return "\n".join([*table, *map(str, self.groups), self.comparison, self.headline])
+        return "\n".join(
+            [*table, *map(str, self.groups), self.comparison, self.headline, *self._printed_bounds()]
+        )
 
     def _values(self) -> list[str]:
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"
@@ -330,6 +359,7 @@ def mixture_summary(
         gap=gap,
         objective=str(combiner.objective),
         measured_on=pool.rows.words,
+        fitted=pool.rows.fitted,
         random_guess_value=combiner.random_guess,
         reference_value=combiner.value(reference),
         reference=named(first),

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Player, Stop, StopKind, Units, normalised_exp
+from tailboost.boosting.game import Player, Stop, StopKind, Units, tilted
 from tailboost.core.array_types import Floats
 
 # Step of a first base model that makes no error. Alone, it answers the same with any step.
@@ -108,9 +108,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
 
 def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
     """Return ``w_i ∝ p_i exp(−m_i)`` and the logarithm of its normaliser, ``log Σ p_i exp(−m_i)``."""
-    with np.errstate(divide="ignore"):
-        log_w = np.log(state.base) - state.margins
-    return normalised_exp(log_w)
+    return tilted(state.base, -state.margins)
 
 
 def exponential_step(right: float, wrong: float, n_classes: int) -> float:
@@ -159,8 +157,8 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogC
 
     The base measure p ≥ 0 has the sum 1, and λ = ``variance_weight`` ≥ 0.
     """
+    first, second = (tilted(base, -power * margins)[1] for power in (1, 2))
     with np.errstate(divide="ignore"):
-        first, second = (normalised_exp(np.log(base) - power * margins)[1] for power in (1, 2))
         centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: the variance does not cancel
         variance = 2 * first + np.log(base @ (centred - base @ centred) ** 2)
         if variance_weight <= 1:

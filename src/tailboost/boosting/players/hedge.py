@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.game import Player, Units, normalised_exp
+from tailboost.boosting.game import Player, Units, tilted
 from tailboost.core.array_types import Floats
 
 
@@ -90,9 +90,7 @@ class Hedge(Player[HedgeState]):
     def weights(self, state: HedgeState) -> Floats:
         """Return the weights, normalised in the log domain, so that 10⁴ rounds do not overflow."""
         p = without_outliers(state.base, state.cumulative, self.outlier_fraction)
-        with np.errstate(divide="ignore"):
-            log_w = np.log(p) + self.eta * state.cumulative
-        return normalised_exp(log_w)[0]
+        return tilted(p, self.eta * state.cumulative)[0]
 
     def update(self, state: HedgeState, losses: NDArray[Any]) -> HedgeState:
         """Return the state with the newest losses added."""
