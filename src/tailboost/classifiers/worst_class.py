@@ -409,9 +409,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         constants = self._counting.constants
-        if np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
+        if constants is None or np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
             return ""
-        return f"predict is no better than the best mixture of constants ({constants:.3g})"
+        within = " within the error budget" * (self.error_budget is not None)
+        return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
 
     def _met(self, counts: Floats) -> bool:
         """Whether a rule with these confusion counts satisfies ``max_error_``."""
