@@ -80,11 +80,13 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
             seconds += time.perf_counter() - began
             stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
     # Labels are class numbers, so hypotheses answer with labels.
+    erm = clf.reweight(alpha=1.0).summary_.reference_value
+    assert erm is not None  # without an error budget
     wrong = np.array([k != test.y for k in clf.ensemble_.answers(test.X, range(clf.n_iter_))])
     return {
         "coin": 1 - 1 / n_classes,
         "error": round(float(wrong[0].mean()), 5),
-        "out of fold": round(clf.reweight(alpha=1.0).summary_.reference_value, 5),
+        "out of fold": round(erm, 5),
         "fit_seconds": round(seconds, 4),
         "round_seconds": clf.trace_.seconds.round(4).tolist(),
         "erm": [round(cvar(wrong[0], a), 5) for a in ALPHAS],

@@ -54,12 +54,13 @@ def test_curve_shows_the_metric(case):
     display = CVaRCurveDisplay.from_estimator(
         case.clf, case.X, case.y, alphas=ALPHAS, sample_weight=case.weight
     )
-    expected = metrics.cvar_curve(case.y, case.clf.predict_proba(case.X), ALPHAS, sample_weight=case.weight)
+    error = np.average(case.clf.predict(case.X) != case.y, weights=case.weight)
+    expected = np.minimum(1.0, error / ALPHAS)  # of a deterministic rule; predict_proba has another curve
     np.testing.assert_allclose(display.line_.get_xdata(), ALPHAS)
     np.testing.assert_allclose(display.line_.get_ydata(), expected)
     np.testing.assert_allclose(display.guess_line_.get_ydata(), 2 / 3)
     assert display.ax_.figure is display.figure_
-    assert labels_of(display.ax_) == ["LogisticRegression", "random guess (0.667)"]
+    assert labels_of(display.ax_) == ["LogisticRegression, predict", "random guess (0.667)"]
 
 
 def test_one_fit_gives_the_curve_of_all_alphas():
@@ -79,7 +80,7 @@ def test_one_fit_gives_the_curve_of_all_alphas():
         for a in ALPHAS
     ]
     np.testing.assert_allclose(display.line_.get_ydata(), expected, atol=1e-12)
-    assert labels_of(display.ax_)[0] == "Pipeline"
+    assert labels_of(display.ax_)[0] == "Pipeline, randomised rule"
     fixed = CVaRCurveDisplay.from_estimator(pipe, X[1::2], y[1::2], alphas=ALPHAS, sample_weight=weight)
     assert (fixed.values != display.values).any()
     with pytest.raises(ValueError, match="alpha_path, got LogisticRegression"):
@@ -88,9 +89,35 @@ def test_one_fit_gives_the_curve_of_all_alphas():
 
 def test_curve_from_predictions_is_the_same(case):
     a = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y)
-    b = CVaRCurveDisplay.from_predictions(case.y, case.clf.predict_proba(case.X), name="again")
+    answers = case.clf.predict(case.X)[:, None] == case.clf.classes_
+    b = CVaRCurveDisplay.from_predictions(case.y, answers.astype(float), name="again")
     np.testing.assert_array_equal(a.values, b.values)
     assert labels_of(b.ax_)[0] == "again"
+
+
+def test_every_classifier_is_drawn_by_its_answers():
+    """The mean over all rows, α = 1, is the error of `predict`, or that expected of a randomised rule."""
+    X, y = make_classification(400, n_informative=4, flip_y=0.4, random_state=1)
+    train, test = slice(0, 200), slice(200, None)
+    others = [LogisticRegression(), make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=3))]
+    ours = tb.AdaLPBoostClassifier("tree", alpha=0.5, n_estimators=8, random_state=0)
+    alone = tb.AdaBoostClassifier("tree", n_estimators=3, random_state=0)
+    for clf in (*others, ours, alone):
+        clf.fit(X[train], y[train])
+        display = CVaRCurveDisplay.from_estimator(clf, X[test], y[test], alphas=[0.05, 1.0])
+        error = zero_one_loss(y[test], clf.predict(X[test]))
+        if clf is ours:
+            shares = clf.predict_distribution(X[test])
+            losses = 1 - shares[np.arange(200), y[test]]
+            assert display.values == pytest.approx([np.sort(losses)[-10:].mean(), losses.mean()])
+            assert labels_of(display.ax_)[0] == "AdaLPBoostClassifier, randomised rule"
+            continue
+        assert display.values == pytest.approx([min(1.0, error / 0.05), error])
+        assert labels_of(display.ax_)[0].endswith(", predict")
+        if clf is not alone:  # the older curve: the expected loss of a draw from P(y | x)
+            of_probabilities = 1 - clf.predict_proba(X[test])[np.arange(200), y[test]].mean()
+            assert abs(display.values[1] - of_probabilities) > 0.01
+    assert display.ax_.get_ylabel() == "CVaR of the 0/1 loss of answers"
 
 
 def test_a_test_set_may_lack_a_class(case):
@@ -103,7 +130,7 @@ def test_shared_axes_have_one_guess_line_and_distinct_curves(case):
     first = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="a")
     second = CVaRCurveDisplay.from_estimator(case.clf, case.X, case.y, name="b", ax=first.ax_)
     assert second.guess_line_ is first.guess_line_
-    assert labels_of(first.ax_) == ["a", "random guess (0.667)", "b"]
+    assert labels_of(first.ax_) == ["a, predict", "random guess (0.667)", "b, predict"]
     assert first.line_.get_color() != second.line_.get_color()
     third = CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2).plot(ax=first.ax_)
     assert third.guess_line_ is not first.guess_line_

@@ -5,7 +5,9 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import linprog
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -216,3 +218,55 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         with pytest.raises(ValueError, match="deferred must be"):
             mix.tradeoff(GOAL, rates.answered_error(), deferred=shares)
     assert list(mix.tradeoff(deferred=(0, 0.1), n_points=2)) == [0.0, 0.1]  # of the limit and the objective
+
+
+def best_constants(y, labels, deferral, miss=1.0):
+    """Return the least error of a mixture of constant answers and deferral, by a separate linear program."""
+    share = np.array([np.mean(y == label) for label in labels])
+    # Weights of the answers, then of deferral; a deferred row is neither an error nor a miss.
+    solved = linprog(
+        np.r_[1 - share, 0.0],
+        A_ub=[[*(np.arange(len(labels)) != 0), 0.0], [*np.zeros(len(labels)), 1.0]],
+        b_ub=[miss, deferral],
+        A_eq=[np.ones(len(labels) + 1)],
+        b_eq=[1.0],
+    )
+    return solved.fun if solved.success else None
+
+
+@pytest.mark.parametrize("miss", [1.0, 0.3, 0.1, 0.01])
+def test_what_a_rule_is_compared_with_keeps_its_limits_and_defers_no_more(miss):
+    """All rows deferred have no error at all, but that is no baseline."""
+    rng = np.random.default_rng(0)
+    z = rng.random(1500) < 0.4
+    p, y = 1 / (1 + np.exp(0.4 - 1.5 * z - rng.normal(size=1500))), np.where(z, "ill", "well")
+    limits = [rates.deferred() <= 0.2, *[rates.miss("ill") <= miss] * (miss < 1)]
+    scores = pd.DataFrame({"p": p})
+    mix = tb.tune(tb.Scores("p", "ill"), scores, y, limits=limits)
+    found, deferral = mix.summary_, mix.defers(scores).mean()
+    assert mix.limits_met_
+    assert found.constants_value == pytest.approx(
+        best_constants(y, ["ill", "well"], deferral, miss), abs=1e-6
+    )
+    assert found.constants_value > found.achieved + 0.05
+    assert (found.random_guess_value is None) == (miss < 0.5)
+    assert found.comparison.split(": ", 1)[1].startswith(
+        "better than the best answers that ignore the features, keep the limits and defer no more rows ("
+    )
+    # Candidates are no better than the selected rule: they keep the limits too.
+    assert found.reference_value >= found.achieved - 1e-9
+    assert "0 %" not in found.headline
+    assert found.headline.endswith(").")
+
+
+def test_noise_is_no_better_than_a_guess_that_defers_as_much():
+    """A guess that defers every row would have no error."""
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(1500) < 0.4, "ill", "well")
+    scores, limits = pd.DataFrame({"p": rng.uniform(0.3, 0.5, 1500)}), [rates.miss("ill") <= 0.3]
+    mix = tb.tune(tb.Scores("p", "ill"), scores, y, limits=[*limits, rates.deferred() <= 0.3])
+    found, deferral = mix.summary_, mix.defers(scores).mean()
+    least = best_constants(y, ["ill", "well"], deferral, 0.3)
+    assert found.constants_value == pytest.approx(least, abs=1e-6)
+    assert not found.beats_random_guess
+    assert least > 0.2

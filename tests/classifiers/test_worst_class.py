@@ -1,6 +1,7 @@
 """Worst-class boosting: the paper's loop, its theorem and counter-examples, the valid bound."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -252,6 +253,41 @@ def test_unequal_targets_shift_the_mixture():
             class_loss="error",
         )  # fmt: skip
     assert clf.limits_met_ is False
+
+
+@pytest.mark.parametrize("combine", ["vote", "mixture"])
+@pytest.mark.parametrize("max_error", [0.5, {1: 0.5, None: 0.6}], ids=["one", "by class"])
+@pytest.mark.parametrize("reweighted", [False, True])
+def test_an_error_of_exactly_one_minus_theta_is_not_met(combine, max_error, reweighted):
+    """Equation (6): the loss of a class is I(R ≥ 1 − θ). No tree can tell half of the rows of class 1."""
+    X = np.repeat([0.0, 1.0, 0.0, 2.0], [4, 2, 2, 4])[:, None]
+    y = np.repeat([0, 1, 2], 4)
+    settings = {"cv": "train", "combine": combine, "min_subgroup_rows": 1, "include_constants": False}
+    with pytest.warns(BoundNotMetWarning, match=r"class 1 \(0\.5, allowed less than 0\.5\)"):
+        clf = fit(
+            X, y, DecisionTreeClassifier(max_depth=2), max_error=max_error, class_loss="indicator", **settings
+        )
+    if reweighted:
+        with pytest.warns(BoundNotMetWarning, match=r"class 1 \(0\.5, allowed less than 0\.5\)"):
+            clf = clf.reweight(max_error=max_error)
+    errors = np.array([np.mean(clf.predict(X)[y == k] != k) for k in range(3)])
+    assert errors.tolist() == [0.0, 0.5, 0.0]
+    losses = errors >= clf.max_error_
+    assert losses.tolist() == [False, True, False]
+    assert clf.limits_met_ is False
+    assert clf.limits_met_randomized_ is False
+    for table in (clf.rates_, clf.summary_.errors.of_rule("predict")):
+        limited = [line for line in table if line.sense]
+        assert [line.met for line in limited] == [not loss for loss in losses]
+        assert {line.sense for line in limited} == {"<"}
+        assert not table.met
+        assert table.verdict.startswith("Not kept on these rows: error by class: less than ")
+    assert re.search(r"^1 +\d+ +0\.500 +< 0\.5 +NO$", str(clf.summary_), re.MULTILINE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # in the game of errors the limit includes its bound
+        other = fit(X, y, DecisionTreeClassifier(max_depth=2), max_error=0.5, class_loss="error", **settings)
+    assert other.limits_met_ is True
+    assert {line.sense for line in other.rates_ if line.limit} == {"≤"}
 
 
 @quiet

@@ -26,6 +26,7 @@ from tailboost.classifiers.parameters import FOLDS
 from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
+from tailboost.core.pipelines import answered
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error
@@ -256,7 +257,7 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
         ndarray of shape (n, K)
             Columns in the order of `classes_`; rows sum to 1.
         """
-        return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
+        return answered(self.predict(X), self.classes_)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.

@@ -29,7 +29,7 @@ from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
-from tailboost.rates import Largest, Limit, Objective, error
+from tailboost.rates import Largest, Limit, Objective, Rate, error
 from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
 from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
 from tailboost.selection.program import SLIGHT
@@ -236,7 +236,8 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             mixed._take_targets(max_error)
             missed = [(x.subgroup, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
             if missed:
-                warn_of_missed(missed, mixed._counting, mixed._rows_kept().words)
+                strict = any(limit.strict for limit in limits)
+                warn_of_missed(missed, mixed._counting, mixed._rows_kept().words, strict=strict)
         return mixed
 
     def _aimed(
@@ -254,7 +255,11 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         strata = grouping.table(pool.rows)[0].strata
         names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
-        return Objective.of(error()), (rate <= dict(zip(names, allowed.tolist(), strict=True)),)
+        return Objective.of(error()), (self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),)
+
+    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
+        """Return the limit that allows each subgroup its error."""
+        return rate <= allowed
 
     def _take_targets(self, max_error: Any) -> None:
         """Set the limits given to `reweight`."""

@@ -312,7 +312,7 @@ def tune_labels(
         found = LabelRules(rules, checked_limits(limits))
         found = replace(found, rates_=found._measured(X, y))
         row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
-        excess = [(line.value - line.bound) * (1 if line.sense == "≤" else -1) for line in found.lines]
+        excess = [(line.value - line.bound) * (-1 if line.sense == "≥" else 1) for line in found.lines]
         rank = max([0.0, *excess]), classifier.rates_.lines[0].value
         best = (rank, found) if best is None else min(best, (rank, found), key=lambda pair: pair[0])
         pair_rates = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.cross_fitting import Scheme, ask
 from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
-from tailboost.boosting.targets import MAX_ERRORS, Pools
+from tailboost.boosting.targets import MAX_ERRORS, Pools, is_kept
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.exceptions import BoundNotMetWarning
@@ -94,7 +94,7 @@ def warn_of_missed(
     combiner: SubgroupMixture,
     words: str,
     reasons: Sequence[str] = (),
-    below: str = "",
+    strict: bool = False,
 ) -> None:
     """Warn of subgroups with an error above their limit.
 
@@ -108,9 +108,10 @@ def warn_of_missed(
         Name of the selection data.
     reasons : sequence of str
         Further reasons for the message.
-    below : {"", "less than "}
+    strict : bool, default=False
         Whether an error equal to the limit is too large.
     """
+    below = "less than " * strict
     named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
     more = " and others" if len(named) > NAMED else ""
     subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
@@ -124,11 +125,11 @@ def unreachable(combiner: SubgroupMixture) -> str:
         return ""
     beyond = combiner.beyond(combiner.candidates().all_counts)
     least = least_largest(beyond)[0] if combiner.randomized else float(beyond.max(axis=1).min())
-    if least <= combiner.worst_limit + 10.0**-DECIMALS:
+    if is_kept(least - combiner.worst_limit, combiner.limit.strict):
         return ""
     rule = "mixture" if combiner.randomized else "single member"
     measure = "largest error" if combiner.worst_limit else "largest excess"
-    limit = f"{combiner.worst_limit:.3g}"
+    limit = f"{'less than ' * combiner.limit.strict}{combiner.worst_limit:.3g}"
     return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -31,7 +32,7 @@ from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound
-from tailboost.rates import Limit, Objective, error, largest
+from tailboost.rates import Limit, Objective, Rate, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 from tailboost.selection.summary import Bounds
 
@@ -70,7 +71,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         learner that can grow (`HistBoostClassifier`, forests, multi-layer perceptrons, SGD, …) grows only as
         far as the game needs.
     max_error : float in (0, 1], dict or "auto", default="auto"
-        Largest error allowed to each subgroup on the selection data. Among the combinations that satisfy it,
+        Largest error allowed to each subgroup on the selection data; in the indicator game the least error
+        that is not allowed. Among the combinations that satisfy it,
         the one of least overall error is selected. If none does, violations are minimised and a warning names
         the subgroups. A dict has a limit for each class, group or cell (a cell also by its class), and one
         for the rest under the key None: ``{1: .05, None: .2}``. "auto" sets no limit and minimises the
@@ -341,7 +343,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
         names = table.strata.subgroups(self._named.kind)[0]
         named = [names[code] for code in self._codes]
-        return (rate <= dict(zip(named, self.max_error_.tolist(), strict=True)),)
+        return (self._allowing(rate, dict(zip(named, self.max_error_.tolist(), strict=True))),)
+
+    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
+        # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
+        return replace(super()._allowing(rate, allowed), strict=self._indicator)
 
     def _demand(self, units: TargetSubgroups, rounds: int) -> Demand:
         """Return the weighted loss up to which a learner grows."""
@@ -408,9 +414,10 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         if self.max_error != "auto":
             return ""
         constants = self._counting.constants
-        if np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
+        if constants is None or np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
             return ""
-        return f"predict is no better than the best mixture of constants ({constants:.3g})"
+        within = " within the error budget" * (self.error_budget is not None)
+        return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
 
     def _met(self, counts: Floats) -> bool:
         """Whether a rule with these confusion counts satisfies ``max_error_``."""
@@ -448,7 +455,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         missed = [each for each in named if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)]
         if useless or missed:
             reasons = useless, self.trace_.stop_reason
-            warn_of_missed(missed, self._counting, words, reasons, below="less than " * strict)
+            warn_of_missed(missed, self._counting, words, reasons, strict)
 
     @property
     def _own_symbols(self) -> dict[str, str]:

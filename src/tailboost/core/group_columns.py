@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats
+from tailboost.core.schema import group_names
 from tailboost.core.tables import as_pandas
 
 #: Name of the group of missing values.
@@ -33,7 +34,8 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         None cuts no column. A value equal to a cut lies below the cut.
     missing : {"error", "own"}, default="error"
         Treatment of missing values: raise an error, or make a group "unknown". This group is trained and
-        reported as any other; its error says nothing about the true groups of its rows.
+        reported as any other; its error says nothing about the true groups of its rows. With "own" all groups
+        have names of text, which do not depend on the dtype of the column: 1, 1.0, "1" and "1.0" are "1".
 
     Attributes
     ----------
@@ -119,7 +121,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Returns
         -------
         data frame of shape (n, c)
-            Ranges for cut columns; other columns are unchanged, or text if values are missing.
+            Ranges for cut columns; other columns are unchanged, or text with ``missing="own"``.
 
         Raises
         ------
@@ -146,9 +148,8 @@ class GroupColumns(TransformerMixin, BaseEstimator):
                 between = [f"{low} to {high}" for low, high in pairwise(ends)]
                 names = np.array([f"<= {ends[0]}", *between, f"> {ends[-1]}"], dtype=object)
                 values = names[place.clip(max=len(cuts))]
-            elif missing.any() or self.missing == "own":
-                # Text in each table, with or without missing values.
-                values = column.astype(object).map(str).to_numpy(dtype=object)
+            elif self.missing == "own":
+                values = group_names(column, UNKNOWN)  # in each table, with or without missing values
             else:
                 continue
             values[missing] = UNKNOWN

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tailboost.core.array_types import Floats
-from tailboost.core.pipelines import label_shares
+from tailboost.core.pipelines import answered, label_shares
 
 
 @dataclass(frozen=True)
@@ -95,4 +93,4 @@ class Method:
         """
         if self.randomized:
             return label_shares(model, X)
-        return (np.asarray(model.predict(X))[:, None] == classes).astype(np.float64)
+        return answered(model.predict(X), classes)

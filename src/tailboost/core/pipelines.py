@@ -24,6 +24,23 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
 
 
+def answer_shares(model: Any, X: Any) -> Floats:
+    """Return the probability of each answer to each row, shape (n, K).
+
+    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search. Of
+    every other classifier, the label that ``predict`` returns has probability 1: its ``predict_proba`` is an
+    estimate of P(y | x), not the probability of an answer.
+    """
+    if hasattr(last_step(model), "predict_distribution"):
+        return label_shares(model, X)
+    return answered(model.predict(X), model.classes_)
+
+
+def answered(labels: Any, classes: Any) -> Floats:
+    """Return probability 1 for each answered label and 0 for the others, shape (n, K)."""
+    return np.asarray(np.asarray(labels)[:, None] == np.asarray(classes), dtype=np.float64)
+
+
 def label_shares(model: Any, X: Any, **given: Any) -> Floats:
     """Return the label distribution of each row, shape (n, K).
 

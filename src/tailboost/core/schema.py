@@ -22,6 +22,7 @@ Kind: TypeAlias = Literal["number", "truth", "text"]
 
 _CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
 # A text column is read as numbers if at least this fraction of its values spell numbers, and more than this
 # many numbers are different.
 MOSTLY, MANY = 0.95, 20
@@ -303,7 +304,25 @@ def is_code(value: str) -> bool:
 
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    return str(int(value)) if isinstance(value, float | np.floating) and value.is_integer() else str(value)
+    whole = isinstance(value, float | np.floating | Decimal) and math.isfinite(value) and value == int(value)
+    return str(int(value)) if whole else str(value)
+
+
+def group_name(value: Any) -> str:
+    """Return the name of the group of a value, whatever the type of its column.
+
+    1, 1.0, "1" and "1.0" are "1": gaps turn whole numbers into floats, also in a file that pandas writes.
+    Other text is its own name, also a code such as "01".
+    """
+    name = text(value)
+    return name.partition(".")[0] if _WHOLE.fullmatch(name) else name
+
+
+def group_names(column: Any, missing: str) -> NDArray[Any]:
+    """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
+    values, gone = column.to_numpy(dtype=object).tolist(), column.isna().tolist()
+    names = [missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)]
+    return np.array(names, dtype=object)
 
 
 def _texts(column: Any) -> list[str | None]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Ints, Mask
+from tailboost.core.schema import text
 
 # Rows of a first check, which rules out most columns.
 FIRST_LOOK = 1000
@@ -26,7 +27,7 @@ GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_g
 
 def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
-    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else str(unit)
+    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else text(unit)
 
 
 def answers_by_group(classifier: Any) -> bool:

@@ -449,7 +449,7 @@ def _margin(lines: Any, limits: Any) -> float:
     for line in lines:
         bound = bounds.get((line.rate, line.subgroup, line.sense), np.nan)
         width = max(line.high - line.value, line.value - line.low)
-        distance = (bound - line.value) * (1 if line.sense == "≤" else -1)
+        distance = (bound - line.value) * (-1 if line.sense == "≥" else 1)
         if not np.isnan(bound):
             margins.append(distance / width if width > 0 else -np.inf)
     return float(min(margins))

@@ -525,7 +525,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
             raise ValueError(
                 f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the gap"
             )
-    empty = CertifiedBound(rate=limit.rate, method="limit", sense="≤" if limit.from_above else "≥")
+    empty = CertifiedBound(rate=limit.rate, method="limit", sense=limit.sense)
 
     def bound(name: Any, value: float, subgroups: Any = (), others: bool = False) -> CertifiedBound:
         at = replace(empty, subgroup=name, lower=value, upper=value, target=value)

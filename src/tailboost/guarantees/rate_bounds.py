@@ -310,7 +310,7 @@ class RateFamily:
             upper=most,
             n=min((bound.n for bound in bounds), default=0),
             method=f"bounds of {len(bounds)} subgroups",
-            sense="≤" if limit.from_above else "≥",
+            sense=limit.sense,
             target=limit.bound,
             of_seen=self.of_seen,
             subgroups=tuple(bound.subgroup for bound in bounds),

@@ -30,7 +30,7 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.core.pipelines import label_shares
+from tailboost.core.pipelines import answer_shares
 
 __all__ = [
     "class_errors",
@@ -354,6 +354,9 @@ def worst_group_error(
 def make_cvar_scorer(alpha: float) -> ErrorScorer:
     """Scorer of the CVaR of the expected zero-one loss, for example for ``GridSearchCV``.
 
+    The loss of a randomised rule is expected by its ``predict_distribution``. Of any other classifier it is
+    the loss of ``predict``, with the CVaR min(1, error/α), whatever its ``predict_proba``.
+
     Parameters
     ----------
     alpha : float in (0, 1]
@@ -389,7 +392,8 @@ def make_worst_class_scorer(*, expected: bool = False) -> ErrorScorer:
     Parameters
     ----------
     expected : bool, default=False
-        Whether to score the randomised rule with ``predict_distribution`` instead of ``predict``.
+        Whether to score the randomised rule with ``predict_distribution`` instead of ``predict``. Classifiers
+        without a randomised rule have the same score.
 
     Returns
     -------
@@ -446,7 +450,7 @@ class ErrorScorer(BaseEstimator):
         """Return the negative error: greater is better."""
         if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
-        distribution, labels = label_shares(estimator, X), estimator.classes_
+        distribution, labels = answer_shares(estimator, X), estimator.classes_
         if self.alpha is not None:
             return -cvar_zero_one_loss(
                 y, distribution, self.alpha, sample_weight=sample_weight, labels=labels

@@ -19,6 +19,8 @@ Matrix = tuple[tuple[float, ...], ...]
 AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
 # Larger than the rounding error of confusion counts.
 ROUNDING = 1e-9
+# A rate that equals a strict bound violates it. It must be lower by more than half of the rounding error.
+STRICT_ROOM = 1.5 * ROUNDING
 # Sides on which a rate is bounded.
 ABOVE, BELOW = "above", "below"
 
@@ -493,12 +495,16 @@ class Limit(Expression):
         free.
     margins : tuple of m tuples of m floats, optional
         For a gap or ratio: margin of each pair of subgroups, see `with_margins`.
+    strict : bool, default=False
+        Whether a rate equal to its bound violates the limit, as an error of exactly 1 − θ does in Saito et
+        al. 2024. Only for "at most".
     """
 
     form: str
     rate: Rate
     bound: Any
     margins: Matrix | None = None
+    strict: bool = False
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
@@ -565,7 +571,7 @@ class Limit(Expression):
                 return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
             return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
-        bounds = self.bounds(terms.names)
+        bounds = self.bounds(terms.names) - self._room
         used &= ~np.isnan(bounds)
         sign = 1.0 if self.form == AT_MOST else -1.0
         if terms.is_ratio:
@@ -622,7 +628,17 @@ class Limit(Expression):
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         if np.isnan(value) or np.isnan(bound):
             return None
-        return bool((value - bound if self.from_above else bound - value) <= ROUNDING)
+        return bool((value - bound if self.from_above else bound - value) + self._room <= ROUNDING)
+
+    @property
+    def sense(self) -> str:
+        """Direction of the bounds as a sign."""
+        return ("<" if self.strict else "≤") if self.from_above else "≥"
+
+    @property
+    def _room(self) -> float:
+        """Distance from its bound that a rate needs."""
+        return STRICT_ROOM if self.strict else 0.0
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
         """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio)."""
@@ -666,7 +682,7 @@ class Limit(Expression):
                     quotient = np.where(largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0)
                     over = self.bound - quotient
             return np.where(np.isfinite(largest), over, -np.inf)
-        over = values - self.bounds(names)
+        over = values - (self.bounds(names) - self._room)
         over = np.where(np.isnan(over), -np.inf, over if self.form == AT_MOST else -over)
         return np.asarray(over.max(axis=-1))
 
@@ -692,12 +708,13 @@ class Limit(Expression):
         if isinstance(self.bound, tuple):
             others = "" if len(self.bound) == 1 else " for the others"
             each = [f"{value:g}{others if name is None else f' for {name}'}" for name, value in self.bound]
-            return f"{self.rate}: {self.form} {', '.join(each)}"
+            return f"{self.rate}: {'less than' if self.strict else self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
+        sense = "less than" if self.strict else sense
         return f"{self.rate}: {sense} {self.bound:g}"
 
     def __repr__(self) -> str:
-        sign = "<=" if self.from_above else ">="
+        sign = ("<" if self.strict else "<=") if self.from_above else ">="
         left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
         right = dict(self.bound) if isinstance(self.bound, tuple) else self.bound
         return f"{left} {sign} {right!r}"

@@ -13,6 +13,7 @@ from tailboost.boosting.game import Response
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.confidence import SPREAD
+from tailboost.selection.selecting import SOLVED
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, PoolCombiner, SubgroupMixture
 from tailboost.solvers import (
     MixtureCurve,
@@ -53,10 +54,15 @@ class CVaR:
         """Solve the linear program (6) of Zhai et al. 2021."""
         return minimize_cvar_mixture(pool.losses(n_rounds), self.alpha, pool.base(n_rounds))
 
-    def constants(self, pool: ModelPool) -> float:
-        """Return the least CVaR of a mixture of constants."""
+    def constants(self, pool: ModelPool, most: float | None = None) -> float | None:
+        """Return the least CVaR of a mixture of constants, with a mean loss of at most ``most``; or None."""
         mass = np.bincount(pool.rows.y, weights=pool.base(), minlength=pool.n_classes)
-        return minimize_cvar_mixture(1.0 - np.eye(pool.n_classes), self.alpha, mass).value
+        losses = 1.0 - np.eye(pool.n_classes)
+        if most is None:
+            return minimize_cvar_mixture(losses, self.alpha, mass).value
+        if (means := losses @ mass).min() > most:
+            return None
+        return least_worst_within(losses, means, most, self.alpha, mass).value
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return the upper end of a 95 % interval for the CVaR on new rows.
@@ -97,9 +103,16 @@ class WorstRow:
         p = pool.base(n_rounds)
         return minimize_cvar_mixture(pool.losses(n_rounds), float(p[p > 0].min()), p)
 
-    def constants(self, pool: ModelPool) -> float:
-        """Return the value of the random guess over the classes with rows."""
-        return 1 - 1 / len(np.unique(pool.rows.y[pool.base() > 0]))
+    def constants(self, pool: ModelPool, most: float | None = None) -> float | None:
+        """Return the value of the best constants, mixed, with a mean loss of at most ``most``; or None."""
+        mass = np.bincount(pool.rows.y, weights=pool.base(), minlength=pool.n_classes)
+        mass = mass[mass > 0]
+        losses = 1.0 - np.eye(len(mass))
+        if most is None:
+            return 1 - 1 / len(mass)
+        if (means := losses @ mass).min() > most:
+            return None
+        return least_worst_within(losses, means, most, float(mass.min()), mass).value
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return 1: the largest loss of a new row may be 1."""
@@ -243,14 +256,31 @@ class Mixture(PoolCombiner):
         return self.objective.evaluate(self.pool.losses().combine(mixture), self.pool.rows.base)
 
     @property
-    def random_guess(self) -> float:
-        """The objective of the even mixture of all constants: ``1 − 1/K``, the loss of a random guess."""
-        return 1.0 - 1.0 / self.n_classes
+    def _most(self) -> float | None:
+        """The largest mean loss within the error budget; None without a budget."""
+        if self.error_budget is None:
+            return None
+        return float(self.pool.mean_losses().min()) + self.error_budget
 
     @property
-    def constants(self) -> float:
-        """The objective of the best mixture of constants."""
-        return self.objective.constants(self.pool)
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        return () if self.error_budget is None else ("the error budget",)
+
+    def kept_by(self, mixture: Floats) -> bool:
+        """Return whether a mixture keeps the error budget."""
+        return self._most is None or float(self.pool.mean_losses() @ mixture) <= self._most + SOLVED
+
+    @property
+    def random_guess(self) -> float | None:
+        """The objective of the even mixture of all constants, ``1 − 1/K``; None if it breaks the budget."""
+        guess = 1.0 - 1.0 / self.n_classes
+        return guess if self._most is None or guess <= self._most else None
+
+    @property
+    def constants(self) -> float | None:
+        """The objective of the best mixture of constants within the error budget; None without one."""
+        return self.objective.constants(self.pool, self._most)
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""

@@ -50,8 +50,8 @@ class RateLine:
         Bound for this subgroup; NaN without one.
     met : bool or None
         Whether the value satisfies the bound; None without a bound or a value.
-    sense : {"≤", "≥", ""}
-        Direction of the bound.
+    sense : {"≤", "<", "≥", ""}
+        Direction of the bound; "<" if a value equal to the bound does not satisfy it.
     price : float
         Shadow price: decrease of the objective for each 1 by which the bound is loosened, NaN if it is not
         known. For a limit on deferral it is the cost of a review at which no limit is needed.
@@ -304,7 +304,7 @@ def rate_lines(
     for name, (value, low, high, n, bound), price in zip(names, numbers.tolist(), paid.tolist(), strict=True):
         met = None if limit is None else limit.keeps(value, bound)
         said = "" if limit is None else str(limit)
-        sense = "" if limit is None else "≤" if limit.from_above else "≥"
+        sense = "" if limit is None else limit.sense
         lines.append(RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price))
     return lines
 

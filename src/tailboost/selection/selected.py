@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ from tailboost.rates import (
     Objective,
     Spread,
     Strata,
+    deferred,
     error,
 )
 from tailboost.selection.candidates import Pool, decide, expected_costs
@@ -176,35 +177,45 @@ class Selected:
         return measured.value(measured.rate.terms(self.program.strata).values(self.selection.counts))
 
     def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
-        """Return the summary, with constants and the most accurate rule; ``name`` names this rule."""
-        program, counts = self.program.within(()), self.selection.counts
-        constants = Pool(self.pool.data)
-        numbers = constants.constants()
-        best_guess = mixed(solve(constants, program).weights, constants.counts)
-        random_guess = mixed(np.full(len(numbers), 1.0 / len(numbers)), constants.counts)
-        most_accurate = min(self.pool.counts, key=lambda counts: overall_errors(program, counts[None])[0])
+        """Return the summary, with constants and the most accurate rule; ``name`` names this rule.
+
+        These keep the same limits, and defer no more rows.
+        """
+        counts, strata = self.selection.counts, self.program.strata
+        program = deferring_no_more(self.program, counts)
+        constants = constants_of(self.pool)
+        random_guess = np.mean(constants.counts[: strata.n_classes], axis=0)
+        kept = [each for each in self.pool.counts if _keeps(program, each)]
+        errors = overall_errors(program, np.array(kept)) if kept else np.zeros(0)
+        accurate = program.value(kept[int(errors.argmin())]) if kept else None
+        conditions = ("the limits",) if self.program.limits else ()
         members = self.ensemble.base_models
         only = None if len(members) > 1 else name
         if only is not None and members[0].candidate.is_constant:
             costs = members[0].candidate.action_costs[0, : len(classes)]
             only = f"the constant {classes[int(costs.argmin())]!r}"
-        each = counts, random_guess, most_accurate, best_guess
-        achieved, random_value, accurate_value, guess_value = map(program.value, each)
+        achieved, worst = program.value(counts), self.errors.worst
+        same_rate = self.objective.worst and self.objective.rate == error(by=self.problem.subgroup_kind)
         return Summary(
             achieved=achieved,
             achieved_on_all=achieved,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
-            random_guess_value=random_value,
-            reference_value=accurate_value,
-            reference="the most accurate rule",
-            constants_value=guess_value,
+            random_guess_value=program.value(random_guess) if _keeps(program, random_guess) else None,
+            reference_value=accurate,
+            reference=f"the most accurate rule{' within the limits' * bool(conditions)}",
+            constants_value=best_guess(constants, program),
             single=only,
             ignores_features=all(member.candidate.is_constant for member in members),
             upper=self.upper,
             errors=self.errors,
+            # An error of a subgroup is not compared with another rate of the most accurate rule.
+            largest_error=None if same_rate or worst is None else worst[1],
             draws=len(members) > 1,
+            conditions=conditions,
+            kept=self.selection.keeps,
+            defers=strata.defers,
         )
 
     def warn(self, *, forewarned: bool) -> None:
@@ -335,12 +346,20 @@ def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
     """Return the reason why a rule within limits is useless, with the limit that forces this result.
 
     A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its
-    objective is no better than the best random guess within the same limits. Return None for a useful rule,
-    or without limits.
+    objective is no better than the best random guess that keeps the same limits and defers no more rows.
+    Return None for a useful rule, or without limits.
     """
     if not program.limits or not selection.keeps:
         return None
-    guess = _best_guess(pool, program)
+    constants = constants_of(pool)
+    guesses: dict[float, float | None] = {}  # by the share of deferred rows
+
+    def guess(counts: Floats) -> float | None:
+        share = _deferred(program, counts)
+        if share not in guesses:
+            guesses[share] = best_guess(constants, deferring_no_more(program, counts))
+        return guesses[share]
+
     why = _why(program, selection.counts, selection.value, guess)
     if why is None:
         return None
@@ -362,8 +381,13 @@ def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
     )
 
 
-def _why(program: Program, counts: Floats, value: float, guess: float) -> str | None:
-    """Return the reason why a rule with these confusion counts is useless; None for a useful rule."""
+def _why(
+    program: Program, counts: Floats, value: float, guess: Callable[[Floats], float | None]
+) -> str | None:
+    """Return the reason why a rule with these confusion counts is useless; None for a useful rule.
+
+    ``guess`` returns the value of the best random guess that defers no more rows; None without one.
+    """
     strata = program.strata
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())
@@ -371,20 +395,41 @@ def _why(program: Program, counts: Floats, value: float, guess: float) -> str | 
     if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
         action: Any = strata.classes[most] if most < strata.n_classes else "deferral"
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
-    if value >= guess - ROUNDING:
-        return f"its {program.objective}, {value:.4g}, is no better than that of a random guess ({guess:.4g})"
+    least = guess(counts)
+    if least is not None and value >= least - ROUNDING:
+        return f"its {program.objective}, {value:.4g}, is no better than that of a random guess ({least:.4g})"
     return None
 
 
-def _best_guess(pool: Pool, program: Program) -> float:
-    """Return the least objective of a mixture of constants within the limits; infinite without one."""
+def deferring_no_more(program: Program, counts: Floats) -> Program:
+    """Return a program whose rules also defer no more rows than a rule with these confusion counts."""
+    if not program.strata.defers:
+        return program
+    return program.within((*program.limits, deferred() <= _deferred(program, counts)))
+
+
+def _deferred(program: Program, counts: Floats) -> float:
+    """Return the share of deferred rows."""
+    if not program.strata.defers:
+        return 0.0
+    return min(1.0, max(0.0, float(deferred().terms(program.strata).values(counts)[0])))
+
+
+def _keeps(program: Program, counts: Floats) -> bool:
+    return bool((program.violations(counts) <= SOLVED).all())
+
+
+def constants_of(pool: Pool) -> Pool:
+    """Return the constant candidates: of each label, then of deferral if rows may be deferred."""
     every = pool.copy()
     numbers = every.constants()
-    constants = Pool(pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers])
+    return Pool(pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers])
+
+
+def best_guess(constants: Pool, program: Program) -> float | None:
+    """Return the least objective of a mixture of constants within the limits; None without one."""
     solution = solve(constants, program)
-    if not solution.feasible:
-        return float("inf")
-    return program.value(mixed(solution.weights, constants.counts))
+    return program.value(mixed(solution.weights, constants.counts)) if solution.feasible else None
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:

@@ -23,9 +23,9 @@ from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
 from tailboost.selection.data import SelectionData
-from tailboost.selection.program import SLIGHT, Program
+from tailboost.selection.program import SLIGHT, Program, mixed, solve
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selecting import Selection, select, within_budget
+from tailboost.selection.selecting import SOLVED, Selection, select, within_budget
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
 
@@ -638,13 +638,38 @@ class SubgroupMixture(PoolCombiner):
         return None if self.objective.worst else float(np.nanmax(self.errors(self.mixed(mixture))))
 
     @property
-    def random_guess(self) -> float:
-        """The objective of the even mixture of all constants."""
-        return self.program.value(np.mean(self._constants.counts, axis=0))
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        budget = self.error_budget is not None
+        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
 
     @property
-    def constants(self) -> float:
-        """The objective of the best mixture of constants."""
+    def _budgeted(self) -> Program:
+        """The objective and the limits, with the budget."""
+        return within_budget(self.candidates(), self.program, self.error_budget)
+
+    def kept_by(self, mixture: Floats) -> bool:
+        """Return whether a mixture keeps the limits and the error budget."""
+        return self._keeps(self.mixed(mixture))
+
+    def _keeps(self, counts: Floats) -> bool:
+        # A strict limit may be missed by less than a solver's precision.
+        allowed = SLIGHT if any(limit.strict for limit in self.limits) else SOLVED
+        return bool((self._budgeted.violations(counts) <= allowed).all())
+
+    @property
+    def random_guess(self) -> float | None:
+        """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
+        counts: Floats = np.mean(self._constants.counts, axis=0)
+        return self.program.value(counts) if self._keeps(counts) else None
+
+    @property
+    def constants(self) -> float | None:
+        """The objective of the best mixture of constants within limits and budget; None without one."""
+        if self._budgeted.limits:
+            solution = solve(self._constants, self._budgeted)
+            mixture = mixed(solution.weights, self._constants.counts)
+            return self.program.value(mixture) if solution.feasible else None
         terms = self.objective.rate.terms(self.table.strata)
         rates = np.array([terms.values(counts) for counts in self._constants.counts])
         known = rates[:, ~np.isnan(rates).all(axis=0)]

@@ -207,15 +207,22 @@ class Summary(PrintedSummary):
     dropped : float
         Fraction of their weight left out of ``achieved``, and of the values compared with ``achieved``, as
         outliers.
-    random_guess_value : float
-        The objective of the even mixture of all constants.
-    reference_value : float
-        The objective of the single candidate ``reference``.
+    random_guess_value : float or None
+        The objective of the even mixture of all labels; None if it breaks ``conditions``.
+    reference_value : float or None
+        The objective of the single candidate ``reference``; None if no candidate keeps ``conditions``.
     reference : str
         The candidate of the comparison: plain ERM, the first round of a game over groups, or the most
         accurate rule.
-    constants_value : float
-        The objective of the best mixture of constants, which ignores the features.
+    constants_value : float or None
+        The objective of the best mixture of constants, which ignores the features, among those that keep
+        ``conditions``; None if there is none.
+    conditions : tuple of str
+        What the rule and every answer that it is compared with must keep: "the limits", "the error budget".
+    kept : bool
+        Whether the rule keeps them.
+    defers : bool
+        Whether the rule may defer rows. Then all these answers defer no more of them.
     single : str or None
         Name of the candidate with all weight; None if several have weight.
     ignores_features : bool
@@ -233,41 +240,68 @@ class Summary(PrintedSummary):
     achieved: float
     achieved_on_all: float
     dropped: float = 0.0
-    random_guess_value: float
-    reference_value: float
+    random_guess_value: float | None
+    reference_value: float | None
     reference: str
-    constants_value: float
+    constants_value: float | None
     single: str | None
     ignores_features: bool
     largest_error: float | None = None
     beats_random_guess_from: float | None = None
     budget: Budget | None = None
     draws: bool = True
+    conditions: tuple[str, ...] = ()
+    kept: bool = True
+    defers: bool = False
 
     @property
     def is_random_guess(self) -> bool:
         """Whether the rule is no better than a random guess."""
-        return self.achieved >= self.random_guess_value - VALUE_TOLERANCE
+        guess = self.random_guess_value
+        return guess is not None and self.achieved >= guess - VALUE_TOLERANCE
 
     @property
     def beats_random_guess(self) -> bool:
-        """Whether the interval for new rows is below the value of every answer without the features."""
-        return self.upper is not None and self.upper < self.constants_value - VALUE_TOLERANCE
+        """Whether the interval for new rows is below the value of every answer without the features.
+
+        Answers that break ``conditions``, or defer more rows, do not count.
+        """
+        best = self.constants_value
+        return self.upper is not None and best is not None and self.upper < best - VALUE_TOLERANCE
+
+    @property
+    def _fairness(self) -> str:
+        """What answers without the features must do to be compared with the rule; empty for nothing."""
+        keep = [f"keep {' and '.join(self.conditions)}"] * bool(self.conditions)
+        return " and ".join([*keep, *["defer no more rows"] * self.defers])
 
     @property
     def comparison(self) -> str:
         """One sentence: comparison with the best answers without the features."""
-        ignoring = f"answers that ignore the features ({self.constants_value:.3f})"
+        broken, best = " or ".join(self.conditions), self.constants_value
+        if not self.kept:
+            return (
+                f"On {self.measured_on}: the rule breaks {broken}, so it is not compared with answers that "
+                "ignore the features."
+            )
+        if best is None:
+            return (
+                f"On {self.measured_on}: no answers that ignore the features {self._fairness}; this rule "
+                "keeps them."
+            )
+        fair = f", {self._fairness}" if self._fairness else ""
+        ignoring = f"answers that ignore the features{fair} ({best:.3f})"
         if self.beats_random_guess:
             return (
                 f"On {self.measured_on}: better than the best {ignoring}, by a 95 % interval for new rows "
                 "(an estimate, no certificate)."
             )
-        if min(self.random_guess_value, self.constants_value) - VALUE_TOLERANCE <= self.achieved:
-            tight = "the limits" if self.budget is None else "the limits or the error budget"
+        if best - VALUE_TOLERANCE <= self.achieved:
+            reasons = [f"{broken} too tight"] * bool(broken)
+            reasons += ["α too small"] * (self.beats_random_guess_from is not None)
             return (
-                f"On {self.measured_on}: no better than the best {ignoring}. The models may be too weak, or "
-                f"{tight} too tight."
+                f"On {self.measured_on}: no better than the best {ignoring}. "
+                f"{', or '.join(['The models may be too weak', *reasons])}."
             )
         most = "no interval for new rows is known"
         if self.upper is not None:
@@ -285,9 +319,10 @@ class Summary(PrintedSummary):
             name, error, ends = largest
             between = "" if ends is None else f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
             text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %{between}"
-        if self.single == self.reference or self.largest_error is not None or self.dropped:
+        other = self.reference_value
+        if other is None or self.single == self.reference or self.largest_error is not None or self.dropped:
             return f"{text}."
-        value = f"{self.reference_value:.3f}" if largest is None else f"{100 * self.reference_value:.0f} %"
+        value = f"{other:.3f}" if largest is None else f"{100 * other:.0f} %"
         return f"{text}; {self.reference}: {value}."
 
     def __str__(self) -> str:
@@ -311,10 +346,14 @@ class Summary(PrintedSummary):
         drawn = "about the randomised rule (predict_distribution), not about predict"
         about = drawn if self.draws else "about predict, because one candidate answers"
         weights = "several candidates have weight" if self.single is None else f"{self.single} has all weight"
-        compared = (
-            f"random guess {self.random_guess_value:.4g}; best mixture of constants "
-            f"{self.constants_value:.4g}; {self.reference} {self.reference_value:.4g}; {weights}"
-        )
+        others = {
+            "random guess": self.random_guess_value,
+            "best mixture of constants": self.constants_value,
+            self.reference: self.reference_value,
+        }
+        breaks = f"breaks {' or '.join(self.conditions) or 'the share of deferred rows'}"
+        each = [f"{name} {breaks if value is None else f'{value:.4g}'}" for name, value in others.items()]
+        compared = "; ".join([*each, weights])
         if (alpha := self.beats_random_guess_from) is not None:
             compared += f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
         budget = [] if self.budget is None else [f"budget: {self.budget}"]
@@ -361,7 +400,7 @@ def mixture_summary(
         measured_on=pool.rows.words,
         fitted=pool.rows.fitted,
         random_guess_value=combiner.random_guess,
-        reference_value=combiner.value(reference),
+        reference_value=combiner.value(reference) if combiner.kept_by(reference) else None,
         reference=named(first),
         constants_value=combiner.constants,
         single=single,
@@ -372,6 +411,8 @@ def mixture_summary(
         upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
         draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
+        conditions=combiner.conditions,
+        kept=combiner.kept_by(mixture),
     )
 
 

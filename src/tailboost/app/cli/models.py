@@ -20,6 +20,7 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.core.output import held
+from tailboost.core.schema import group_names
 from tailboost.core.subgroups import answers_by_group
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
@@ -90,8 +91,7 @@ class NewRows:
             column = self.table[name]
             if column.nunique() > MOST_GROUPS:
                 raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
-            texts = column.astype(object).map(str, na_action="ignore")
-            groups[name] = texts.fillna("missing").to_numpy(dtype=str)
+            groups[name] = group_names(column, "missing").astype(str)
         return pd.DataFrame(groups) if names else None
 
 

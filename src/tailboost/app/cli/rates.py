@@ -12,6 +12,7 @@ import numpy as np
 from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
+from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import DEFERRAL, can_defer
 from tailboost.selection.rate_table import RateTable
@@ -140,7 +141,7 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
         if name is None or name in labels:
             return labels.get(name)
         column, equals, value = name.partition("=")
-        return (column, value) if equals and column in columns else name
+        return (column, group_name(value)) if equals and column in columns else name
 
     return {subgroup(name): error for name, error in targets.items()}
 
@@ -183,7 +184,7 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that spells the subgroups of ``by``: labels as in the table, groups as text."""
 
     def group(name: Any) -> Any:
-        return tuple(map(group, name)) if isinstance(name, tuple) else str(name)
+        return tuple(map(group, name)) if isinstance(name, tuple) else group_name(name)
 
     parts = ("class", "group") if by == "cell" else by
     if not isinstance(parts, tuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from tailboost.core.schema import NUMBERS, TableSchema, as_written, refuse_kinds, text
+from tailboost.core.schema import NUMBERS, TableSchema, as_written, group_names, refuse_kinds, text
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 
@@ -74,7 +74,8 @@ def load_table(
         target : ndarray of shape (n,)
             Labels: int, float, bool or str.
         groups : DataFrame of categories of shape (n, len(group))
-            One column per name in ``group``, values as str; for a CSV file, the unchanged text.
+            One column per name in ``group``, values as str. Whole numbers have no decimals: 1, 1.0 and "1.0"
+            are "1". Other text of a CSV file is unchanged.
         weight : ndarray of float64, shape (n,), or None
             Sample weights.
         schema : TableSchema
@@ -221,10 +222,8 @@ def _groups(column: Any, source: str) -> Any:
             f"group column {column.name!r} of {source} has {count} different values, more than "
             f"{_MAX_GROUPS}; put them into bands first"
         )
-    if column.dtype == np.float64 and (column.dropna() % 1 == 0).all():
-        column = column.astype("Int64")  # missing values turned whole numbers into floats
-    names = column.astype(object).map(str, na_action="ignore")
-    return names.fillna("missing").astype(str).astype("category")
+    names = import_pandas("load_table").Series(group_names(column, "missing"), column.index, name=column.name)
+    return names.astype(str).astype("category")
 
 
 def _weights(column: Any, source: str) -> Any:

@@ -1,4 +1,4 @@
-"""CVaR of the expected zero-one loss against the tail mass α."""
+"""CVaR of the zero-one loss of answers against the tail mass α."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailboost import metrics
 from tailboost.app.plotting.style import Display, next_style, reference_line, styled
-from tailboost.core.pipelines import final_step, label_shares
+from tailboost.core.pipelines import answer_shares, final_step
 
 ALPHAS = np.geomspace(0.01, 1.0, 101)
 TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 
 
 class CVaRCurveDisplay(Display):
-    """CVaR of the expected zero-one loss against the tail mass α, with the CVaR of a random guess.
+    """CVaR of the zero-one loss of answers against the tail mass α, with the CVaR of a random guess.
 
+    The answers of a classifier are those of ``predict``. If a randomised rule draws them, the loss of a row
+    is expected by its label distribution. ``predict_proba`` of a classifier is no distribution of answers.
     Several displays can share axes; the line of the random guess, 1 − 1/K for K classes, is drawn once.
 
     Parameters
@@ -88,12 +90,15 @@ class CVaRCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the curve of ``predict_distribution``, or of ``predict_proba`` without it.
+        """Draw the curve of a classifier's answers.
+
+        These are the answers of ``predict``, with the CVaR min(1, error/α). The answers of a randomised rule
+        of tailboost are drawn by its ``predict_distribution``. The legend says which of both is drawn.
 
         Parameters
         ----------
         estimator : fitted classifier
-            Has ``predict_distribution`` or ``predict_proba``, and ``classes_``.
+            Has ``predict`` and ``classes_``.
         X, y : array-like of shape (n, d), (n,)
             Rows and labels; a class may be missing.
         alphas : array-like of shape (m,), default=None
@@ -104,7 +109,7 @@ class CVaRCurveDisplay(Display):
             Whether to select the mixture weights λ for each α by ``estimator.alpha_path``, as in Figure 1 of
             Zhai et al. 2021. Nothing is trained. False keeps the λ of the fit.
         name, ax, **kwargs
-            As in `plot`; the default label is the name of the class.
+            As in `plot`; the default name is that of the class. "predict" or "randomised rule" is appended.
 
         Raises
         ------
@@ -114,7 +119,9 @@ class CVaRCurveDisplay(Display):
         name = type(estimator).__name__ if name is None else name
         if not reweight:
             kwargs |= {"alphas": alphas, "sample_weight": sample_weight, "labels": estimator.classes_}
-            return cls.from_predictions(y, label_shares(estimator, X), name=name, ax=ax, **kwargs)
+            shares = answer_shares(estimator, X)
+            name = _saying(name, bool(((shares > 0) & (shares < 1)).any()))
+            return cls.from_predictions(y, shares, name=name, ax=ax, **kwargs)
         final, rows = final_step(estimator, X)
         if not hasattr(final, "alpha_path"):
             raise ValueError(f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}")
@@ -124,6 +131,7 @@ class CVaRCurveDisplay(Display):
         for j in np.flatnonzero(path.any(axis=0)):
             losses[j] = final.predict_with(rows, np.full(len(labels), j)) != labels
         values = [metrics.cvar(row, a, sample_weight) for row, a in zip(path @ losses, grid, strict=True)]
+        name = _saying(name, bool(((path > 0) & (path < 1)).any()))
         return cls(grid, values, n_classes=len(final.classes_), name=name).plot(ax, **kwargs)
 
     @classmethod
@@ -143,8 +151,11 @@ class CVaRCurveDisplay(Display):
 
         Parameters
         ----------
-        y_true, y_proba, sample_weight, labels
+        y_true, sample_weight, labels
             As in `tailboost.metrics.cvar_curve`.
+        y_proba : array-like of shape (n, K), or (n,) for two classes
+            Probability of each answer, as in `tailboost.metrics.cvar_curve`. ``predict_proba`` of a
+            classifier estimates the probability of each label: its curve is not that of ``predict``.
         alphas, name, ax, **kwargs
             As in `from_estimator`.
 
@@ -169,7 +180,7 @@ class CVaRCurveDisplay(Display):
             )
         guess = 1 - 1 / self.n_classes
         self.guess_line_ = reference_line(ax, guess, f"random guess ({guess:.3g})")
-        ax.set(xlabel="tail mass α", ylabel="CVaR of 0/1 loss", ylim=(0, 1.02), xscale="log")
+        ax.set(xlabel="tail mass α", ylabel="CVaR of the 0/1 loss of answers", ylim=(0, 1.02), xscale="log")
         low, high = ax.get_xlim()
         ticks = TICKS[(low <= TICKS) & (high >= TICKS)]
         if low > TICKS[0] / 3 and len(ticks) > 1:  # otherwise matplotlib's ticks are better
@@ -177,3 +188,8 @@ class CVaRCurveDisplay(Display):
             ax.xaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()
         ax.legend()
+
+
+def _saying(name: str, draws: bool) -> str:
+    """Return the name of a curve with the rule that it shows."""
+    return f"{name}, {'randomised rule' if draws else 'predict'}"

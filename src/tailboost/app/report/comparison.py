@@ -24,6 +24,7 @@ from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, R
 from tailboost.app.table_encoder import preparation
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
@@ -382,11 +383,15 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
 
 
 def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
-    columns = {} if groups is None else {str(name): np.asarray(groups[name]).astype(str) for name in groups}
+    columns = {} if groups is None else {str(name): _named(groups[name]) for name in groups}
     for name, values in columns.items():
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
     return columns
+
+
+def _named(column: Any) -> NDArray[Any]:
+    return np.array([group_name(value) for value in np.asarray(column).tolist()], dtype=str)
 
 
 def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:

@@ -95,6 +95,17 @@ class ComparisonTable:
         """Expected error of a random guess, 1 − 1/K."""
         return 1 - 1 / len(self.data["classes"])
 
+    @property
+    def answers(self) -> str:
+        """A sentence: whose loss in a CVaR is that of `predict`, and whose is expected."""
+        drawn = [m["title"] for m in self.finished if m["randomized"]]
+        if not drawn:
+            return "Losses are those of predict, never of probabilities."
+        return (
+            f"Losses of {', '.join(drawn)} are expected under the label distribution of a randomised rule; "
+            "all others are losses of predict, never of probabilities."
+        )
+
     @cached_property
     def measures(self) -> dict[str, tuple[str, ...]]:
         """Keys that lead to the results of each measure in the document, by column heading.
