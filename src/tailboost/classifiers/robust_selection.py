@@ -446,9 +446,11 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:
         """Return the score of each row and the number of its threshold, shape (n,) each."""
-        p, one = self._engine.probabilities, not family.by_group
-        scores = [family.scores(stratum_probabilities(p, table)) for table in opened.tables]
-        places = [np.zeros(t.n_rows, dtype=np.intp) if one else t.groups for t in opened.tables]
+        p, scores, places = self._engine.probabilities, list[Floats](), list[Ints]()
+        for table in opened.tables:
+            scores.append(family.scores(stratum_probabilities(p, table)))
+            one = np.zeros(table.n_rows, dtype=np.intp)
+            places.append(table.groups if family.by_group and table.groups is not None else one)
         return np.concatenate(scores), np.concatenate(places)
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
