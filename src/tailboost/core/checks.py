@@ -260,9 +260,10 @@ match the rows, or y.to_numpy() if they are in the same order already
             remedy = f"{name}.loc[{of}.index] to match the rows, or {remedy}"
         else:
             remedy = f"the rows of {of}, or {remedy}"
+        [label], [other] = (each[row : row + 1].tolist() for each in (index, expected))
         raise ValueError(
-            f"{name} and {of} have different pandas indexes: row {row} is {index[row]!r} in {name}, "
-            f"{expected[row]!r} in {of}. Give {remedy}"
+            f"{name} and {of} have different pandas indexes: row {row} is {label!r} in {name}, "
+            f"{other!r} in {of}. Give {remedy}"
         )
 
 

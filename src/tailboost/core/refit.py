@@ -38,9 +38,11 @@ def fitting_apart(estimator: E) -> Iterator[E]:
 
     Examples
     --------
-    >>> from types import SimpleNamespace
     >>> from tailboost.core.refit import fitting_apart
-    >>> model = SimpleNamespace(C=1.0, classes_=["ill", "well"])
+    >>> class Model:
+    ...     pass
+    >>> model = Model()
+    >>> model.C, model.classes_ = 1.0, ["ill", "well"]
     >>> with fitting_apart(model) as fitted:
     ...     fitted.coef_ = 2.0
     >>> vars(model)
