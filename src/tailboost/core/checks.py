@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.tables import as_pandas
+from tailboost.core.tables import as_pandas, has_named_columns
 
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
@@ -156,7 +156,7 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
 
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of a table, or of a dict of columns."""
-    if isinstance(X, Mapping):
+    if has_named_columns(X):
         X = next(iter(X.values()), ())
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +14,11 @@ from numpy.typing import NDArray
 def as_pandas(table: Any) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged."""
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
+
+
+def has_named_columns(X: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
+    return isinstance(X, Mapping) and not sp.issparse(X)
 
 
 def summed(X: Any) -> Any:
