@@ -40,6 +40,11 @@ def layouts(Z):
         "coo, entries repeated": sp.coo_matrix((coo.data, (coo.row, coo.col)), shape=Z.shape),
         "bsr": sp.bsr_matrix(Z),
         "lil": sp.lil_matrix(Z),
+        "dok": sp.dok_matrix(Z),
+        "dok_array": sp.dok_array(Z),
+        "dia": sp.dia_matrix(Z),
+        "dia_array": sp.dia_array(Z),
+        "coo_array": sp.coo_array(Z),
     }
 
 

@@ -1,10 +1,21 @@
 """All checks of scikit-learn for every public estimator: small instances, and defaults if slow."""
 
+import warnings
+
 import pytest
 from conftest import SINGLE_SPLIT
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
-from tailboost import GroupDROBoostClassifier, OCOBoostClassifier, WorstClassBoostClassifier
+import tailboost as tb
+from tailboost import (
+    GroupDROBoostClassifier,
+    OCOBoostClassifier,
+    RobustMixtureClassifier,
+    WorstClassBoostClassifier,
+)
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
@@ -49,7 +60,7 @@ def _by_weights(estimator):
     return {}
 
 
-# RobustMixtureClassifier has no learner and no rounds: tests/classifiers has its checks.
+# RobustMixtureClassifier has no learner and no rounds: its checks are at the end.
 OURS = {
     method.factory: method
     for method in METHODS.values()
@@ -74,4 +85,64 @@ def test_small_instances(estimator, check):
 @pytest.mark.slow
 @parametrize_with_checks(DEFAULTS, expected_failed_checks=explained)
 def test_defaults(estimator, check):
+    check(estimator)
+
+
+# -- the flagship ------------------------------------------------------------------------------------------
+
+
+class Tuned(ClassifierMixin, BaseEstimator):
+    """A logistic model with the rule that `tune` selects for it; every answer is that of the tuned model."""
+
+    def fit(self, X, y, sample_weight=None):
+        model = LogisticRegression().fit(X, y, sample_weight)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tb.ResubstitutionWarning)  # the checks give one table
+            self.tuned_ = tb.tune(model, X, y, sample_weight=sample_weight)
+        self.classes_, self.n_features_in_ = self.tuned_.classes_, model.n_features_in_
+        return self
+
+    def predict(self, X):
+        check_is_fitted(self)
+        return self.tuned_.predict(X)
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return self.tuned_.predict_proba(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+# As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
+MOVED = {
+    "check_classifiers_train": "thresholds are not at equal probabilities",
+    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+}
+
+
+@pytest.mark.thinned(12)
+@parametrize_with_checks([RobustMixtureClassifier()], expected_failed_checks=lambda estimator: MOVED)
+def test_the_default_flagship(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([Tuned()], expected_failed_checks=lambda estimator: MOVED)
+def test_a_tuned_model(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        RobustMixtureClassifier(estimators="strong"),
+        RobustMixtureClassifier(randomized=True),
+        RobustMixtureClassifier(objective="cvar", alpha=0.3),
+        RobustMixtureClassifier(objective="error"),
+    ],
+    expected_failed_checks=lambda estimator: MOVED,
+)
+def test_presets_of_the_flagship(estimator, check):
     check(estimator)

@@ -111,3 +111,44 @@ def test_threads_share_one_matrix(layout):
 
         with ThreadPoolExecutor(8) as pool:
             assert all(pool.map(ask, range(8)))
+
+
+@pytest.fixture(scope="module")
+def dense():
+    """Return the default flagship, fitted on dense rows, fresh dense rows, and what it does with them."""
+    rng = np.random.default_rng(1)
+    fresh = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.8)
+    fresh = fresh[np.count_nonzero(fresh, axis=1) > 0]
+    y = (fresh @ [1, -1, 0.5, -0.5] > 0.1).astype(int)
+    return (
+        fresh,
+        y,
+        done(tb.RobustMixtureClassifier(random_state=0).fit(sp.csr_matrix(Z), Y), Z, sp.csr_matrix(fresh), y),
+    )
+
+
+def done(clf, trained, X, y):
+    """Return the results of every use of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [
+            *said(clf, X),
+            clf.predict_distribution(X).tolist(),
+            clf.seen_share(trained),
+            said(tb.tune(clf, X, y), trained),
+            said(clf.reweight(X, y), trained),
+            np.asarray(clf.tradeoff().predicted(X, y)).tolist(),
+            [bound.upper for bound in tb.certify(clf, X, y).bounds],
+        ]
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dok", "lil", "bsr", "dia"])
+def test_the_default_flagship_takes_every_format_of_scipy(layout, kind, dense):
+    """SciPy's DOK arrays derive from dict, but are no probabilities by the name of a model."""
+    fresh, y, expected = dense
+    make = getattr(sp, f"{layout}_{kind}")
+    trained, given = make(Z), make(fresh)
+    clf = tb.RobustMixtureClassifier(random_state=0).fit(trained, Y)
+    assert done(clf, trained, given, y) == expected
+    np.testing.assert_array_equal(given.toarray(), fresh)

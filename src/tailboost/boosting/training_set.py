@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -15,6 +14,7 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.core.checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, digest, hash_rows
+from tailboost.core.tables import has_named_columns
 from tailboost.rates import wrong
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory.
@@ -321,7 +321,7 @@ def take(X: Any, rows: NDArray[Any]) -> Any:
     """Return rows of a table or of a dict of columns, by numbers or a mask; None for None."""
     if X is None:
         return None
-    if isinstance(X, Mapping):
+    if has_named_columns(X):
         return {name: np.asarray(column)[rows] for name, column in X.items()}
     if issparse(X):
         X = X.tocsr()  # other formats cannot be indexed

@@ -20,7 +20,7 @@ from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
-from tailboost.core.tables import as_pandas
+from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.guarantees.leakage import KnownRows
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
@@ -126,7 +126,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         """Return models that read a table or given probabilities, and the checked table."""
         check_is_fitted(self)
         models = self._models
-        if isinstance(X, Mapping):
+        if has_named_columns(X):
             models = Models.given(models.names, self.classes_, models.average)
         return models, self._checked(X)
 
@@ -279,7 +279,7 @@ class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
     def _checked(self, X: Any) -> Any:
-        if isinstance(X, Mapping):
+        if has_named_columns(X):
             return stacked(X, self._models.names, self.classes_)
         if self._models.are_given:
             raise AttributeError(

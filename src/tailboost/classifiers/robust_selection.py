@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -21,7 +21,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.subgroups import group_uses
-from tailboost.core.tables import unpack
+from tailboost.core.tables import has_named_columns, unpack
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
@@ -499,7 +499,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def _fingerprint(self, X: Any) -> Fingerprint | None:
         """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
-        if isinstance(X, Mapping) or only_scores(self._outputs.models.fitted):
+        if has_named_columns(X) or only_scores(self._outputs.models.fitted):
             return None
         return Fingerprint.of_rows(self._checked(X))
 

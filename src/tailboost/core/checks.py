@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Floats, Ints, Labels, Mask
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.tables import as_pandas, refuse_query
+from tailboost.core.tables import as_pandas, has_named_columns, refuse_query
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 MOST_ROWS = 1e9
@@ -191,7 +191,7 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
 
 def n_rows_of(X: Any) -> int:
     """Return the number of rows of a table, or of a dict of columns."""
-    if isinstance(X, Mapping):
+    if has_named_columns(X):
         X = next(iter(X.values()), ())
     refuse_query(X)
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +31,11 @@ def as_pandas(table: Any) -> Any:
     """
     refuse_query(table)
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
+
+
+def has_named_columns(X: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
+    return isinstance(X, Mapping) and not sp.issparse(X)
 
 
 def summed(X: Any) -> Any:

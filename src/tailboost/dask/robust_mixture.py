@@ -21,6 +21,7 @@ from tailboost.classifiers import robust_mixture as local
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.tables import has_named_columns
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData, strata_of
@@ -179,7 +180,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     def _outputs_on(
         self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
     ) -> ModelOutputs:
-        if isinstance(X, Mapping) and any(map(is_collection, X.values())):
+        if has_named_columns(X) and any(map(is_collection, X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
             )
@@ -209,7 +210,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         return self._answers(self.to_local().predict_distribution, X, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Any) -> Any:
-        if not (isinstance(probabilities, Mapping) and any(map(is_collection, probabilities.values()))):
+        if not (has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))):
             return answer(probabilities, groups=groups)
         table = _Table.of(probabilities, groups)
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}

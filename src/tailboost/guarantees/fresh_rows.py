@@ -29,7 +29,7 @@ from tailboost.core.checks import (
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import can_defer, deferral_words, group_arguments
-from tailboost.core.tables import as_pandas
+from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.guarantees.leakage import EqualRows, UsedRows, check_equal_rows, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
@@ -411,7 +411,7 @@ class _ListedGroups:
 
 def as_table(X: Any) -> Any:
     """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
-    if isinstance(X, Mapping):
+    if has_named_columns(X):
         return np.column_stack([np.asarray(P) for P in X.values()])
     X = as_pandas(X)
     if issparse(X):

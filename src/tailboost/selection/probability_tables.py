@@ -17,6 +17,7 @@ from tailboost.boosting.training_set import N_SHORT_HASHES, Rows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.tables import has_named_columns
 from tailboost.core.threads import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners.scores import GivenProbabilities
@@ -139,7 +140,7 @@ class LogProbabilities:
 
 def check_named(probabilities: Any) -> None:
     """Raise unless probabilities are given by name."""
-    if not isinstance(probabilities, Mapping):
+    if not has_named_columns(probabilities):
         raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
