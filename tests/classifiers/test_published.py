@@ -10,6 +10,7 @@ import pytest
 from conftest import noisy
 from scipy.optimize import brentq, linprog, minimize, minimize_scalar
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import published
@@ -583,6 +584,14 @@ def test_print_shows_the_bounds_of_additive_games():
     bound, achieved = printed(clf, "observed: error of predict")
     assert bound == pytest.approx(math.sqrt(variance_cost(m * y, y, 0.3)) / len(y), abs=1e-3)
     assert achieved == pytest.approx(np.mean(clf.predict(X) != y), abs=1e-3)
+
+
+def test_all_rounds_are_played_by_a_perfect_learner():
+    """Algorithm 1 of Saito et al. 2024 has T rounds, also if no row is missed."""
+    X, y = rare(1)
+    clf = published.worst_class_boost(DecisionTreeClassifier(), 0.3, gamma=0.3, random_state=0).fit(X, y)
+    assert (clf.predict(X) == y).all()
+    assert clf.n_iter_ == math.ceil(2 * math.log(5) / 0.3**2)
 
 
 def test_small_classes_are_not_pooled():

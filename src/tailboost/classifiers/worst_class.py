@@ -376,7 +376,9 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         rule = "the vote" if self._votes else "the randomised rule"
         words = f"{rule} meets all targets on the selection data"
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
-        zero = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        zero: float | None = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        if patience is None and not self.until_met:
+            zero = None
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
         return Schedule(self._most_rounds(), stopping, needs_objective=True)
 
