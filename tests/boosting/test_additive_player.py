@@ -8,6 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.boosting.cross_fitting import round_significant
+from tailboost.boosting.ensemble import centred
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState, EBBoost, VadaBoost, variance_cost
 from tailboost.learners import StumpClassifier
@@ -244,3 +245,13 @@ def test_more_variance_weight_than_one(lam):
     assert np.isfinite(
         StumpClassifier(variance_weight=lam).open_session(X, labels, 2, np.ones(120)).fit(u, 0).cost_
     )
+
+
+def test_the_largest_of_two_scores_is_the_positive_one():
+    """`predict` looks at the sign, the errors of a fit at the largest: near ties they agree."""
+    near = 0.5 + np.arange(-8, 9) * 2.0**-54
+    votes = np.stack(np.meshgrid(near, near), axis=-1).reshape(-1, 2)
+    scores = centred(votes)
+    np.testing.assert_array_equal(scores.argmax(axis=1), scores[:, 1] > 0)
+    np.testing.assert_array_equal(scores[:, 1] > 0, votes[:, 1] > votes[:, 0])
+    np.testing.assert_array_equal(scores.sum(axis=1), 0.0)

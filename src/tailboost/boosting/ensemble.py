@@ -192,7 +192,13 @@ def add_vote(scores: Floats, step: float, answers: Ints) -> None:
 
 
 def centred(votes: Floats) -> Floats:
-    """Return additive scores that sum to 0 in each row, from the sums of `add_vote`."""
+    """Return additive scores that sum to 0 in each row, from the sums of `add_vote`.
+
+    Scores of two classes are opposite numbers: also after rounding the largest one is the positive one.
+    """
+    if votes.shape[1] == 2:
+        half = (votes[:, 1] - votes[:, 0]) / 2.0
+        return np.column_stack([-half, half])
     f: Floats = votes - votes.sum(axis=1, keepdims=True) / votes.shape[1]
     return f
 
