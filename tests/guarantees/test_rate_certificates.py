@@ -1,6 +1,7 @@
 """Certificates of rates: bounds, coverage, and refused input."""
 
 import json
+import math
 import pickle
 from itertools import pairwise
 
@@ -545,6 +546,33 @@ def test_rows_that_would_certify_a_limit(limit):
     times = few.sufficient_rows / few.n
     assert last(1.3 * times + 1).certified
     assert last(max(1, times / 2)).certified is False
+
+
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("form", ["gap", "ratio"])
+def test_rows_that_would_certify_a_comparison_are_enough_and_not_too_many(form, seed):
+    """Repeated whole tables of at least so many rows certify it; those of fewer do not."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([60, 150, 400]))
+    groups, a = rng.choice(["a", "b", "c"][: 2 + seed % 2], n), (rng.random(n) < 0.45).astype(int)
+    rate = rates.selected(1, by="g")
+    shares = [a[groups == g].mean() for g in np.unique(groups)]
+    limit = rates.gap(rate) <= max(shares) - min(shares) + 0.1
+    if form == "ratio":
+        limit = rates.ratio(rate) >= 0.8 * min(shares) / max(shares)
+
+    def last(times):
+        names = [("g", g) for g in "abc"[: len(shares)]]
+        given = {"groups": {"g": np.tile(groups, times)}, "subgroups": {"group": names}}
+        return tb.certify(np.tile(a, times), None, np.tile(a, times), rates=[limit], **given).rates[-1]
+
+    few = last(1)
+    assert few.certified is False
+    times = math.ceil(few.sufficient_rows / few.n)
+    assert last(times).certified
+    assert last(times + 1).certified
+    if few.sufficient_rows > few.n + 1:
+        assert not last(max(1, times - 1)).certified
 
 
 def test_an_estimate_that_misses_the_limit_is_named():

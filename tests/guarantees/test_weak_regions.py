@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import tailboost as tb
+from tailboost.guarantees.weak_regions import _p_value
 
 
 def planted(n, seed, excess=0.25):
@@ -102,3 +103,75 @@ def test_a_single_condition_is_one_region():
     regions = tb.WeakRegions(random_state=0).fit(X, rng.random(8000) < np.where(weak, 0.5, 0.1))
     assert len(regions.regions_) == 1
     assert np.mean((regions.transform(X) != "other") == weak) > 0.98
+
+
+def exact_tail(probabilities, count):
+    """Return the probability that so many or more of independent events happen, by convolution."""
+    distribution = np.ones(1)
+    for p in probabilities:
+        distribution = np.convolve(distribution, [1 - p, p])
+    return distribution[count:].sum()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_p_value_of_zeros_and_ones_is_at_least_the_exact_one(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 60))
+    expected = rng.beta(*rng.uniform(0.2, 3, 2), n)
+    for count in range(n + 1):
+        losses = (np.arange(n) < count).astype(float)
+        p = _p_value(losses, expected, 0.05)
+        assert p >= exact_tail(expected, count) - 1e-12
+        equal = np.full(n, expected.mean())
+        if count >= n * expected.mean() + 1:
+            assert _p_value(losses, equal, 0.05) == pytest.approx(exact_tail(equal, count))
+
+
+def test_equal_losses_are_no_proof():
+    """25 rows without one of the small losses that a tenth of the rows have: the t test had p = 0."""
+    assert _p_value(np.ones(25), np.full(25, 0.9), 0.05) == pytest.approx(0.9**25)
+    assert _p_value(np.full(25, 0.99), np.full(25, 0.9), 0.05) > 0.05
+    assert _p_value(np.full(25, 0.3), np.zeros(25), 0.05) == 0.0  # a loss is impossible there
+    assert _p_value(np.zeros(25), np.zeros(25), 0.05) == 1.0
+
+
+@pytest.mark.parametrize("varied", [False, True])
+def test_the_p_value_of_left_skewed_losses_is_valid(varied):
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for _ in range(2000):
+        small = rng.random(25) < 0.1
+        losses = np.where(small, 1 - rng.random(25) ** 5, 1.0)
+        expected = np.full(25, 0.9 + 0.1 * 5 / 6)
+        if varied:  # halved losses where half is expected
+            half = np.where(rng.random(25) < 0.5, 0.5, 1.0)
+            losses, expected = half * losses, half * expected
+        rejected += _p_value(losses, expected, 0.05) <= 0.05
+    assert rejected <= 100 + 3 * np.sqrt(2000 * 0.05 * 0.95)
+
+
+def skewed(rng, n):
+    """Return losses of which nine in ten are 1; the other ones are mostly large too."""
+    return 1 - (rng.random(n) < 0.1) * rng.random(n) ** 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("losses", "min_rows"),
+    [
+        (skewed, 20),
+        (skewed, 5),
+        (lambda rng, n: rng.random(n) < 0.9, 20),
+        (lambda rng, n: rng.random(n) < 0.5, 5),
+        (lambda rng, n: rng.beta(3, 0.3, n), 20),
+        (lambda rng, n: rng.beta(0.3, 3, n), 20),
+    ],
+)
+def test_noise_gives_regions_in_at_most_five_per_cent(losses, min_rows):
+    found, draws = 0, 400
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1000, 5))
+        regions = tb.WeakRegions(min_rows=min_rows, random_state=seed).fit(X, losses(rng, 1000))
+        found += bool(regions.regions_)
+    assert found / draws <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)

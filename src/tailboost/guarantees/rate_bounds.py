@@ -9,6 +9,7 @@ from itertools import permutations
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.stats import beta
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
@@ -291,17 +292,10 @@ class RateFamily:
         self, limit: Limit, empty: CertifiedBound, bounds: Sequence[CertifiedBound]
     ) -> CertifiedBound:
         """Return the bound on a gap or ratio from the bounds on each rate."""
-        low, high = np.array([(bound.lower, bound.upper) for bound in bounds]).reshape(-1, 2).T
-        least, most = (0.0, 0.0) if limit.form == GAP else (1.0, 1.0)
-        pairs = list(permutations(range(len(bounds)), 2))
         if limit.form == RATIO and any(sample.low < 0 for sample in self.samples):
             raise ValueError(f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap")
-        if pairs and limit.form == GAP:
-            least = max(0.0, float(low.max() - high.min()))
-            most = float(max(high[i] - low[j] for i, j in pairs))
-        elif pairs:
-            least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
-            most = min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
+        low, high = np.array([(bound.lower, bound.upper) for bound in bounds]).reshape(-1, 2).T
+        least, most = _ends_of_comparison(limit, low, high)
         return replace(
             empty,
             subgroup=limit.form,
@@ -348,8 +342,8 @@ class RateFamily:
     def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
         """Return the rows that would certify the target of a bound, with the estimate as true value.
 
-        The number is exact for a binomial count. For other bounds, the distance from the estimate to the
-        bound is taken as proportional to 1/√n.
+        The number is exact for a binomial count, and for a gap or ratio of such counts. For other bounds, the
+        distance from the estimate to the bound is taken as proportional to 1/√n.
         """
         if bound.certified is not False or bound.estimate is None or bound.target is None:
             return None
@@ -357,6 +351,8 @@ class RateFamily:
         room = sign * (bound.target - bound.estimate)
         if room <= 0:
             return None
+        if self.limit is not None and self.limit.compares and bound.subgroups and self.exact:
+            return self._rows_to_compare(self.limit, bound, level)
         scaled = bound.n * (sign * (end - bound.estimate) / room) ** 2
         if scaled > MOST_ROWS:
             return MOST_ROWS
@@ -364,6 +360,31 @@ class RateFamily:
             return math.ceil(scaled)
         error, target = ((x if sign > 0 else 1.0 - x) for x in (bound.estimate, bound.target))
         return rows_needed(error, target, 1.0 - level)
+
+    def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
+        """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
+        sizes = np.array([len(sample.rows) for sample in self.samples], dtype=np.float64)
+        base, top, means = np.array([(each.low, each.high, each.mean) for each in self.samples]).T
+        width = top - base
+        shares = (means - base) / width
+
+        def certified(times: float) -> bool:
+            low, high = _clopper_pearson(shares, times * sizes, level)
+            least, most = _ends_of_comparison(limit, base + width * low, base + width * high)
+            return bool(most <= limit.bound if limit.from_above else least >= limit.bound)
+
+        if bound.n == 0:
+            return MOST_ROWS
+        enough, most = 1.0, MOST_ROWS / bound.n
+        while not certified(enough):
+            enough *= 2.0
+            if enough > most:
+                return MOST_ROWS
+        short = enough / 2.0
+        while (enough - short) * bound.n > 0.5:
+            middle = (short + enough) / 2.0
+            short, enough = (short, middle) if certified(middle) else (middle, enough)
+        return math.ceil(enough * bound.n)
 
     def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
         """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
@@ -381,6 +402,28 @@ class RateFamily:
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
         return sample.low + width * upper_mean(scaled, level, self.exact)[0]
+
+
+def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float, float]:
+    """Return the bounds on a gap or ratio from the bounds on each rate."""
+    pairs = list(permutations(range(len(low)), 2))
+    if limit.form == GAP:
+        if not pairs:
+            return 0.0, 0.0
+        return max(0.0, float(low.max() - high.min())), float(max(high[i] - low[j] for i, j in pairs))
+    if not pairs:
+        return 1.0, 1.0
+    least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
+    return least, min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
+
+
+def _clopper_pearson(shares: Floats, sizes: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the bounds at a level on either side of shares of rows, whose counts need not be whole."""
+    counts, others = shares * sizes, (1.0 - shares) * sizes
+    with np.errstate(invalid="ignore"):
+        low = np.where(counts > 0, beta.ppf(level, counts, others + 1.0), 0.0)
+        high = np.where(others > 0, beta.ppf(1.0 - level, counts + 1.0, others), 1.0)
+    return low, high
 
 
 def upper_mean(values: Floats, level: float, exact: bool) -> tuple[float, str]:

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.stats import binom
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.compose import make_column_transformer
 from sklearn.preprocessing import OneHotEncoder
@@ -21,6 +21,7 @@ from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import as_pandas
+from tailboost.rates.bounds import betting_p_value
 
 #: Name of the rows outside of all regions.
 OTHER = "other"
@@ -45,7 +46,8 @@ class WeakRegion:
     expected : float in [0, 1]
         Their mean expected error.
     p_value : float in [0, 1]
-        One-sided t test of ``error > expected``, times the number of tested regions.
+        One-sided test of ``error > expected``, times the number of tested regions: of a binomial count for
+        losses 0 and 1, by betting for other losses.
     """
 
     name: str
@@ -72,7 +74,9 @@ class WeakRegions(TransformerMixin, BaseEstimator):
     min_rows : int, default=100
         Least number of rows of a region in each half.
     level : float in (0, 1), default=0.05
-        Probability of a false region, if the errors equal their expected values everywhere.
+        Largest probability of a false region, if the errors equal their expected values everywhere. It holds
+        for any number of rows and any distribution of the losses of independent rows, for given `expected`.
+        The overall error of the same rows varies less than a region's error.
     random_state : int, RandomState instance or None, default=None
         Seed of the split into halves.
 
@@ -173,7 +177,8 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         conditions, regions = self._conditions(), {}
         for k in tested:
             rows = rows_of[k]
-            p_value = min(1.0, self.n_tested_ * _p_value(excess[rows]))
+            p_value = _p_value(losses[rows], expectation[rows], self.level / self.n_tested_)
+            p_value = min(1.0, self.n_tested_ * p_value)
             if p_value <= self.level:
                 error, expected_error = float(losses[rows].mean()), float(expectation[rows].mean())
                 regions[k] = WeakRegion(conditions[k], int(rows.sum()), error, expected_error, p_value)
@@ -288,9 +293,19 @@ def _losses(values: Any, name: str, n: int) -> Floats:
     return losses
 
 
-def _p_value(excess: Floats) -> float:
-    """Return the p-value of the one-sided t test that the mean excess is above 0."""
-    n, mean, deviation = len(excess), float(excess.mean()), float(excess.std(ddof=1))
-    if deviation == 0.0:
-        return 0.0 if mean > 0 else 1.0
-    return float(student.sf(mean / (deviation / np.sqrt(n)), n - 1))
+def _p_value(losses: Floats, expected: Floats, level: float) -> float:
+    """Return a p-value of the losses of independent rows for means of at most ``expected``, at a level.
+
+    A t test is too small for losses that are skewed to the left: a few rows may hold none of the small ones.
+    """
+    n, mean = len(losses), float(expected.mean())
+    if np.isin(losses, (0.0, 1.0)).all():
+        # Hoeffding 1956: of all sums of independent 0 and 1 with the same mean, the binomial one has the
+        # largest tail from one above the mean on.
+        count = float(losses.sum())
+        return float(binom.sf(count - 1.0, n, mean)) if count - 1.0 >= n * mean else 1.0
+    # The excess lies in [−a, b]. Bets are on the distance from b, in units of a + b.
+    a, b = float(expected.max()), 1.0 - float(expected.min())
+    if a == 0.0:
+        return 0.0 if losses.any() else 1.0
+    return betting_p_value((b - (losses - expected)) / (a + b), b / (a + b), level)
