@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost.boosting.game import StopKind
+from tailboost.core.checks import row_weights
 from tailboost.learners import HistTreeClassifier, StumpClassifier
 
 TREE = HistTreeClassifier(max_depth=2)
@@ -328,8 +329,8 @@ def test_huge_weights(name, K, factor):
     X, y = noisy(0, K=K)
     s = np.ones(len(y))
     s[::7] = factor
-    if name == "softmarginboost":  # its price counts weight
-        clf = make(name, C=10 / s.sum()).fit(X, y, sample_weight=s)
+    if name == "softmarginboost":  # its price counts weight, that of `fit`
+        clf = make(name, C=10 / row_weights(s, len(s)).sum()).fit(X, y, sample_weight=s)
     else:
         clf = make(name).fit(X, y, sample_weight=s)
     assert np.isfinite(clf.decision_function(X)).all()

@@ -555,9 +555,10 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     loss : {"linear", "quadratic"}, default="quadratic"
         RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
     C : float > 0, optional
-        Price of slack per unit of sample weight, for RLP at least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5,
-        0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects the first price of least error of the vote, on
-        the held-out rows if there are any, else on the training rows.
+        Price of slack per unit of sample weight (relative weights are scaled first, see `fit`), for RLP at
+        least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5, 0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects
+        the first price of least error of the vote, on the held-out rows if there are any, else on the
+        training rows.
     cv, class_weight, exact_weights, n_iter_no_change, tol, max_time, checkpoint_dir : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     n_jobs, random_state, verbose : optional
