@@ -87,9 +87,8 @@ class Comparison:
 
     def __str__(self) -> str:
         equal = self.n_values - len(self.differences)
-        lines = [
-            f"{self.name}: {equal:,} of {self.n_values:,} values equal the record up to {ROUNDING:g} (times not compared)"
-        ]
+        words = f"values equal the record up to {ROUNDING:g} (times not compared)"
+        lines = [f"{self.name}: {equal:,} of {self.n_values:,} {words}"]
         if self.edition:
             lines.append(f"the record says: {self.edition}")
         if self.versions:
