@@ -14,6 +14,8 @@ RECORDS = Path(__file__).resolve().parents[1] / "results"
 ABOUT = {"experiment", "command", "finished", "versions", "processor seconds", "edition"}
 # Most differences to print, the largest first.
 MOST = 20
+# Smaller differences of numbers are rounding errors of sums: records have six significant digits.
+ROUNDING = 1e-9
 
 Leaf = tuple[str, ...]
 
@@ -85,7 +87,8 @@ class Comparison:
 
     def __str__(self) -> str:
         equal = self.n_values - len(self.differences)
-        lines = [f"{self.name}: {equal:,} of {self.n_values:,} values equal the record (times not compared)"]
+        words = f"values equal the record up to {ROUNDING:g} (times not compared)"
+        lines = [f"{self.name}: {equal:,} of {self.n_values:,} {words}"]
         if self.edition:
             lines.append(f"the record says: {self.edition}")
         if self.versions:
@@ -125,7 +128,9 @@ def compare(name: str, record: Mapping[str, Any], new: Mapping[str, Any]) -> Com
     """Compare a record with a new run of the same experiment."""
     old, now = dict(_leaves(record)), dict(_leaves(new))
     both = [where for where in old if where in now]
-    differences = [Difference(where, old[where], now[where]) for where in both if old[where] != now[where]]
+    differences = [
+        Difference(where, old[where], now[where]) for where in both if _differ(old[where], now[where])
+    ]
     versions, others = record.get("versions", {}), new.get("versions", {})
     return Comparison(
         name=name,
@@ -153,6 +158,12 @@ def _leaves(value: Any, where: Leaf = ()) -> Iterator[tuple[Leaf, Any]]:
             yield from _leaves(inner, (*where, str(number)))
     else:
         yield where, value
+
+
+def _differ(recorded: Any, found: Any) -> bool:
+    if _is_number(recorded) and _is_number(found):
+        return bool(abs(recorded - found) > ROUNDING)
+    return bool(recorded != found)
 
 
 def _is_number(value: Any) -> bool:

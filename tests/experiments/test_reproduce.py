@@ -182,6 +182,9 @@ def test_a_record_that_comes_out_again(record, tmp_path):
     result = run("made", "--check", "--out", tmp_path / "new")
     assert result.exit_code == 0, result.output
     assert "made: 2 of 2 values equal the record" in result.output
+    assert _check.compare("made", {"a": 1e-15, "b": 1.0}, {"a": -2e-15, "b": 1.1}).n_values == 2
+    (one,) = _check.compare("made", {"a": 1e-15, "b": 1.0}, {"a": -2e-15, "b": 1.1}).differences
+    assert one.where == ("b",)
     assert record.read_bytes() == before
     assert "--repeats 7" in json.loads((tmp_path / "new" / "made.json").read_text())["command"]
 
