@@ -385,7 +385,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         until = np.inf if self.max_time is None else time.time() + self.max_time
         X, y = unpack(X, y)
-        rate_problem = check_parameters(self, groups)
+        stated = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
         estimators = self._chosen_estimators()
         if self.estimators is not None:
@@ -417,13 +417,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_val = n_rows_of(validation.X)
             costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
-        if rate_problem is not None:
-            names = None if groups is None else self._group_names
-            strata = strata_of(
-                rate_problem, selection_rows, self.classes_, names, costs, group_aware=self.by_group
-            )[0]
-            Program.of_rates(strata, rate_problem.objective, rate_problem.limits)
-            warn_of_noise(rate_problem.limits, strata)
+        names = None if groups is None else self._group_names
+        strata = strata_of(stated, selection_rows, self.classes_, names, costs, group_aware=self.by_group)[0]
+        Program.of_rates(strata, stated.counted, stated.limits)
+        warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
@@ -457,7 +454,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             costs, features = None if costs is None else costs[places], take(features, places)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
-        self._settle(averaging(replace(outputs, rows=rows)), features, costs=costs)
+        self._settle(self._engine_of(averaging(replace(outputs, rows=rows)), features, costs))
         self._selected.warn(forewarned=True)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
@@ -529,10 +526,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        given = ValidationRows(probabilities, y, groups, sample_weight)
+        judged = mix._outputs_on(models, probabilities, given, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        mix._settle(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
+        costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
+        mix._settle(mix._engine_of(judged, costs=costs))
         mix._selected.warn(forewarned=False)
         return mix
 

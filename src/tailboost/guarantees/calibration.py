@@ -27,7 +27,7 @@ from tailboost.guarantees.leakage import EqualRows, LeakageError
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import level_of, rows_needed
-from tailboost.selection.confidence import SPREAD
+from tailboost.selection.problem import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
