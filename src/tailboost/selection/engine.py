@@ -303,20 +303,9 @@ class HypothesisEngine(Engine):
     counting: SubgroupMixture
     grows: ClassVar[bool] = False
 
-    @property
-    def data(self) -> SelectionData:  # type: ignore[override]  # computed by the combiner
-        """The selection data."""
-        return self.counting.table
-
-    @property
-    def words(self) -> str:  # type: ignore[override]  # of the rows
-        """The selection data, for people."""
-        return self.counting.pool.rows.words
-
-    @property
-    def refit(self) -> bool:  # type: ignore[override]  # of the rows
-        """Whether hypotheses were fitted again after their answers were counted."""
-        return self.counting.pool.rows.refit
+    def __post_init__(self) -> None:
+        rows = self.counting.pool.rows
+        self.data, self.words, self.refit = self.counting.table, rows.words, rows.refit
 
     def first_candidates(self, program: Program) -> Pool:
         """Return all hypotheses as candidates."""
