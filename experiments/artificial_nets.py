@@ -35,8 +35,7 @@ INFLUENCE = {
 
 def nets(scale: Scale) -> Family:
     """Return the growing learner, and nets trained by one loss each to the last epoch."""
-    from experiments import _losses
-    from tailboost.learners.torch import TorchClassifier
+    from tailboost.learners.torch import TorchClassifier, losses
     from tailboost.learners.torch.nets import mlp
 
     epoch = ROWS // scale.batch_size
@@ -47,19 +46,19 @@ def nets(scale: Scale) -> Family:
 
     def by_loss(X: Table, y: Labels, seed: int, loss: str) -> Any:
         return TorchClassifier(
-            **learner.get_params() | {"loss": _losses.LOSSES[loss], "random_state": seed}
+            **learner.get_params() | {"loss": losses.LOSSES[loss], "random_state": seed}
         ).fit(X, y)
 
     def by_influence(X: Table, y: Labels, seed: int, loss: str) -> Any:
         half = learner.get_params() | {"steps": epoch * scale.epochs // 2, "random_state": seed}
         first = TorchClassifier(**half).fit(X, y)
-        then = half | {"module": first.net_.net(), "loss": _losses.LOSSES[loss]}
+        then = half | {"module": first.net_.net(), "loss": losses.LOSSES[loss]}
         return TorchClassifier(**then).fit(X, y)
 
     def naive(X: Table, y: Labels, seed: int) -> Any:
         """Draw all classes equally often, so every batch has rows of each."""
         steps = max(1, ROWS * scale.epochs // NAIVE_BATCH)
-        given = {"loss": _losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
+        given = {"loss": losses.naive, "batch_size": NAIVE_BATCH, "steps": steps, "random_state": seed}
         net = TorchClassifier(**learner.get_params() | given)
         return net.fit(X, y, sample_weight=compute_sample_weight("balanced", y))
 

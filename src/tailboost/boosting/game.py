@@ -76,7 +76,7 @@ class Units:
             Groups and weights of the rows whose losses are measured. A group without such rows has loss 0.
         """
         row, unit = memberships(index)
-        mass = np.bincount(unit, weights=sample_weight[row])
+        mass: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
         # Each row counts once, in the first of its units.
         once = np.r_[True, row[1:] != row[:-1]]
         total = float(np.bincount(unit[once], weights=sample_weight[row[once]]).sum())

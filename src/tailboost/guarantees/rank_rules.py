@@ -277,7 +277,7 @@ def ranks_of_comparison(
         least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
         if _hopeless(limit, np.array(reached), np.array(sizes)):
             continue
-        if probability_within(least, most, sizes, gap=gap, ratio=ratio) >= 1.0 - level:
+        if probability_within(least.tolist(), most.tolist(), sizes, gap=gap, ratio=ratio) >= 1.0 - level:
             return np.stack([least, most], axis=1)
     return None
 
