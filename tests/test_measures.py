@@ -41,7 +41,23 @@ def test_files_lines_and_classes_are_counted(tmp_path):
         "classes": 2,
         "duplicate class names": "Hedge",
         "files at the top": 1,
+        "modules in import circles": "none",
     }
+
+
+def test_import_circles_are_found_through_other_modules_and_under_type_checking(tmp_path):
+    source = tmp_path / "house"
+    source.mkdir()
+    (source / "roof.py").write_text("from house.wall import W\n")
+    (source / "wall.py").write_text("import house.floor\n")
+    (source / "floor.py").write_text("if TYPE_CHECKING:\n    from house import roof\n")
+    (source / "door.py").write_text("from house import wall\n\ndef open():\n    import house.door\n")
+    assert MEASURES["written"](source)["modules in import circles"] == "house.floor house.roof house.wall"
+
+
+def test_the_package_has_no_import_circle():
+    source = Path(__file__).parents[1] / "src" / "tailboost"
+    assert MEASURES["written"](source)["modules in import circles"] == "none"
 
 
 def test_a_walk_counts_functions_and_files(tmp_path):

@@ -47,6 +47,35 @@ def live_lines(text: str, tree: ast.AST) -> int:
     return len(live - docstrings)
 
 
+def imported(node: ast.AST) -> set[str]:
+    """Return the full names of modules, and of names in modules, imported outside of functions."""
+    names: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            names.update(alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            names.update(f"{child.module}.{alias.name}" for alias in child.names)
+            names.add(child.module)
+        elif not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names |= imported(child)
+    return names
+
+
+def in_circles(source: Path, trees: dict[Path, ast.Module]) -> str:
+    """Return the modules that import themselves through others; packages are left out."""
+    modules = {
+        ".".join(path.relative_to(source.parent).with_suffix("").parts): tree
+        for path, tree in trees.items()
+        if path.name != "__init__.py"
+    }
+    reached = {name: imported(tree) & modules.keys() - {name} for name, tree in modules.items()}
+    for through in modules:
+        for name, others in reached.items():
+            if through in others:
+                reached[name] = others | reached[through]
+    return " ".join(sorted(name for name, others in reached.items() if name in others)) or "none"
+
+
 def written(source: Path) -> dict[str, Any]:
     """Return the counts of the files of a package."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(source.rglob("*.py"))}
@@ -61,6 +90,7 @@ def written(source: Path) -> dict[str, Any]:
         "classes": len(classes),
         "duplicate class names": " ".join(sorted(name for name, n in classes.items() if n > 1)) or "none",
         "files at the top": len(list(source.glob("*.py"))),
+        "modules in import circles": in_circles(source, trees),
     }
 
 

@@ -54,8 +54,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.rates import metrics as metrics
     from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
-    from tailboost.selection.loss_mixture import CVaR as CVaR
-    from tailboost.selection.loss_mixture import WorstRow as WorstRow
+    from tailboost.selection.problem import CVaR as CVaR
+    from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
     from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.summary import Bound as Bound
@@ -87,7 +87,7 @@ _MODULES = {
     "learners.scores": "Scores",
     "rates.bounds": "rows_needed",
     "rates.make": "InfeasibleLimitsError",
-    "selection.loss_mixture": "CVaR WorstRow",
+    "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",

@@ -17,6 +17,7 @@ from tailboost.boosting.game import Response, Units, shrunk
 from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
+from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -124,7 +125,9 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
-        cells = combiner.stating(by_cell).errors_of(combiner.mixed(mixture))
+        engine = HypothesisEngine(SubgroupMixture.on(combiner.pool, by_cell, combiner.grouping))
+        rule = engine.result(engine.counting, combiner.ensemble(mixture))
+        cells = rule.errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:
             k, (column, value) = line.subgroup

@@ -17,7 +17,7 @@ import tailboost as tb
 from tailboost.boosting.training_set import Rows
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.rates.metrics import cvar, group_errors
-from tailboost.selection.loss_mixture import CVaR
+from tailboost.selection.problem import CVaR
 from tailboost.solvers import minimize_cvar_mixture
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)

@@ -14,26 +14,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
+from tailboost.boosting.training_set import Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
-from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
+from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.randomized import RandomizedClassifier
-from tailboost.classifiers.subgroup_views import SubgroupViews
+from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_indexes, check_number, n_rows_of
+from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
-from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
-from tailboost.rates import Largest, Limit, Objective, Rate, error
-from tailboost.selection.curve import Curve, CurvePoint, front, rates_of_curve
-from tailboost.selection.loss_mixture import Mixture, combiner_of, objective_named
-from tailboost.selection.program import SLIGHT
+from tailboost.rates import Limit, Objective, Rate, checked_limits, error
+from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.problem import WORST_CLASS, Problem, objective_named
 from tailboost.selection.rate_table import RateTable
+from tailboost.selection.selected import Selected, SelectedRule
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 from tailboost.selection.summary import Bounds, Summary, mixture_summary
 from tailboost.solvers import mixture_path
@@ -42,7 +42,7 @@ from tailboost.solvers import mixture_path
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
 
 
-class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier):
+class MixtureClassifier(Reselection, BaseBoostClassifier, RandomizedClassifier):
     """Mixture of hypotheses with weights λ."""
 
     n_iter_no_change: Any
@@ -60,11 +60,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
     @abstractmethod
     def _bounds(self) -> Bounds:
         """Return the bounds of theorems and the observed bounds of the fitted game."""
-
-    @property
-    def objective_(self) -> Any:
-        """Objective of the mixture weights."""
-        return self.combiner_.objective
 
     @property
     def gap_(self) -> float:
@@ -92,167 +87,126 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         """Hypotheses as candidates with confusion counts, for the subgroups of the objective."""
         return self.combiner_.counting(self._grouping)
 
+    @property
+    def _engine(self) -> HypothesisEngine:
+        return HypothesisEngine(self._counting)
+
+    @property
+    def _stated(self) -> Problem:
+        return self.combiner_.problem
+
+    @property
+    def _selected(self) -> Selected:
+        """The rule of `predict`, with its rates on the selection data."""
+        made = self._cached("selected", lambda: self._engine.result(self.combiner_, self.ensemble_))
+        return cast("Selected", made)
+
     def _counts(self) -> Floats:
         """Return the confusion counts of `predict` on the selection data."""
-        return cast("Floats", self._cached("counts", self._count))
-
-    def _count(self) -> Floats:
-        shares = self.combiner_.pool.shares(self.ensemble_)
-        return self._counting.counted(shares.argmax(axis=1))
+        return self._selected.counts
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        return self._counting.errors_of(counts)
-
-    @property
-    def rates_(self) -> RateTable:
-        """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
-        check_is_fitted(self)
-        combiner, counts = self._counting, self._counts()
-        return combiner.rates_of(counts).expecting(combiner.outlook(counts))
+        return self._selected.errors_of(counts)
 
     def _subgroup_table(self) -> RateTable:
         return self._errors(self._counts())
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether `predict` satisfies all limits on the selection data; None without limits."""
-        check_is_fitted(self)
-        combiner = self._counting
-        if not combiner.limits:
-            return None
-        return bool((combiner.program.violations(self._counts()) <= SLIGHT).all())
 
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, of `predict` and of the randomised rule.
 
         None if the objective is about rows.
         """
-        if (combiner := self._counting) is not self.combiner_:
+        if self._stated.over_rows:
             return None
         predicted = self._subgroup_table()
-        drawn = self._errors(combiner.mixed(self.estimator_weights_))
+        drawn = self._errors(self._counting.mixed(self.estimator_weights_))
         pairs = zip(predicted, drawn, strict=True)
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             return predicted
         lines = [replace(line, rule="randomised") for line in drawn]
         return replace(predicted, lines=(*predicted.lines, *lines))
 
-    def reweight(
-        self,
-        X: Any = None,
-        y: Any = None,
-        *,
-        alpha: float | None = None,
-        objective: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
-        error_budget: float | None = None,
-        max_error: Any = None,
-    ) -> Self:
-        """Return a classifier with the same hypotheses and other mixture weights λ; nothing is trained.
-
-        Parameters
-        ----------
-        X, y : optional
-            Selection data, on which the hypotheses were not fitted. By default the selection data of the fit,
-            whose losses are stored with the model.
-        alpha : float in (0, 1], optional
-            Tail mass for ``objective="cvar"``; by default that of the classifier.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell"}, rate or largest, optional
-            Objective of λ: a name, a rate of `tailboost.rates`, or a `tailboost.CVaR`. By default "cvar" if
-            there is an ``alpha``, else the objective of the fit.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X, as in `fit`. Without X and for "worst_group", groups of all rows in the
-            table of the selection data: X or ``X_val`` of `fit`, or X of the last `reweight`.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows of X.
-        error_budget : float in [0, 1], optional
-            Largest increase of the overall error relative to the most accurate hypothesis, on the selection
-            data. 1 sets no limit. By default the budget of the classifier.
-        max_error : float in (0, 1] or dict, optional
-            Limits on the errors of classes, groups or cells, as in `WorstClassBoostClassifier`. The mixture
-            of least overall error within the limits is selected, or the one with the smallest violation. By
-            default the limits of the classifier, if the objective is that of the fit.
-
-        Returns
-        -------
-        classifier
-            Fitted classifier of the same class. This one is unchanged.
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described, or a group has no row in the selection data.
-
-        Warns
-        -----
-        ResubstitutionWarning
-            If the hypotheses were fitted on the rows (see `seen_share`).
-        BoundNotMetWarning
-            Names the subgroups whose error is above their limit.
-        """
-        check_is_fitted(self)
-        alpha = self._alpha_for(objective, alpha)
+    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+        if stated["confidence"] is not None:
+            raise ValueError("confidence= has no meaning for boosting: it is for models")
+        objective, combiner = stated["objective"], self.combiner_
+        alpha = self._alpha_for(objective, stated["alpha"])
         same = objective is None and alpha is None
-        aim = self.objective_ if same else objective_named(objective or "cvar", alpha)
-        combiner = self.combiner_
-        if error_budget is not None:
-            error_budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
-        budget = combiner.error_budget if error_budget is None else error_budget
-        new = copy.copy(self)
+        aim = combiner.objective if same else objective_named(objective or "cvar", alpha)
+        budget = combiner.error_budget
+        if stated["error_budget"] is not None:
+            budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
         if alpha is not None and "alpha" in self.get_params(deep=False):
-            new.alpha = alpha
-        X, y = unpack(X, y)
-        pool, grouping = combiner.pool, self._counting.grouping
-        given = rows_given("reweight", X, y, sample_weight=sample_weight)
-        by_groups = combiner is self._counting and self._counting.steering.needs_groups
+            self.alpha = alpha
+        by_groups = not combiner.objective.over_rows and self._counting.steering.needs_groups
         if groups is not None and same and not by_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
-        if given:
-            check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-            if groups is not None and not same:
-                new._name_groups(groups, n_rows_of(X))
-            if objective == "worst_group" and groups is None:
-                raise ValueError("objective='worst_group' needs groups")
-            rows_given_here = ValidationRows(X, y, groups, sample_weight)
-            words = "the {:,} rows given to reweight"
-            X, rows = selection_data(new, self._checked(X), rows_given_here, "", words)
-            rows = noting_seen(self.seen_rows_, X, rows, KEPT)
-            new.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
-            pool = pool.on_rows(X, rows)
-            grouping = Grouping.of(self.classes_, new._group_names if groups is not None else None)
-        elif groups is not None:
-            if same or objective in (None, "cvar", "worst_class"):
-                raise ValueError("groups without X and y need objective='worst_group'")
-            pool = pool.regrouped(new._groups_of_judged(groups))
-            grouping = Grouping.of(self.classes_, new._group_names)
+        if given and objective == "worst_group" and groups is None:
+            raise ValueError("objective='worst_group' needs groups")
+        if not given and groups is not None and (same or objective in (None, "cvar", "worst_class")):
+            raise ValueError("groups without X and y need objective='worst_group'")
         limits = combiner.limits if same else ()
+        if stated["limits"] is not None:
+            limits = checked_limits(stated["limits"])
+        if limits and aim.over_rows:
+            raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
+        return Problem(aim, limits, error_budget=budget, randomized=combiner.randomized)
+
+    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> HypothesisEngine:
+        if costs is not None:
+            raise ValueError("costs= has no meaning for boosting: it is for models")
+        if given.groups is not None and problem.objective is not self.combiner_.objective:
+            self._name_groups(given.groups)
+        words = "the {:,} rows given to reweight"
+        X, rows = selection_data(self, self._checked(X), given, "", words)
+        rows = noting_seen(self.seen_rows_, X, rows, KEPT)
+        self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
+        names = None if given.groups is None else self._group_names
+        return self._engine_of(self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names))
+
+    def _engine_by(self, groups: Any, problem: Problem) -> HypothesisEngine:
+        pool = self.combiner_.pool.regrouped(self._groups_of_judged(groups))
+        return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
+
+    def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
+        return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping))
+
+    def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
+        given = problem.limits != self.combiner_.limits
         if max_error is not None:
-            aim, limits = self._aimed(pool, aim, grouping, max_error)
-        other = combiner_of(pool, aim, grouping, limits, budget, combiner.randomized)
-        mixed = self._combined_by(new, other)
+            aim, limits = self._aimed(engine, problem.objective, max_error)
+            problem = replace(problem, objective=aim, limits=limits)
+        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
+            self.set_params(error_budget=problem.error_budget)
+        self._answer_by(engine.combiner(problem))
+        if max_error is None and given and problem.limits:
+            cast("SelectedRule", self._selected).warn_of_violations()
         if max_error is not None:
-            mixed._take_targets(max_error)
-            missed = [(x.subgroup, x.value, x.bound) for x in mixed._subgroup_table() if x.met is False]
+            self._take_targets(max_error)
+            missed = [(x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False]
             if missed:
-                strict = any(limit.strict for limit in limits)
-                warn_of_missed(missed, mixed._counting, mixed._rows_kept().words, strict=strict)
-        return mixed
+                strict = any(limit.strict for limit in problem.limits)
+                warn_of_missed(missed, self._counting, self._rows_kept().words, strict=strict)
+
+    def _answer_by(
+        self, combiner: Mixture | SubgroupMixture, ensemble: MixtureEnsemble | None = None
+    ) -> None:
+        """Answer by another combiner of the same hypotheses; by default by its own mixture."""
+        self.combiner_ = combiner
+        self._set_ensemble(combiner.settle(self.game_) if ensemble is None else ensemble)
 
     def _aimed(
-        self, pool: ModelPool, aim: Any, grouping: Grouping, max_error: Any
+        self, engine: HypothesisEngine, aim: Any, max_error: Any
     ) -> tuple[Objective, tuple[Limit, ...]]:
         """Return the overall error as objective, and limits on the errors of subgroups."""
-        rate = getattr(aim, "rate", None)
-        if rate is None:
+        if aim.over_rows:
             raise ValueError(
                 f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
                 "'worst_group'"
             )
-        if rate.by is None:  # the objective has limits already
-            rate = self._counting.steering
-        strata = grouping.table(pool.rows)[0].strata
+        rate = aim.rate if aim.rate.by is not None else self._counting.steering  # of earlier limits
+        strata = engine.data.strata
         names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
         return Objective.of(error()), (self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),)
@@ -274,90 +228,22 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
             raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
         return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
-    def _combined_by(self, new: Self, combiner: Mixture | SubgroupMixture) -> Self:
-        """Set another combiner of the same hypotheses in a copy of this classifier."""
+    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
+        counting, new = self._counting, copy.copy(self)
+        about_error = error() in (objective.rate, *(limit.rate for limit in limits))
+        budget = None if about_error else counting.error_budget
+        problem = Problem(objective, limits, error_budget=budget, randomized=counting.randomized)
         if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
-            new.set_params(error_budget=combiner.error_budget)
-        new.combiner_ = combiner
-        new._set_ensemble(combiner.settle(new.game_))
+            new.set_params(error_budget=budget)
+        new._answer_by(self._engine.combiner(problem))
         return new
 
-    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9) -> Curve:
-        """Return the trade-off of two rates, without training.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The limited rate; by default the overall error.
-        b : rate or largest, optional
-            The rate that is minimised within the limit. By default the objective; if this is the overall
-            error, the largest error of a class.
-        n_points : int, default=9
-            Number of limits, from the tightest to the loosest.
-
-        Returns
-        -------
-        Curve
-            The curve on the selection data. ``at(level)`` returns the classifier for a limit. ``predicted(X,
-            y)`` returns both rates of `predict` on other rows. If several hypotheses have mixture weight, the
-            rates of a point are those of the randomised rule.
-
-        Raises
-        ------
-        ValueError
-            If an argument is no rate, or a rate that is not measured here.
-        """
-        check_is_fitted(self)
-        counting = self._counting
-        if a is None and b is None and self.combiner_ is not counting:
-            return self._tail_curve()
-        objective = counting.objective
-        small: Any = Largest(objective.rate) if objective.worst else objective.rate
-        limited: Any = error() if counting.limit is None else Largest(counting.limit.rate)
-        one, other, others = rates_of_curve(a, b, limited, small, counting.limits)
-        budget = None if error() in (one.rate, other.rate) else counting.error_budget
-        stated = counting.stating(other, others, budget)
-
-        def at(level: float, point: Any) -> Any:
-            if point is not None:
-                return point
-            return self._combined_by(
-                copy.copy(self), counting.stating(other, (*others, one.within(level)), budget)
-            )
-
-        reached, weights = stated.front_of(one, n_points)
-        points = tuple(
-            CurvePoint(float(reached[i, 0]), float(reached[i, 1]), self._weighing(stated, weights[i]))
-            for i in front(one, *reached.T)
-        )
-        return Curve(points, one, other, self._rows_kept().words, at, self)
-
-    def _tail_curve(self) -> Curve:
-        """Return the trade-off of the overall error and an objective over rows."""
-        combiner = cast("Mixture", self.combiner_)
-        corners, least = combiner.curve(), float(combiner.pool.mean_losses().min())
-
-        def at(level: float, point: Any) -> Any:
-            budget = max(0.0, level - least)
-            return self._combined_by(
-                copy.copy(self), combiner.aiming_at(combiner.objective, error_budget=budget)
-            )
-
-        values = combiner.values(corners.mixture)
-        points = tuple(
-            CurvePoint(mean, value, self._weighing(combiner.aiming_at(combiner.objective), mixture))
-            for mean, value, mixture in zip(
-                corners.mean.tolist(), values.tolist(), corners.mixture, strict=True
-            )
-        )
-        overall, words = Objective.of(error()), self._rows_kept().words
-        return Curve(points, overall, combiner.objective, words, at, self, corners.gap)
-
-    def _weighing(self, combiner: Mixture | SubgroupMixture, mixture: Floats) -> Any:
-        """Return the classifier with these mixture weights."""
+    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         new = copy.copy(self)
-        new.combiner_ = combiner
-        new._set_ensemble(combiner.ensemble(mixture))
+        if own is None:
+            new._answer_by(rule.combiner, rule.ensemble)
+        else:
+            new._answer_by(self._engine.combiner(rule.problem.within(others)), rule.ensemble)
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
@@ -365,17 +251,12 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
 
-    def _name_groups(self, groups: Any, n: int) -> GroupNames:
-        """Set the names of groups that differ from the groups of `fit`."""
-        names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=np.bool_))
-        self.__dict__.update(regrouped_attributes(self, names))
-        return names
-
     def _groups_of_judged(self, groups: Any) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.rows
         used = rows_among(groups, rows)
-        names = self._name_groups(groups, len(used))
+        self._name_groups(groups)
+        names = self._group_names
         kept = names.numbers_of(groups, "groups", len(used), used)
         if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
             absent_names = names.names[absent].tolist()
@@ -390,11 +271,6 @@ class MixtureClassifier(SubgroupViews, BaseBoostClassifier, RandomizedClassifier
                 ResubstitutionWarning,
             )
         return kept
-
-    @property
-    def summary_(self) -> Summary:
-        """Bounds and achieved objective; computed at the first access."""
-        return cast("Summary", self._cached("summary", self._summarise))
 
     def _summarise(self) -> Summary:
         classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_

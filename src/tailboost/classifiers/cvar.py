@@ -25,7 +25,8 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners.protocols import AveragingLearner
-from tailboost.selection.loss_mixture import CVaR, Mixture, WorstRow
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.problem import CVaR, WorstRow
 from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.

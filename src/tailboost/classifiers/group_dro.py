@@ -11,7 +11,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import Plan
-from tailboost.classifiers.grouped import GroupedBoostClassifier
+from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 

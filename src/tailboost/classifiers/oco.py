@@ -18,7 +18,8 @@ from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.selection.loss_mixture import Mixture, WorstRow
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.problem import WorstRow
 from tailboost.selection.summary import Bounds
 
 # γ for gamma="auto".

@@ -414,7 +414,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_indexes(X=X, y=y, **about)
         validation.check_indexes(costs=costs_val)
         until = np.inf if self.max_time is None else time.time() + self.max_time
-        rate_problem = check_parameters(self, groups)
+        stated = check_parameters(self, groups)
         weighted = sample_weight is not None or self.class_weight is not None
         estimators = self._chosen_estimators()
         if self.estimators is not None:
@@ -444,13 +444,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_val = n_rows_of(validation.X)
             costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
-        if rate_problem is not None:
-            names = None if groups is None else self._group_names
-            strata = strata_of(
-                rate_problem, selection_rows, self.classes_, names, costs, group_aware=self.by_group
-            )[0]
-            Program.of_rates(strata, rate_problem.objective, rate_problem.limits)
-            warn_of_noise(rate_problem.limits, strata)
+        names = None if groups is None else self._group_names
+        strata = strata_of(stated, selection_rows, self.classes_, names, costs, group_aware=self.by_group)[0]
+        Program.of_rates(strata, stated.counted, stated.limits)
+        warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
@@ -496,7 +493,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
-        self._first_selection(averaging(replace(outputs, rows=rows)), features, costs=costs)
+        self._first_selection(self._engine_of(averaging(replace(outputs, rows=rows)), features, costs))
 
     def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
@@ -560,10 +557,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        judged = mix._outputs_on(models, probabilities, y, groups, sample_weight, "from_probabilities")
+        given = ValidationRows(probabilities, y, groups, sample_weight)
+        judged = mix._outputs_on(models, probabilities, given, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
-        mix._first_selection(judged, costs=check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used))
+        costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
+        mix._first_selection(mix._engine_of(judged, costs=costs))
         mix._selected.warn(forewarned=False)
         hashes = hash_rounded_rows(as_table(probabilities))
         mix.used_rows_ = (UsedRows.of(hashes, column_or_1d(y), "selection data"),)

@@ -1,4 +1,4 @@
-"""Selection on models' probabilities, and another selection without training: `reweight` and `tradeoff`."""
+"""Selection of a rule on models' probabilities."""
 
 from __future__ import annotations
 
@@ -6,50 +6,45 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import GroupNames, Rows, rows_among, take
-from tailboost.classifiers.answers import MixtureAnswers, OpenedRows
-from tailboost.classifiers.cvar_selection import SelectedMixture
-from tailboost.classifiers.input import ValidationRows, regrouped_attributes, rows_given, selection_data
-from tailboost.classifiers.subgroup_views import SubgroupViews
-from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import check_costs, check_indexes, n_rows_of
+from tailboost.boosting.training_set import GroupNames, rows_among, take
+from tailboost.classifiers.input import ValidationRows, selection_data
+from tailboost.classifiers.probability_answers import MixtureAnswers, OpenedRows
+from tailboost.classifiers.reselection import Reselection
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.subgroups import group_uses
-from tailboost.core.tables import has_named_columns, unpack
+from tailboost.core.tables import has_named_columns
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
-from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, deferred, error
-from tailboost.selection.candidates import Pool
-from tailboost.selection.curve import SLACK, Curve, CurvePoint, MeasuredRows, front, rates_of_curve
+from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData
-from tailboost.selection.engine import Engine
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of
-from tailboost.selection.program import SLIGHT, Program
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected
-from tailboost.selection.selecting import within_budget
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_family import ThresholdFamily
 
+COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
-class ProbabilityMixture(SubgroupViews, MixtureAnswers):
+
+class ProbabilityMixture(Reselection, MixtureAnswers):
     """Selection of a rule on out-of-fold probabilities of models."""
 
     objective: Any
     limits: Any
     # The engine on the selection data, and the selected rule.
-    _engine: Engine
-    _selected: Selected | SelectedMixture
-    _outputs: ModelOutputs
+    _kept_engine: ProbabilityEngine
+    _kept_rule: Selected
     alpha: float | None
     max_error: Any
     error_budget: float | None
@@ -58,13 +53,8 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     # -- the selection data ----------------------------------------------------------------------------
 
-    def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
-        """Set the names of groups, of all rows or of some."""
-        n = n_rows_of(groups)
-        self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
-
     def _set_groups(self, names: GroupNames) -> None:
-        self.__dict__.update(regrouped_attributes(self, names))
+        super()._set_groups(names)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -74,14 +64,12 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 "join their values into one, so that each row is in one group"
             )
 
-    def _outputs_on(
-        self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
-    ) -> ModelOutputs:
+    def _outputs_on(self, models: Models, X: Any, given: ValidationRows, to: str) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
-        check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-        X, y = unpack(X, y)
-        given = ValidationRows(X, y, groups, sample_weight)
-        X = stacked(X, models.names, self.classes_, n_rows_of(y)) if models.are_given else self._checked(X)
+        if models.are_given:
+            X = stacked(X, models.names, self.classes_, n_rows_of(given.y))
+        else:
+            X = self._checked(X)
         X, rows = selection_data(self, X, given, "", f"the {{:,}} rows given to {to}")
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
             rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
@@ -94,14 +82,30 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
     # -- the selection ---------------------------------------------------------------------------------
 
     @property
-    def _problem(self) -> Problem | None:
-        """The objective and the limits as rates; None for a CVaR, which is no rate."""
-        return Problem.of(self.objective, self.limits, self.max_error)
+    def _stated(self) -> Problem:
+        """The objective and the limits of the parameters."""
+        return Problem.of(
+            self.objective,
+            self.limits,
+            self.max_error,
+            self.alpha,
+            error_budget=self.error_budget,
+            randomized=self.randomized,
+            confidence=self.confidence,
+        )
 
     @property
-    def _rate_problem(self) -> Problem:
-        """The problem; for a CVaR that of the largest error of a class."""
-        return self._problem or Problem(Objective.of(Largest(error(by="class"))), ())
+    def _engine(self) -> ProbabilityEngine:
+        return self._kept_engine
+
+    @property
+    def _selected(self) -> Selected:
+        return self._kept_rule
+
+    @property
+    def _outputs(self) -> ModelOutputs:
+        """The models with their outputs on the selection data."""
+        return self._engine.outputs
 
     @property
     def weighs_groups(self) -> bool:
@@ -109,51 +113,22 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         ensemble = self.ensemble_
         return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
-    def _settle(
-        self,
-        outputs: ModelOutputs,
-        X: Any = None,
-        *,
-        costs: Any = None,
-        engine: Engine | None = None,
-    ) -> None:
-        """Make the candidates and select.
-
-        Parameters
-        ----------
-        outputs : ModelOutputs
-            The log-probabilities of the selection data, and their average.
-        X : table, optional
-            Features of the rows.
-        costs : ndarray of shape (n, K), optional
-            Cost of each answer in each row.
-        engine : Engine, optional
-            An engine on these rows.
-        """
-        problem = self._problem
-        if engine is None:
-            names, aware = getattr(self, "_group_names", None), self.by_group
-            engine = Engine.of(
-                self._rate_problem, outputs, X, self.classes_, names, group_aware=aware, costs=costs
-            )
-        self._outputs, self._engine = outputs, engine
-        if problem is None:
-            assert self.alpha is not None
-            self._use_rule(SelectedMixture.of(engine, outputs, float(self.alpha), self.error_budget))
-            return
-        self._use_rule(
-            engine.select(
-                problem,
-                error_budget=self.error_budget,
-                randomized=self._randomized,
-                confidence=self.confidence,
-            )
+    def _engine_of(self, outputs: ModelOutputs, X: Any = None, costs: Any = None) -> ProbabilityEngine:
+        """Return the engine on selection data with features X and costs of answers."""
+        names, aware = getattr(self, "_group_names", None), self.by_group
+        return ProbabilityEngine.of(
+            self._stated, outputs, X, self.classes_, names, group_aware=aware, costs=costs
         )
 
-    def _first_selection(self, outputs: ModelOutputs, X: Any = None, **about: Any) -> None:
+    def _settle(self, engine: ProbabilityEngine) -> None:
+        """Select, and answer by the selected rule."""
+        self._kept_engine = engine
+        self._use_rule(engine.select(self._stated))
+
+    def _first_selection(self, engine: ProbabilityEngine) -> None:
         """Select as `_settle` does; an error for contradicting limits keeps the fitted models."""
         try:
-            self._settle(outputs, X, **about)
+            self._settle(engine)
         except InfeasibleLimitsError as error:
             error.unselected = self
             error.add_note(
@@ -162,244 +137,69 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
             )
             raise
 
-    def _use_rule(self, rule: Selected | SelectedMixture) -> None:
+    def _use_rule(self, rule: Selected) -> None:
         """Answer by a selected rule."""
-        self._selected, self.ensemble_ = rule, rule.ensemble
+        self._kept_rule, self.ensemble_ = rule, rule.ensemble
         self._results = {}
-
-    @property
-    def _randomized(self) -> bool:
-        """Whether several candidates may have mixture weight."""
-        return self.objective == "cvar" if self.randomized == "auto" else bool(self.randomized)
 
     # -- another selection -----------------------------------------------------------------------------
 
-    def reweight(
-        self,
-        X: Any = None,
-        y: Any = None,
-        *,
-        alpha: float | None = None,
-        objective: Any = None,
-        limits: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        sample_weight: Any = None,
-        error_budget: float | None = None,
-        max_error: Any = None,
-        confidence: float | None = None,
-    ) -> Self:
-        """Return a classifier with the same models and another selected rule; nothing is trained.
-
-        Parameters
-        ----------
-        X, y : optional
-            Selection data that no model has read. A classifier made by `from_probabilities` takes a dict of
-            the models' probabilities as X. By default the stored probabilities are used.
-        alpha : float in (0, 1], optional
-            Tail mass of the CVaR, which becomes the objective.
-        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
-            By default unchanged.
-        limits : list of Limit, optional
-            By default unchanged.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Groups of the rows of X or, without X, of the rows whose probabilities are kept.
-        costs : array-like of shape (n, K), optional
-            Cost of each answer in each row of X.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows of X.
-        error_budget : float in [0, 1], optional
-            By default unchanged.
-        max_error : float in (0, 1] or dict, optional
-            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
-            objective stays the same.
-        confidence : float in [0, 1), optional
-            Probability with which all limits have to hold on new rows; by default that of the classifier.
-
-        Returns
-        -------
-        classifier
-            A new classifier of the same type. The original is unchanged.
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described.
-
-        Warns
-        -----
-        BoundNotMetWarning
-            Names the violated limits.
-        ResubstitutionWarning
-            If models were fitted on the given rows.
-        """
-        if not hasattr(self, "_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
+    def _check_candidates(self) -> None:
+        if not hasattr(self, "_kept_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
             check_is_fitted(self)
-        new = copy.copy(self)
-        if objective is not None or alpha is not None:
-            new.objective = "cvar" if objective is None else objective
-            new.alpha = self.alpha if new.objective == "cvar" and alpha is None else alpha
-        if name_of(new.objective) != name_of(self.objective):
-            new.max_error = None  # its subgroups are those of the earlier objective
-        changed = {"limits": limits, "error_budget": error_budget, "max_error": max_error}
-        for name, value in (changed | {"confidence": confidence}).items():
-            if value is not None:
-                setattr(new, name, value)
-        new._validate_params()
-        outputs, engine, table = self._outputs, getattr(self, "_engine", None), None
-        if rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs):
-            if groups is not None:
-                new._name_groups(groups)
-            outputs, engine = new._outputs_on(outputs.models, X, y, groups, sample_weight, "reweight"), None
-            used = outputs.rows.used
-            check_indexes(X=X, costs=costs)
-            costs = check_costs(costs, n_rows_of(y), self.classes_, used)
-            if outputs.models.are_given:
-                outputs.check_order(self.classes_)
-            else:
-                checked = self._checked(unpack(X, y)[0])
-                table = checked if used is None else take(checked, used)
-                new.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
-                if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
-                    hashes, labels = hash_rounded_rows(as_table(table)), self.classes_[outputs.rows.y]
-                    new.used_rows_ = (*self.used_rows_, UsedRows.of(hashes, labels, "selection data"))
-                    table = np.zeros((len(outputs.rows.y), 1))
-        elif groups is not None:
-            outputs, engine = replace(outputs, rows=new._with_groups(outputs.rows, groups)), None
-        check_parameters(new, outputs.rows.groups)
-        problem = new._rate_problem
-        if engine is not None and not engine.covers(problem, getattr(new, "_group_names", None)):
-            engine = None
-        if engine is None and problem.needs_costs and costs is None:
-            raise ValueError("costs of the rows are not kept with the model: give X, y and costs")
-        new._settle(outputs, table, costs=costs, engine=engine)
-        new._selected.warn(forewarned=False)
-        return new
 
-    def _with_groups(self, rows: Rows, groups: Any) -> Rows:
-        """Return the selection data with other groups, which are given for all rows of the table."""
+    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+        objective, alpha, before = stated.pop("objective"), stated.pop("alpha"), name_of(self.objective)
+        if objective is not None or alpha is not None:
+            self.objective = "cvar" if objective is None else objective
+            self.alpha = self.alpha if self.objective == "cvar" and alpha is None else alpha
+        if name_of(self.objective) != before:
+            self.max_error = None  # its subgroups are those of the earlier objective
+        self.__dict__.update({name: value for name, value in stated.items() if value is not None})
+        self._validate_params()
+        return self._stated
+
+    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> ProbabilityEngine:
+        if given.groups is not None:
+            self._name_groups(given.groups)
+        outputs = self._outputs_on(self._outputs.models, X, given, "reweight")
+        rows, table = outputs.rows, None
+        check_parameters(self, rows.groups)
+        costs = check_costs(costs, n_rows_of(given.y), self.classes_, rows.used)
+        if outputs.models.are_given:
+            outputs.check_order(self.classes_)
+        else:
+            checked = self._checked(X)
+            table = checked if rows.used is None else take(checked, rows.used)
+            self.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
+            if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
+                hashes, labels = hash_rounded_rows(as_table(table)), self.classes_[rows.y]
+                self.used_rows_ = (*self.used_rows_, UsedRows.of(hashes, labels, "selection data"))
+                table = np.zeros((len(rows.y), 1))
+        if problem.needs_costs and costs is None:
+            raise ValueError(COSTS_NOT_KEPT)
+        return self._engine_of(outputs, table, costs)
+
+    def _engine_by(self, groups: Any, problem: Problem) -> ProbabilityEngine:
+        outputs, rows = self._outputs, self._outputs.rows
         used = rows_among(groups, rows)
         self._name_groups(groups, used)
-        return replace(rows, groups=self._group_names.numbers_of(groups, "groups", len(used), used))
+        numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
+        check_parameters(self, numbers)
+        if problem.needs_costs:
+            raise ValueError(COSTS_NOT_KEPT)
+        return self._engine_of(replace(outputs, rows=replace(rows, groups=numbers)))
 
-    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
-        """Return the trade-off curve of two rates, without training.
-
-        Parameters
-        ----------
-        a : rate, largest, gap or ratio, optional
-            The limited rate. By default the rate of the first limit, and without limits the overall error.
-        b : rate or largest, optional
-            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
-            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
-            and ``a`` is minimised.
-        n_points : int, default=9
-            Number of limits for which candidates are searched. The curve has one point for each undominated
-            candidate.
-        deferred : sequence of float in [0, 1), optional
-            Fractions of the rows that may be deferred; there is one curve for each.
-
-        Returns
-        -------
-        Curve, or dict of Curve by fraction
-            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
-            both rates on other rows.
-
-        Raises
-        ------
-        ValueError
-            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
-            know.
-        """
-        check_is_fitted(self)
-        if deferred is not None:
-            return self._deferral_curves(a, b, n_points, deferred)
-        if a is None and b is None and self._problem is None:
-            return self._tail_curve()
-        problem = self._rate_problem
-        return self._rate_curve(rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points)
-
-    def _rate_curve(
-        self,
-        rates: tuple[Any, Objective, tuple[Limit, ...]],
-        n_points: int,
-        measured_rows: MeasuredRows | None = None,
-    ) -> Curve:
-        limited, minimised, further_limits = rates
-        loosest = self._reaching(minimised, (*further_limits, limited.within(limited.most)))
-        engine, start_rule = loosest._engine, cast("Selected", loosest._selected)
-        objective, overall = start_rule.problem.objective, limited == Objective.of(error())
-        budget = None if overall else self.error_budget
-        base = start_rule.program.within(further_limits)
-        pool = engine.first_candidates(base)
-        base = within_budget(pool, base, budget)
-
-        def best(limits: tuple[Limit, ...], objective: Objective) -> Selected | None:
-            problem = Problem(objective, limits)
-            try:
-                return engine.select(problem, error_budget=budget, randomized=self._randomized, pool=pool)
-            except InfeasibleLimitsError:
-                return None
-
-        found: list[Selected | None] = []
-        if self._randomized or not (overall and minimised.worst and not further_limits):
-            # Limits from the value of the best rule to the tightest value that a rule reaches.
-            start = best(further_limits, objective)
-            tightest = start if limited.compares else best(further_limits, limited)
-            if start is not None and tightest is not None:
-                least = limited.least if limited.compares else tightest.value(limited)
-                above = limited.within(limited.most).from_above
-                for level in np.linspace(start.value(limited), least, n_points):
-                    eased = min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
-                    found.append(best((*further_limits, limited.within(float(eased))), objective))
-        if not self._randomized:
-            _, violation = base.evaluate(pool.all_counts)
-            problem = Problem(objective, further_limits)
-            found += [
-                engine.rule(problem, base, pool, engine.single(pool, base, int(i)), randomized=False)
-                for i in np.flatnonzero(violation <= SLIGHT)
-            ]
-        rules = [rule for rule in found if rule is not None]
-        reached = np.array([(rule.value(limited), rule.value(minimised)) for rule in rules]).reshape(-1, 2)
-        points = tuple(
-            CurvePoint(
-                float(reached[i, 0]),
-                float(reached[i, 1]),
-                loosest._answering(rules[i], (*further_limits, limited.within(reached[i, 0]))),
-            )
-            for i in front(limited, *reached.T)
-        )
-
-        def at(level: float, point: Any) -> Any:
-            limits = (*further_limits, limited.within(level))
-            return (
-                self._reaching(minimised, limits)
-                if point is None
-                else point._answering(point._selected, limits)
-            )
-
-        shared = measured_rows or MeasuredRows()
-        return Curve(points, limited, minimised, engine.words, at, self, _measured_rows=shared)
-
-    def _tail_curve(self) -> Curve:
-        rule = self._selected
-        assert isinstance(rule, SelectedMixture)
-
-        def reweighted(level: float, found: SelectedMixture | None = None) -> ProbabilityMixture:
-            new = copy.copy(self)
-            new.error_budget = max(0.0, level - rule.least)
-            new._use_rule(rule.within(new.error_budget) if found is None else found)
-            return new
-
-        points = tuple(CurvePoint(mean, tail, reweighted(mean, found)) for mean, tail, found in rule.curve())
-
-        def at(level: float, point: Any) -> Any:
-            return reweighted(level)
-
-        return Curve(points, Objective.of(error()), rule.objective, self._outputs.rows.words, at, self)
+    def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
+        check_parameters(self, engine.outputs.rows.groups)
+        if not engine.covers(problem, getattr(self, "_group_names", None)):
+            if problem.needs_costs:
+                raise ValueError(COSTS_NOT_KEPT)
+            engine = self._engine_of(engine.outputs)
+        self._settle(engine)
+        self._selected.warn(forewarned=False)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        """Return the classifier of an objective within limits, which replace its limits and targets."""
         given = Largest(objective.rate) if objective.worst else objective.rate
         with warnings.catch_warnings():
             # Each point would repeat the warnings of the others.
@@ -410,11 +210,14 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
                 bare.error_budget = None
             return bare.reweight(objective=given, limits=list(limits))
 
-    def _answering(self, rule: Selected, limits: tuple[Limit, ...]) -> Self:
-        """Return a classifier that answers by another selected rule."""
+    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         new = copy.copy(self)
-        new.limits = list(limits)
-        new._use_rule(rule.within(limits))
+        if own is None:
+            new.error_budget = rule.problem.error_budget
+            new._use_rule(rule)
+        else:
+            new.limits = [*others, own]
+            new._use_rule(rule.within(new.limits))
         return new
 
     # -- thresholds ------------------------------------------------------------------------------------
@@ -429,7 +232,7 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         """
         check_is_fitted(self)
         data = self._engine.data
-        if self._problem is None or not isinstance(data, SelectionData) or data.costs is not None:
+        if self._stated.over_rows or not isinstance(data, SelectionData) or data.costs is not None:
             return None
         if by_group:
             return (
@@ -446,46 +249,19 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
 
     def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:
         """Return the score of each row and the number of its threshold, shape (n,) each."""
-        p, scores, places = self._engine.probabilities, list[Floats](), list[Ints]()
+        scores, places = list[Floats](), list[Ints]()
         for table in opened.tables:
-            scores.append(family.scores(stratum_probabilities(p, table)))
-            one = np.zeros(table.n_rows, dtype=np.intp)
-            places.append(table.groups if family.by_group and table.groups is not None else one)
+            scores.append(family.scores(stratum_probabilities(self._engine.probabilities, table)))
+            groups = table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp)
+            assert groups is not None
+            places.append(groups)
         return np.concatenate(scores), np.concatenate(places)
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
         """Return the classifier with the rule of these thresholds; nothing is trained or selected."""
-        engine, problem = self._engine, self._rate_problem
-        program = Program.of_rates(engine.data.strata, problem.objective, problem.limits)
-        pool = Pool(engine.data)
-        number = pool.add(family.candidate(thresholds))
-        rule = engine.rule(problem, program, pool, engine.single(pool, program, number), randomized=False)
         new = copy.copy(self)
-        new._use_rule(rule)
+        new._use_rule(self._engine.named(self._stated, family.candidate(thresholds)))
         return new
-
-    def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
-        """Return a curve for each fraction of rows that may be deferred.
-
-        The fractions replace the classifier's limits on all deferred rows.
-        """
-        given = [float(fraction) for fraction in np.ravel(fractions)]
-        if not given or any(not 0.0 <= x < 1.0 for x in given) or len(set(given)) < len(given):
-            raise ValueError(
-                f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
-            )
-        problem = self._rate_problem
-        problem = replace(problem, limits=tuple(x for x in problem.limits if x.rate != deferred()))
-        limited, minimised, further_limits = rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits)
-        measured_rows = MeasuredRows()  # a point may be picked from any of the curves
-        curves = {}
-        for fraction in given:
-            within = *problem.limits, deferred() <= fraction
-            classifier = self._reaching(minimised, within)
-            curves[fraction] = classifier._rate_curve(
-                (limited, minimised, (*further_limits, deferred() <= fraction)), n_points, measured_rows
-            )
-        return curves
 
     def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
@@ -511,58 +287,16 @@ class ProbabilityMixture(SubgroupViews, MixtureAnswers):
         check_is_fitted(self)
         return self._selected.gap
 
-    @property
-    def objective_(self) -> Any:
-        """The minimised rate or CVaR."""
-        return self._selected.objective
-
-    @property
-    def limits_met_(self) -> bool | None:
-        """Whether all limits hold on the selection data; None without limits."""
-        check_is_fitted(self)
-        return self._selected.limits_met
-
-    @property
-    def summary_(self) -> Summary:
-        """Errors by subgroup and the objective, compared with constants and the most accurate rule."""
-        return cast("Summary", self._cached("summary", self._summarise))
-
     def _summarise(self) -> Summary:
-        summary = self._selected.guarantee(self.classes_.tolist(), self.candidates_[0])
+        summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
         return replace(summary, groups=group_uses(self))
 
-    @property
-    def rates_(self) -> RateTable:
-        """The rates of the objective and of the limits by subgroup, on the selection data."""
-        check_is_fitted(self)
-        table = self._selected.table
-        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
 
-    def _subgroup_table(self) -> RateTable:
-        return self._selected.errors
-
-
-def check_parameters(classifier: Any, groups: Any) -> Problem | None:
+def check_parameters(classifier: Any, groups: Any) -> Problem:
     """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
-    problem = classifier._problem
-    if problem is None:
-        if classifier.alpha is None:
-            raise ValueError("objective='cvar' needs alpha, the tail mass in (0, 1]")
-        if classifier.max_error is not None:
-            raise ValueError("max_error has no meaning with objective='cvar'")
-        if classifier.randomized is False:
-            raise ValueError(
-                "randomized=False selects one candidate, and its CVaR is the smaller of 1 and mean loss / "
-                "alpha: objective='cvar' needs a mixture"
-            )
-        if classifier.by_group:
-            raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
-        return None
-    if classifier.alpha is not None:
-        raise ValueError(
-            f"alpha={classifier.alpha!r} has no meaning with objective={name_of(classifier.objective)!r}: "
-            "it is the tail mass of a CVaR"
-        )
+    problem = classifier._stated
+    if problem.over_rows and classifier.by_group:
+        raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
     if groups is None and problem.needs_groups:
         if isinstance(classifier.objective, str):
             raise ValueError(f"objective={classifier.objective!r} needs groups")

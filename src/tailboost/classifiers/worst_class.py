@@ -16,8 +16,8 @@ from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import Plan, Schedule
-from tailboost.classifiers.grouped import GroupedBoostClassifier
 from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
     NAMED,
     about_voters,

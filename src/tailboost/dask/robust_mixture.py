@@ -18,6 +18,7 @@ from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
+from tailboost.classifiers.input import ValidationRows
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
@@ -25,7 +26,6 @@ from tailboost.core.tables import has_named_columns
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData, strata_of
-from tailboost.selection.engine import Engine
 from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem
@@ -156,8 +156,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample.check_order(self.classes_)
         sample = averaging(sample)
         stated, names = reader.stated, getattr(self, "_group_names", None)
-        engine = Engine.of(stated, sample, None, self.classes_, names, group_aware=self.by_group)
-        if not complete and self._problem is not None:
+        engine = self._engine_of(sample)
+        if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = strata_of(stated, lines, self.classes_, names, group_aware=self.by_group)
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
@@ -175,16 +175,14 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             engine = replace(
                 engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
             )
-        self._first_selection(sample, engine=engine)
+        self._first_selection(engine)
 
-    def _outputs_on(
-        self, models: Models, X: Any, y: Any, groups: Any, sample_weight: Any, to: str
-    ) -> ModelOutputs:
+    def _outputs_on(self, models: Models, X: Any, given: ValidationRows, to: str) -> ModelOutputs:
         if has_named_columns(X) and any(map(is_collection, X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
             )
-        return super()._outputs_on(models, X, y, groups, sample_weight, to)
+        return super()._outputs_on(models, X, given, to)
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the same classifier for one machine: without Dask, and with a model file."""
@@ -353,8 +351,8 @@ class _RemoteReader:
 
     @property
     def stated(self) -> Problem:
-        """The objective and the limits as rates; for a CVaR the errors of the classes."""
-        return self.mix._rate_problem
+        """The objective and the limits."""
+        return self.mix._stated
 
     @property
     def radices(self) -> list[int]:
@@ -369,7 +367,8 @@ class _RemoteReader:
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         probabilities = dict(zip(self.models.names, P, strict=True))
-        outputs = self.mix._outputs_on(self.models, probabilities, y, groups, weight, "")
+        given = ValidationRows(probabilities, y, groups, weight)
+        outputs = self.mix._outputs_on(self.models, probabilities, given, "")
         rows, columns = outputs.rows, [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
             weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)

@@ -28,7 +28,7 @@ from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, limit_bounds
 from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import rows_needed
-from tailboost.selection.confidence import SPREAD
+from tailboost.selection.problem import SPREAD
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -26,9 +26,6 @@ from tailboost.core.fingerprints import (
 )
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.warn import warn_user
-
-if TYPE_CHECKING:
-    from tailboost.guarantees.ledger import Ledger
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
@@ -220,7 +217,7 @@ class KnownRows:
     seen_rows_: Fingerprint
     chosen_rows_: tuple[Fingerprint, ...]
     used_rows_: tuple[UsedRows, ...]
-    ledger_: Ledger
+    ledger_: Any  # the module of ledgers imports this one
 
     def opened(self, X: Any, groups: Any = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -123,6 +123,7 @@ class Objective(Expression):
     worst: bool
 
     sides = (ABOVE,)
+    over_rows: ClassVar[bool] = False  # confusion counts tell the objective
 
     @classmethod
     def of(cls, given: Any) -> Objective:

@@ -16,11 +16,10 @@ from tailboost.core.subgroups import unit_name
 from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.selection.problem import SPREAD
 from tailboost.selection.program import Program
 from tailboost.selection.selecting import Selection
 
-# 95 % of a normal distribution lie within this many standard deviations.
-SPREAD = 1.959963984540054
 # Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
 # of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
 # inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of the errors were above.

@@ -71,9 +71,11 @@ def rates_of_curve(
     if limited == small:
         small = Largest(error(by="class"))
     one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-    form = one.within(one.most).form
-    others = tuple(limit for limit in limits if (limit.form, limit.rate) != (form, one.rate))
-    return one, Objective.of(small if b is None else b), others
+    other = Objective.of(small if b is None else b)
+    traded = {(one.within(one.most).form, one.rate)}
+    if other.worst:
+        traded.add((other.within(other.most).form, other.rate))
+    return one, other, tuple(limit for limit in limits if (limit.form, limit.rate) not in traded)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,11 @@ class SelectionData:
         """The rows that are in memory: all."""
         return self
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether candidates can be made for these rows, from stratum probabilities."""
+        return self.probabilities is not None
+
     def examine(self, candidates: Sequence[Any]) -> Iterator[tuple[bytes, Floats]]:
         """Yield a key of the actions of each candidate, and its confusion counts."""
         for candidate in candidates:

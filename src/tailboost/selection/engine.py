@@ -2,38 +2,173 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats
-from tailboost.rates import InfeasibleLimitsError, Objective
+from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
+from tailboost.selection.curve import SLACK
 from tailboost.selection.data import AnySelectionData, SelectionData, strata_of
-from tailboost.selection.probability_rule import ProbabilityRule, group_features, has_group_features
-from tailboost.selection.probability_tables import ModelOutputs, Models
+from tailboost.selection.loss_mixture import Mixture, combiner_of
+from tailboost.selection.probability_rule import (
+    POWERS,
+    PowerDraw,
+    ProbabilityRule,
+    group_features,
+    has_group_features,
+)
+from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import Program, Solution
-from tailboost.selection.selected import Selected
-from tailboost.selection.selecting import Selection, first_candidates, selected, within_budget
+from tailboost.selection.program import SLIGHT, Program, Solution
+from tailboost.selection.selected import Selected, SelectedRule, SelectedTail, without_tiny
+from tailboost.selection.selecting import Selection, first_candidates, select, selected, within_budget
 from tailboost.selection.stratum_probabilities import StratumProbabilities
+from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 
 
-@dataclass(eq=False)
-class Engine:
-    """Stratum probabilities and selection data; kept, so that another selection needs no fit."""
+class Engine(ABC):
+    """Selects among candidates on selection data: another selection needs no fit."""
 
-    models: Models
-    probabilities: StratumProbabilities
     data: AnySelectionData
     words: str  # the selection data, for people
     refit: bool  # whether models were fitted again after their outputs were counted
+    grows: ClassVar[bool]  # whether candidates are made for a problem
+
+    @abstractmethod
+    def first_candidates(self, program: Program) -> Pool:
+        """Return the candidates of an objective, to which others may be added."""
+
+    @abstractmethod
+    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+        """Return the selected candidates with their weights, as a classifier of class numbers."""
+
+    @abstractmethod
+    def tail(self, problem: Problem) -> Selected:
+        """Return the mixture of least objective over rows."""
+
+    def select(self, problem: Problem, pool: Pool | None = None) -> Selected:
+        """Return the selected rule.
+
+        Parameters
+        ----------
+        problem : Problem
+            Objective, limits, error budget and kind of rule.
+        pool : Pool, optional
+            Candidates so far, to which others are added.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If limits contradict each other.
+        ValueError
+            If a rate names an unknown label, group or column.
+        """
+        return self.tail(problem) if problem.over_rows else self._rule_of(problem, pool)
+
+    def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        candidates = self.first_candidates(program)
+        if pool is None:
+            pool = candidates
+        else:
+            pool.extend(candidates)
+        program, budgeted = (
+            within_budget(pool, program, problem.error_budget),
+            problem.error_budget is not None,
+        )
+
+        def within(program: Program) -> Selection:
+            if not self.grows:
+                return select(pool, program, randomized=problem.randomized)
+            return selected(pool, program, randomized=problem.randomized, budgeted=budgeted)
+
+        best = within(program)
+        if not (best.solution.feasible or problem.aims):
+            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
+        rule = self.rule(problem, program, pool, best)
+        if not problem.confidence or not problem.limits:
+            return rule
+        tightened = confident(program, best, problem.limits, problem.confidence, self.refit, within)
+        if tightened is best:
+            return rule
+        return replace(self.rule(problem, program, pool, tightened), untightened=best.value)
+
+    def rule(self, problem: Problem, program: Program, pool: Pool, selection: Selection) -> SelectedRule:
+        """Return a selection as a rule that answers, with its table."""
+        ensemble = self.ensemble(pool, selection)
+        return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection)
+
+    def along(self, problem: Problem, limited: Any, n_points: int) -> tuple[list[SelectedRule], Floats]:
+        """Return rules between the least objective and the tightest limit on another rate.
+
+        The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
+        for ``n_points`` limits. If one candidate answers, all candidates within the limits are added.
+        """
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        pool = self.first_candidates(program)
+        program = within_budget(pool, program, problem.error_budget)
+
+        def best(problem: Problem) -> SelectedRule | None:
+            try:
+                return self._rule_of(problem, pool)
+            except InfeasibleLimitsError:
+                return None
+
+        found: list[SelectedRule | None] = []
+        # Rules within limits on the overall error alone are among the first candidates.
+        cheap = limited == Objective.of(error()) and problem.objective.worst and not problem.limits
+        if problem.randomized or (self.grows and not cheap):
+            start = best(problem)
+            tightest = start if limited.compares else best(replace(problem, objective=limited))
+            if start is not None and tightest is not None:
+                least = limited.least if limited.compares else tightest.value(limited)
+                above = limited.within(limited.most).from_above
+                for level in np.linspace(start.value(limited), least, n_points):
+                    eased = min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
+                    found.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
+        if not problem.randomized:
+            _, violation = program.evaluate(pool.all_counts)
+            found += [
+                self.rule(problem, program, pool, Selection.alone(program, int(number), pool.counts[number]))
+                for number in np.flatnonzero(violation <= SLIGHT)
+            ]
+        rules = [rule for rule in found if rule is not None and (self.grows or rule.selection.keeps)]
+        reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
+        return rules, np.array(reached).reshape(-1, 2)
+
+    def _contradiction(self, pool: Pool, solution: Solution) -> str:
+        program = solution.program
+        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
+        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(program.limits)
+        reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
+        each = "; ".join(
+            f"{limit} (reached: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+        )
+        return (
+            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
+            "reached are of one mixture, with the smallest violations"
+        )
+
+
+@dataclass(eq=False)
+class ProbabilityEngine(Engine):
+    """Stratum probabilities of models, by which candidates decide; they are kept."""
+
+    outputs: ModelOutputs  # the models with their log-probabilities
+    probabilities: StratumProbabilities
+    data: AnySelectionData
+    words: str
+    refit: bool
     # Candidates of each objective whatever the limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
+    grows: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"pools": {}}
@@ -49,7 +184,7 @@ class Engine:
         *,
         group_aware: bool,
         costs: Floats | None = None,
-    ) -> Engine:
+    ) -> Self:
         """Return the engine on selection data.
 
         Parameters
@@ -97,7 +232,7 @@ class Engine:
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
         words = f"{rows.words}, groups estimated out of fold" if p.infers else rows.words
-        return cls(outputs.models, p, data, words, rows.refit or p.infers)
+        return cls(outputs, p, data, words, rows.refit or p.infers)
 
     def covers(self, problem: Problem, names: GroupNames | None) -> bool:
         """Whether the strata suffice for a problem."""
@@ -121,94 +256,101 @@ class Engine:
             self.pools[program.objective] = first_candidates(self.data, program)
         return self.pools[program.objective].copy()
 
-    def select(
-        self,
-        problem: Problem,
-        *,
-        error_budget: float | None,
-        randomized: bool,
-        pool: Pool | None = None,
-        confidence: float | None = None,
-    ) -> Selected:
-        """Return the selected rule.
-
-        Parameters
-        ----------
-        problem : Problem
-            Objective and limits.
-        error_budget : float, optional
-            Error budget.
-        randomized : bool
-            Whether several candidates may have mixture weight.
-        pool : Pool, optional
-            Candidates so far, to which others are added.
-        confidence : float, optional
-            Probability with which all limits have to hold on new rows.
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If limits contradict each other.
-        ValueError
-            If a rate names an unknown label, group or column.
-        """
-        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
-        candidates = self.first_candidates(program)
-        if pool is None:
-            pool = candidates
-        else:
-            pool.extend(candidates)
-        program = within_budget(pool, program, error_budget)
-
-        def within(program: Program) -> Selection:
-            return selected(pool, program, randomized=randomized, budgeted=error_budget is not None)
-
-        best = within(program)
-        if not (best.solution.feasible or problem.aims):
-            raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
-        rule = self.rule(problem, program, pool, best, randomized=randomized)
-        if not confidence or not problem.limits:
-            return rule
-        tightened = confident(program, best, problem.limits, confidence, self.refit, within)
-        if tightened is best:
-            return replace(rule, confidence=confidence)
-        rule = self.rule(problem, program, pool, tightened, randomized=randomized)
-        return replace(rule, confidence=confidence, untightened=best.value)
-
-    def rule(
-        self, problem: Problem, program: Program, pool: Pool, selection: Selection, *, randomized: bool
-    ) -> Selected:
-        """Return a selection as a rule that answers, with its table."""
-        order = np.argsort(-selection.weights, kind="stable")
-        members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
-        K = self.probabilities.n_classes
-        ensemble = MixtureEnsemble(members, selection.weights, K, order, selection.gap)
-        return Selected(problem, program, pool, selection, ensemble, self.words, randomized, self.refit)
-
-    def single(self, pool: Pool, program: Program, number: int) -> Selection:
-        """Return one candidate as a selection."""
-        counts, unknown = pool.counts[number], np.full(len(program.limits), np.nan)
-        value, violations = program.value(counts), program.violations(counts)
-        return Selection(np.array([number]), np.ones(1), counts, value, value, violations, unknown, None)
-
     def member(self, candidate: Candidate) -> ProbabilityRule:
         """Return a candidate as a member of an ensemble."""
-        source = tuple(self.models.pooled_models)
+        models = self.outputs.models
+        source = tuple(models.pooled_models)
         if candidate.is_constant:
             source = ()
         elif self.probabilities.infers and not self.probabilities.by_features:
-            source = tuple(range(len(self.models.names)))  # groups are estimated from all models
-        return ProbabilityRule(self.models, source, self.probabilities, candidate)
+            source = tuple(range(len(models.names)))  # groups are estimated from all models
+        return ProbabilityRule(models, source, self.probabilities, candidate)
 
-    def _contradiction(self, pool: Pool, solution: Solution) -> str:
-        program = solution.program
-        counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
-        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(program.limits)
-        reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
-        each = "; ".join(
-            f"{limit} (reached: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+        """Return the selected candidates with their weights; the heaviest settles ties."""
+        order = np.argsort(-selection.weights, kind="stable")
+        members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
+        return MixtureEnsemble(members, selection.weights, self.probabilities.n_classes, order, selection.gap)
+
+    def named(self, problem: Problem, candidate: Candidate) -> SelectedRule:
+        """Return a candidate as a rule, whether or not it keeps the limits; nothing is selected."""
+        program, pool = Program.of_rates(self.data.strata, problem.counted, problem.limits), Pool(self.data)
+        number = pool.add(candidate)
+        alone = Selection.alone(program, number, pool.counts[number])
+        return self.rule(replace(problem, randomized=False, confidence=None), program, pool, alone)
+
+    def tail(self, problem: Problem) -> SelectedTail:
+        """Return the mixture of candidates for the largest class error, and of draws from probabilities."""
+        program = Program.of_rates(self.data.strata, problem.counted, ())
+        models, table = self.outputs.models, self.outputs.table
+        members: list[Any] = [
+            *map(self.member, self.first_candidates(program).candidates),
+            *(
+                PowerDraw(models, model, power)
+                for model in (None, *range(len(models.names)))
+                for power in POWERS
+            ),
+        ]
+        pool = ModelPool(self.outputs.rows, self.probabilities.n_classes)
+        for member in members:
+            pool.add_boosted(member, member.predict_table(table))
+        combiner = Mixture.on(pool, problem.objective, problem.error_budget)
+        ensemble = without_tiny(combiner.stage(len(members)))
+        names = tuple(member.words(program.strata.classes) for member in members)
+        rows = self.data.in_memory, None  # all of them
+        about = problem, program, ensemble, self.words, self.refit
+        return SelectedTail(*about, combiner, *rows, names, thinned=True)
+
+
+@dataclass(eq=False)
+class HypothesisEngine(Engine):
+    """Hypotheses of a game as candidates, by their confusion counts; none is added for a problem."""
+
+    counting: SubgroupMixture
+    grows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        rows = self.counting.pool.rows
+        self.data, self.words, self.refit = self.counting.table, rows.words, rows.refit
+
+    def first_candidates(self, program: Program) -> Pool:
+        """Return all hypotheses as candidates."""
+        return self.counting.candidates()
+
+    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+        """Return the hypotheses with their weights."""
+        return self.counting.ensemble(self.counting.weights(selection))
+
+    def combiner(self, problem: Problem) -> SubgroupMixture | Mixture:
+        """Return the combiner of the hypotheses for another problem.
+
+        Raises
+        ------
+        ValueError
+            If a rate is about deferred rows.
+        """
+        if problem.defers:
+            raise ValueError("deferred(): no hypothesis defers rows; tune models with such a limit instead")
+        pool, grouping = self.counting.pool.snapshot(), self.counting.grouping
+        return combiner_of(
+            pool, problem.objective, grouping, problem.limits, problem.error_budget, problem.randomized
         )
-        return (
-            f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
-            "reached are of one mixture, with the smallest violations"
+
+    def tail(self, problem: Problem) -> Selected:
+        """Return the mixture of least objective over rows."""
+        combiner = self.combiner(problem)
+        return self.result(combiner, combiner.stage(combiner.pool.n_rounds))
+
+    def result(self, combiner: SubgroupMixture | Mixture, ensemble: MixtureEnsemble) -> Selected:
+        """Return the rule that answers by the label with the largest weight, with its table."""
+        counting, rows = self.counting, self.counting.pool.rows
+        problem, program = combiner.problem, counting.program
+        about = problem, program, ensemble, self.words, self.refit
+        spread, fitted = counting.refit_spread, rows.fitted
+        if problem.over_rows:
+            mixture = cast("Mixture", combiner)
+            return SelectedTail(*about, mixture, *counting.table_and_rows, spread=spread, fitted=fitted)
+        counts = counting.counted(combiner.pool.shares(ensemble).argmax(axis=1))
+        return SelectedRule(
+            *about, counting.candidates(), Selection.alone(program, 0, counts), spread=spread, fitted=fitted
         )

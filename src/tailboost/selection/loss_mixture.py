@@ -8,20 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tailboost import rates
 from tailboost.boosting.game import Response
-from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.selection.confidence import SPREAD
+from tailboost.rates import Limit
+from tailboost.selection.problem import WORST_CLASS, CVaR, WorstRow
 from tailboost.selection.selecting import SOLVED
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, PoolCombiner, SubgroupMixture
 from tailboost.solvers import (
     MixtureCurve,
     MixtureSolution,
     WithinSolution,
-    cvar,
     least_worst_within,
-    minimize_cvar_mixture,
     worst_mean_curve,
 )
 
@@ -30,118 +27,6 @@ from tailboost.solvers import (
 CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
 # A difference of more standard errors is taken for significant.
 CLEARLY = 2.0
-# Objectives with a name are the largest rate of these families.
-NAMED = {f"worst_{by}": rates.error(by=by) for by in ("class", "group", "cell")}
-
-
-@dataclass(frozen=True)
-class CVaR:
-    """Mean loss of the fraction ``alpha`` of the rows with the largest losses.
-
-    Parameters
-    ----------
-    alpha : float
-        Tail mass in (0, 1].
-    """
-
-    alpha: float
-
-    def evaluate(self, losses: Floats, base: Floats) -> float:
-        """Return the CVaR of losses of rows with a base measure."""
-        return cvar(losses, self.alpha, base)
-
-    def solve(self, pool: ModelPool, n_rounds: int | None = None) -> MixtureSolution:
-        """Solve the linear program (6) of Zhai et al. 2021."""
-        return minimize_cvar_mixture(pool.losses(n_rounds), self.alpha, pool.base(n_rounds))
-
-    def constants(self, pool: ModelPool, most: float | None = None) -> float | None:
-        """Return the least CVaR of a mixture of constants, with a mean loss of at most ``most``; or None."""
-        mass = np.bincount(pool.rows.y, weights=pool.base(), minlength=pool.n_classes)
-        losses = 1.0 - np.eye(pool.n_classes)
-        if most is None:
-            return minimize_cvar_mixture(losses, self.alpha, mass).value
-        if (means := losses @ mass).min() > most:
-            return None
-        return least_worst_within(losses, means, most, self.alpha, mass).value
-
-    def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return the upper end of a 95 % interval for the CVaR on new rows.
-
-        The interval is that of ``q + E max(ℓ − q, 0)/α``, which is at least the CVaR for any q. It uses the
-        normal approximation with one more row of loss 1.
-        """
-        (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
-        order = np.argsort(losses)[::-1]
-        tail = min(int(np.searchsorted(np.cumsum(rows.base[order]), self.alpha)), len(order) - 1)
-        q = float(losses[order[tail]])
-        above = np.maximum(losses - q, 0.0)
-        mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
-        variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
-        return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
-
-    def of_answers(self, y: Any, answers: Any, *, sample_weight: Any = None, **more: Any) -> float:
-        """Return the CVaR of the zero-one loss of answers: the error rate / α, at most 1."""
-        wrong = rates.wrong(np.asarray(answers), np.asarray(y))
-        return min(1.0, float(np.average(wrong, weights=sample_weight)) / self.alpha)
-
-    def __str__(self) -> str:
-        return f"CVaR at α = {self.alpha:g}"
-
-
-@dataclass(frozen=True)
-class WorstRow:
-    """The largest loss of any row: the CVaR for α → 0."""
-
-    alpha = None
-
-    def evaluate(self, losses: Floats, base: Floats) -> float:
-        """Return the largest of the losses of rows with positive base measure."""
-        return float(losses[base > 0].max())
-
-    def solve(self, pool: ModelPool, n_rounds: int | None = None) -> MixtureSolution:
-        """Solve the minimax problem: at α = min p the cap ``p/α`` leaves the whole simplex."""
-        p = pool.base(n_rounds)
-        return minimize_cvar_mixture(pool.losses(n_rounds), float(p[p > 0].min()), p)
-
-    def constants(self, pool: ModelPool, most: float | None = None) -> float | None:
-        """Return the value of the best constants, mixed, with a mean loss of at most ``most``; or None."""
-        mass = np.bincount(pool.rows.y, weights=pool.base(), minlength=pool.n_classes)
-        mass = mass[mass > 0]
-        losses = 1.0 - np.eye(len(mass))
-        if most is None:
-            return 1 - 1 / len(mass)
-        if (means := losses @ mass).min() > most:
-            return None
-        return least_worst_within(losses, means, most, float(mass.min()), mass).value
-
-    def highest(self, rows: Rows, losses: Floats) -> float:
-        """Return 1: the largest loss of a new row may be 1."""
-        return 1.0
-
-    def of_answers(self, y: Any, answers: Any, **more: Any) -> float:
-        """Return 1 if an answer is wrong, else 0."""
-        return float(rates.wrong(np.asarray(answers), np.asarray(y)).any())
-
-    def __str__(self) -> str:
-        return "largest expected loss of any row"
-
-
-def over_rows(objective: Any) -> bool:
-    """Whether an objective needs the loss of each row; a rate needs confusion counts alone."""
-    return isinstance(objective, (CVaR, WorstRow))
-
-
-def objective_named(name: Any, alpha: float | None) -> Any:
-    """Return the objective given to `reweight`, by name or as a rate."""
-    if over_rows(name):
-        return name
-    if name == "cvar" and alpha is not None:
-        return CVaR(alpha)
-    if not isinstance(name, str):
-        return rates.Objective.of(name)
-    if name not in NAMED:
-        raise ValueError(f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate")
-    return rates.Objective.of(rates.largest(NAMED[name]))
 
 
 @dataclass
@@ -202,7 +87,7 @@ class Mixture(PoolCombiner):
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
         if self.error_budget is None:
-            return self.objective.solve(self.pool, n_rounds)
+            return self.objective.solve(self.pool.losses(n_rounds), self.pool.base(n_rounds))
         pool, means = self.pool, self.pool.mean_losses(n_rounds)
         most = float(means.min()) + self.error_budget
         return least_worst_within(pool.losses(n_rounds), means, most, self.alpha, pool.base(n_rounds))
@@ -229,8 +114,7 @@ class Mixture(PoolCombiner):
 
     def counting(self, grouping: Grouping) -> SubgroupMixture:
         """Return the base models as candidates for the largest error of a class."""
-        worst_class = rates.Objective.of(rates.largest(rates.error(by="class")))
-        return SubgroupMixture.on(self.pool, worst_class, grouping)
+        return SubgroupMixture.on(self.pool, WORST_CLASS, grouping)
 
     def snapshot(self) -> Mixture:
         """Return a copy. Further rounds do not change this copy."""
@@ -280,7 +164,7 @@ class Mixture(PoolCombiner):
     @property
     def constants(self) -> float | None:
         """The objective of the best mixture of constants within the error budget; None without one."""
-        return self.objective.constants(self.pool, self._most)
+        return self.objective.constants(self.pool.mass, self._most)
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""
@@ -291,11 +175,11 @@ def combiner_of(
     pool: ModelPool,
     objective: Any,
     grouping: Grouping,
-    limits: Sequence[rates.Limit] = (),
+    limits: Sequence[Limit] = (),
     error_budget: float | None = None,
     randomized: bool = True,
 ) -> Mixture | SubgroupMixture:
     """Return the combiner of a pool: by the losses of rows for a CVaR, else by confusion counts."""
-    if over_rows(objective):
+    if objective.over_rows:
         return Mixture.on(pool, objective, error_budget)
     return SubgroupMixture.on(pool, objective, grouping, limits, error_budget, randomized)

@@ -1,11 +1,12 @@
-"""A candidate that answers by models' probabilities."""
+"""Candidates that answer by models' probabilities."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.tables import as_pandas
@@ -22,6 +23,8 @@ EQUAL_WEIGHTS = 1e-9
 # The most columns from which groups are estimated. Tables with more columns, such as images, use the models'
 # probabilities.
 MOST_FEATURES = 1000
+# Powers β of the probabilities; labels are drawn from the result.
+POWERS = (0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +90,35 @@ class ProbabilityRule:
         shown = [f"{weight / least:.3g}" for weight in weights[:MOST_WEIGHTS]]
         ratio = " : ".join(shown + ["…"] * (len(weights) > MOST_WEIGHTS))
         return f"{self.table_.words()}, {'class' if len(costs) == K else 'subgroup'} weights {ratio}"
+
+
+@dataclass(frozen=True)
+class PowerDraw:
+    """Candidate with labels drawn from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
+
+    table_: Models  # the models, shared by all candidates
+    model: int | None  # number of the model; None for the average
+    power: float  # β > 0
+    draws: ClassVar[bool] = True
+    weighs_groups: ClassVar[bool] = False
+
+    def predict_table(self, table: LogProbabilities) -> Floats:
+        """Return the label distribution, shape (n, K)."""
+        logs = table.pooled if self.model is None else table[self.model]
+        return np.asarray(softmax(self.power * logs, axis=1))
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models behind the probabilities."""
+        return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
+
+    def as_part(self) -> RulePart:
+        """Return the candidate as plain numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
+
+    def words(self, classes: Any) -> str:
+        """Return a name for people."""
+        return f"{self.table_.words(self.model)} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
 
 def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabilities) -> Any:

@@ -12,7 +12,8 @@ from tailboost.core.array_types import Floats
 from tailboost.core.html import html_table, text_table
 from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, Limit, Rate, Strata
-from tailboost.selection.confidence import FEW, REFIT, SPREAD, CountedRate, LimitsOutlook, effective_rows
+from tailboost.selection.confidence import FEW, REFIT, CountedRate, LimitsOutlook, effective_rows
+from tailboost.selection.problem import SPREAD
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
 MOST_LINES = 30

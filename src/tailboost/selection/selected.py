@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,13 +34,14 @@ from tailboost.rates import (
     error,
 )
 from tailboost.selection.candidates import Pool, decide, expected_costs
-from tailboost.selection.confidence import LimitsOutlook, effective_rows, outlook
-from tailboost.selection.data import plain_state
+from tailboost.selection.confidence import REFIT, LimitsOutlook, effective_rows, outlook
+from tailboost.selection.data import SelectionData, plain_state
+from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
 from tailboost.selection.rate_table import RateTable, below_noise
 from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
-from tailboost.selection.summary import Summary
+from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.
 SHOWN = 4
@@ -66,101 +68,130 @@ def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Selected:
-    """The selected rule: its members with their weights, and its confusion counts on the selection data."""
+class Selected(ABC):
+    """The selected rule, with its rates on the selection data."""
 
     problem: Problem
-    program: Program  # the objective and all limits, including the error budget
-    pool: Pool  # the candidates
-    selection: Selection
+    program: Program  # the rates of the problem and all limits, including the error budget
     ensemble: MixtureEnsemble  # the selected candidates with their mixture weights
     words: str  # the selection data, for people
-    randomized: bool  # whether several candidates may have mixture weight
     refit: bool  # whether models were fitted again after their outputs were counted
-    confidence: float | None = None  # required probability of the limits on new rows
-    untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+    # Standard deviation between a rate under models of folds and under their refit.
+    spread: float = field(default=REFIT, kw_only=True)
+    fitted: bool = field(default=False, kw_only=True)  # whether models were fitted on the selection data
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
 
-    @cached_property
-    def outlook(self) -> LimitsOutlook | None:
-        """The probability that all limits hold on new rows; None if unknown, and without limits."""
-        if not self.problem.limits or self._guesses_groups:
-            return None
-        counts = self.selection.counts
-        return outlook(self.problem.limits, self.program.strata, counts, self.refit, self.confidence or 0.9)
+    @property
+    @abstractmethod
+    def counts(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
 
-    @cached_property
+    @property
+    @abstractmethod
+    def gap(self) -> float:
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
+
+    @property
+    @abstractmethod
+    def limits_met(self) -> bool | None:
+        """Whether all limits hold on the selection data; None if no row is limited."""
+
+    @property
     def table(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, on the selection data."""
-        table = self._table(self._shadow_prices)
-        if self.outlook is None and self.problem.limits:
-            table = replace(table, notes=(*table.notes, GUESSED if self._guesses_groups else UNKNOWN))
-        before, value = self.untightened, self.selection.value
-        if before is None:
-            return table
-        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
-        return replace(table, notes=(*table.notes, price))
+        return self._table
 
-    @property
-    def _guesses_groups(self) -> bool:
-        """Whether rules estimate the group from the models' probabilities, without features."""
-        members = self.ensemble.base_models
-        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
-
-    def _table(self, prices: Sequence[Floats | None] | None = None) -> RateTable:
-        program, limits = self.program, self.program.limits
-        rates_and_limits = [(program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
-        table = RateTable.counted(
-            rates_and_limits,
-            program.strata,
-            self.selection.counts,
-            self.words,
-            prices=None if prices is None else [None, *prices],
-            refit=self.refit,
-        )
-        return table.expecting(self.outlook)
-
-    @property
-    def _shadow_prices(self) -> tuple[Floats, ...] | None:
-        """The shadow prices of the limits, for the best mixture of all rules."""
-        if not self.program.limits:
-            return None
-        small = self.pool.data.in_memory.thinned(ROWS)
-        pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
-        solution = grow(pool, self.program.over(small.strata))
-        return solution.program.shadow_prices(solution.duals, self.selection.counts)
-
-    def within(self, limits: Sequence[Limit]) -> Selected:
-        """Return the same rule as one selected within these limits."""
-        program = self.program.within(limits)
-        violations = program.violations(self.selection.counts)
-        selection = replace(self.selection, violations=violations)
-        problem = replace(self.problem, limits=tuple(limits), aims=False)
-        return replace(self, problem=problem, program=program, selection=selection)
+    @cached_property
+    def _table(self) -> RateTable:
+        limits = self.program.limits
+        stated = [(self.program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+        return self._counted(stated, "").expecting(self.outlook)
 
     @cached_property
     def errors(self) -> RateTable:
         """The errors of the subgroups of the problem."""
+        return self.errors_of(self.counts)
+
+    def errors_of(self, counts: Floats) -> RateTable:
+        """Return the errors of the subgroups by confusion counts of a rule with the same candidates."""
         kind = self.problem.subgroup_kind
-        rate, strata, counts = error(by=kind), self.program.strata, self.selection.counts
+        rate = error(by=kind)
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
-        kind = kind if isinstance(kind, str) else "subgroup"
-        return RateTable.counted([(rate, limit)], strata, counts, self.words, kind=kind, refit=self.refit)
+        return self._counted([(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts)
+
+    def _counted(
+        self,
+        stated: Sequence[tuple[Any, Limit | None]],
+        kind: str,
+        prices: Sequence[Floats | None] | None = None,
+        counts: Floats | None = None,
+    ) -> RateTable:
+        found = RateTable.counted(
+            stated,
+            self.program.strata,
+            self.counts if counts is None else counts,
+            self.words,
+            kind=kind,
+            prices=prices,
+            refit=self.refit,
+            refit_spread=self.spread,
+        )
+        return found.on_fitted_rows() if self.fitted else found
+
+    @cached_property
+    def outlook(self) -> LimitsOutlook | None:
+        """The probability that all limits hold on new rows; None if unknown, and without limits."""
+        if not self.problem.limits or self.fitted or self._guesses_groups:
+            return None
+        confidence = self.problem.confidence or 0.9
+        strata, limits = self.program.strata, self.problem.limits
+        return outlook(limits, strata, self.counts, self.refit, confidence, self.spread)
+
+    @property
+    def _guesses_groups(self) -> bool:
+        """Whether rules estimate the group from the models' probabilities, without features."""
+        return False
 
     @property
     def upper(self) -> float | None:
         """The upper end of a 95 % interval for the objective on new rows; None if a rate has none."""
-        name = str(self.objective.rate)
-        lines = [line for line in self._table() if line.rate == name and not line.limit]
+        name = str(self.program.objective.rate)
+        lines = [line for line in self._table if line.rate == name and not line.limit]
         ends = [line.high for line in lines if not np.isnan(line.value)]
         return None if np.isnan(ends).any() else max(ends)
 
     @property
-    def objective(self) -> Objective:
-        """The minimised rate."""
-        return self.program.objective
+    def objective(self) -> Any:
+        """The minimised rate or CVaR."""
+        return self.problem.objective
+
+    def value(self, measured: Objective | Spread) -> float:
+        """Return another objective, or the gap or ratio of a family, on the selection data."""
+        return measured.value(measured.rate.terms(self.program.strata).values(self.counts))
+
+    @abstractmethod
+    def summary(self, classes: Sequence[Any], name: str) -> Summary:
+        """Return the summary; ``name`` names this rule."""
+
+    @abstractmethod
+    def warn(self, *, forewarned: bool) -> None:
+        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_noise` has been called."""
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedRule(Selected):
+    """The rule selected for rates, which are functions of its confusion counts."""
+
+    pool: Pool  # the candidates
+    selection: Selection
+    untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+
+    @property
+    def counts(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self.selection.counts
 
     @property
     def gap(self) -> float:
@@ -172,16 +203,53 @@ class Selected:
         """Whether all limits hold on the selection data; None if no row is limited."""
         return self.selection.keeps if (self.program.limit_of_row >= 0).any() else None
 
-    def value(self, measured: Objective | Spread) -> float:
-        """Return another objective, or the gap or ratio of a family, on the selection data."""
-        return measured.value(measured.rate.terms(self.program.strata).values(self.selection.counts))
+    @cached_property
+    def table(self) -> RateTable:
+        """The rates of the objective and the limits by subgroup, with shadow prices."""
+        limits, prices = self.program.limits, self._shadow_prices
+        stated = [(self.program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+        table = self._table
+        if prices is not None:
+            table = self._counted(stated, "", [None, *prices]).expecting(self.outlook)
+        if self.outlook is None and self.problem.limits and not self.fitted and not np.isnan(self.spread):
+            table = replace(table, notes=(*table.notes, GUESSED if self._guesses_groups else UNKNOWN))
+        before, value = self.untightened, self.selection.value
+        if before is None:
+            return table
+        price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
+        return replace(table, notes=(*table.notes, price))
 
-    def guarantee(self, classes: Sequence[Any], name: str) -> Summary:
+    @property
+    def _guesses_groups(self) -> bool:
+        """Whether rules estimate the group from the models' probabilities, without features."""
+        if not self.pool.data.in_memory.has_probabilities:
+            return False
+        members = self.ensemble.base_models
+        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
+
+    @property
+    def _shadow_prices(self) -> tuple[Floats, ...] | None:
+        """The shadow prices of the limits, for the best mixture of all rules; None if none can be added."""
+        if not self.program.limits or not self.pool.data.in_memory.has_probabilities:
+            return None
+        small = self.pool.data.in_memory.thinned(ROWS)
+        pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
+        solution = grow(pool, self.program.over(small.strata))
+        return solution.program.shadow_prices(solution.duals, self.selection.counts)
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the same rule as one selected within these limits."""
+        program = self.program.within(limits)
+        selection = replace(self.selection, violations=program.violations(self.counts))
+        problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
+        return replace(self, problem=problem, program=program, selection=selection, untightened=None)
+
+    def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with constants and the most accurate rule; ``name`` names this rule.
 
         These keep the same limits, and defer no more rows.
         """
-        counts, strata = self.selection.counts, self.program.strata
+        counts, strata = self.counts, self.program.strata
         program = deferring_no_more(self.program, counts)
         constants = constants_of(self.pool)
         random_guess = np.mean(constants.counts[: strata.n_classes], axis=0)
@@ -227,11 +295,25 @@ class Selected:
         limits = self.program.limits
         if not forewarned:
             warn_of_noise(limits, strata)
+        self.warn_of_violations()
+        if self.problem.confidence and self.problem.limits:
+            self._warn_of_confidence(self.problem.confidence)
+        if limits and not self.problem.randomized and selection.keeps:
+            self._warn_of_mixture()
+        if (why := useless(self.pool, self.program, selection)) is not None:
+            warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
+        if strata.defers:
+            self._warn_of_deferral()
+        self._warn_of_rates()
+
+    def warn_of_violations(self) -> None:
+        """Warn of violated limits on the selection data."""
+        selection, strata, words = self.selection, self.program.strata, self.words
         for number in np.flatnonzero(selection.violations > SOLVED):
-            limit = limits[number]
+            limit = self.program.limits[number]
             reached = _violated(limit, strata, limit.rate.terms(strata).values(selection.counts))
             mixture = ""
-            if not self.randomized and selection.mixture_violations[number] <= ROUNDING:
+            if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
                     f"; with randomized=True a mixture of rules satisfies it, with {self.objective} of "
                     f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
@@ -240,15 +322,6 @@ class Selected:
                 f"limit violated on {words}: {limit}, but the best rule found reaches {reached}{mixture}",
                 BoundNotMetWarning,
             )
-        if self.confidence and self.problem.limits:
-            self._warn_of_confidence(self.confidence)
-        if limits and not self.randomized and selection.keeps:
-            self._warn_of_mixture()
-        if (why := useless(self.pool, self.program, selection)) is not None:
-            warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
-        if strata.defers:
-            self._warn_of_deferral()
-        self._warn_of_rates()
 
     def _warn_of_confidence(self, confidence: float) -> None:
         """Warn if the limits hold on new rows with less than the stated probability."""
@@ -316,7 +389,7 @@ class Selected:
         if not limits:
             return
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
-        for line in self._table():
+        for line in self._table:
             noisy = line.subgroup == GAP and line.high - line.value > line.bound  # the other end stops at 0
             noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
@@ -325,6 +398,73 @@ class Selected:
                     f"{self.words}; it may not hold on fresh rows",
                     LimitBelowNoiseWarning,
                 )
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedTail(Selected):
+    """The mixture selected for a CVaR, which is a function of the losses of the rows."""
+
+    combiner: Mixture  # the candidates with their losses by row
+    data: SelectionData
+    inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
+    names: tuple[str, ...] = ()  # names of the candidates
+    thinned: bool = False  # whether candidates without weight are not needed, not even to settle ties
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The confusion counts of `predict` on the selection data."""
+        answers = self.combiner.pool.shares(self.ensemble).argmax(axis=1)
+        return self.data.count(answers if self.inside is None else answers[self.inside])
+
+    @property
+    def gap(self) -> float:
+        """Possible decrease of the CVaR by other mixture weights."""
+        return self.ensemble.gap
+
+    @property
+    def limits_met(self) -> None:
+        """None: a CVaR has no limits."""
+
+    @property
+    def least(self) -> float:
+        """The least mean loss of a candidate."""
+        return float(self.combiner.pool.mean_losses().min())
+
+    def within(self, error_budget: float | None) -> Self:
+        """Return the mixture within an error budget."""
+        combiner = self.combiner.aiming_at(self.objective, error_budget=error_budget)
+        ensemble = combiner.stage(combiner.pool.n_rounds)
+        return replace(self, combiner=combiner, ensemble=self._settled(ensemble))
+
+    def curve(self) -> tuple[list[tuple[float, float, Self]], float]:
+        """Return mean loss, CVaR and mixture of each corner of the trade-off, and the gap of the curve."""
+        combiner = self.combiner.aiming_at(self.objective)
+        found = combiner.curve()
+        rules = [
+            replace(self, combiner=combiner, ensemble=self._settled(combiner.ensemble(weights)))
+            for weights in found.mixture
+        ]
+        values = combiner.values(found.mixture).tolist()
+        return list(zip(found.mean.tolist(), values, rules, strict=True)), found.gap
+
+    def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
+        return without_tiny(ensemble) if self.thinned else ensemble
+
+    def summary(self, classes: Sequence[Any], name: str) -> Summary:
+        """Return the summary, with the best single candidate and constants."""
+        weights, nothing = self.ensemble.weights, ((), ())
+        return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, self.names)
+
+    def warn(self, *, forewarned: bool) -> None:
+        """Give no warning: a CVaR has no limits."""
+
+
+def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:
+    """Return a mixture after removal of tiny weights, which are rounding errors of the solver."""
+    weights = np.where(ensemble.weights > NO_SHARE, ensemble.weights, 0.0)
+    # Candidates without weight settle no ties, so prediction does not need their models.
+    order = ensemble.tie_order[weights[ensemble.tie_order] > 0]
+    return replace(ensemble, weights=weights / weights.sum(), tie_order=order)
 
 
 def _violated(limit: Limit, strata: Strata, values: Floats) -> str:

@@ -68,6 +68,13 @@ class Selection:
     mixture_violations: Floats
     solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
 
+    @classmethod
+    def alone(cls, program: Program, number: int, counts: Floats) -> Selection:
+        """Return one rule with these confusion counts as a selection."""
+        value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
+        violations = program.violations(counts)
+        return cls(np.array([number]), np.ones(1), counts, value, value, violations, unknown, None)
+
     @property
     def gap(self) -> float:
         """Possible decrease of the objective by a mixture of the pool, on the selection data."""

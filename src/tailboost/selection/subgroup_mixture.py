@@ -21,10 +21,10 @@ from tailboost.learners.session import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
-from tailboost.selection.confidence import LimitsOutlook, fold_spread, outlook
+from tailboost.selection.confidence import CountedRate, fold_spread
 from tailboost.selection.data import SelectionData
+from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, mixed, solve
-from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selecting import SOLVED, Selection, select, within_budget
 from tailboost.solvers import BitLosses
 from tailboost.solvers.bits import DenseLosses
@@ -36,8 +36,6 @@ RUNNERS_UP = 7
 ERROR_DECIMALS = 12
 # If `predict` violates the limits, mixtures within these multiples of the limits are tried.
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-# A limit at the level of a mixture is eased by this much, for the rounding of the solver.
-EASED = 1e-9
 
 # Computed anew after loading.
 NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
@@ -215,6 +213,12 @@ class ModelPool:
         return without_outliers(self.rows.base, cumulative, self.outlier_fraction)
 
     @property
+    def mass(self) -> Floats:
+        """Base measure of each class, shape (K,)."""
+        mass: Floats = np.bincount(self.rows.y, self.base(), self.n_classes).astype(np.float64)
+        return mass
+
+    @property
     def dropped(self) -> float:
         """Fraction of the weight left out as outliers; 0 if all rows have the same cumulative loss."""
         return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
@@ -304,6 +308,7 @@ class PoolCombiner:
     with_erm: bool = False
     randomized: bool = True
     limits: tuple[Limit, ...] = ()
+    error_budget: float | None = None
     outlier_fraction: float = 0.0
     runners_up: bool = False
 
@@ -327,6 +332,12 @@ class PoolCombiner:
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
         return getattr(self.objective, "alpha", None)
+
+    @property
+    def problem(self) -> Problem:
+        """Objective, limits and error budget."""
+        budget = self.error_budget
+        return Problem(self.objective, self.limits, error_budget=budget, randomized=self.randomized)
 
     @property
     def price(self) -> float | None:
@@ -424,6 +435,11 @@ class SubgroupMixture(PoolCombiner):
     def table(self) -> SelectionData:
         """The selection data."""
         return self._data[0]
+
+    @property
+    def table_and_rows(self) -> tuple[SelectionData, Mask]:
+        """The selection data, and a mask of their rows among all rows."""
+        return self._data
 
     @cached_property
     def program(self) -> Program:
@@ -538,39 +554,6 @@ class SubgroupMixture(PoolCombiner):
         bounds = np.array([limit.bound]) if limit.compares else limit.bounds(names)
         return limit.tightened(dict(zip(names, ((1.0 - share) * bounds).tolist(), strict=True)))
 
-    def front_of(self, limited: Any, n_points: int) -> tuple[Floats, list[Floats]]:
-        """Return rules between the least objective and the tightest limit on another rate.
-
-        The result is the limited rate and the objective of each rule, shape (B, 2), and the mixture weights
-        of each rule. Mixtures are selected for ``n_points`` limits; of single members all are returned.
-        """
-        pool = self.candidates()
-        program = within_budget(pool, self.program, self.error_budget)
-        terms = limited.rate.terms(self.table.strata)
-
-        def level_of(counts: Floats) -> float:
-            return float(limited.value(terms.values(counts)))
-
-        found: list[tuple[Floats, Floats]] = []  # counts and weights
-        if self.randomized:
-            start = select(pool, program, randomized=True)
-            least = limited.least if limited.compares else None
-            if least is None:
-                tightest = Program.of_rates(self.table.strata, limited, program.limits)
-                least = level_of(select(pool, tightest, randomized=True).counts)
-            sign = 1.0 if limited.within(limited.most).from_above else -1.0
-            for level in np.linspace(level_of(start.counts), least, n_points):
-                own = limited.within(float(level + sign * EASED))
-                each = select(pool, program.within((*program.limits, own)), randomized=True)
-                if each.keeps:
-                    found.append((each.counts, self.weights(each)))
-        else:
-            alone = np.eye(len(self.pool.base_models))[pool.candidates]
-            inside = np.flatnonzero(program.evaluate(pool.all_counts)[1] <= SLIGHT)
-            found = [(pool.counts[i], alone[i]) for i in inside.tolist()]
-        reached = [(level_of(counts), program.value(counts)) for counts, _ in found]
-        return np.array(reached).reshape(-1, 2), [weights for _, weights in found]
-
     def _count(self, n_rounds: int, order: Ints) -> None:
         """Record the majority of so many rounds; ties go to the first voter in the order."""
         rows, (counts, counted) = self.pool.rows, self.votes
@@ -635,7 +618,8 @@ class SubgroupMixture(PoolCombiner):
 
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
-        return None if self.objective.worst else float(np.nanmax(self.errors(self.mixed(mixture))))
+        errors = error(by=self.problem.subgroup_kind).terms(self.table.strata)
+        return None if self.objective.worst else float(np.nanmax(errors.values(self.mixed(mixture))))
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -682,37 +666,13 @@ class SubgroupMixture(PoolCombiner):
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective: the highest of a subgroup."""
-        lines = self.errors_of(self.mixed(mixture), self.program.objective.rate)
-        return max(1.0 if np.isnan(line.high) else line.high for line in lines)
+        rate, rows = self.objective.rate, self.pool.rows
+        found = CountedRate.of(rate, self.table.strata, self.mixed(mixture), rows.refit, self.refit_spread)
+        return float(np.nan_to_num(found.ends()[1], nan=1.0).max())
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
         return self.steering.terms(self.table.strata).values(counts)
-
-    def errors_of(self, counts: Floats, rate: Any = None) -> RateTable:
-        """Return the errors of subgroups by confusion counts, on the selection data."""
-        rate = self.steering if rate is None else rate
-        limit = next((each for each in self.limits if each.rate == rate), None)
-        return self.rates_of(counts, [(rate, limit)], kind=rate.by or "")
-
-    def rates_of(
-        self, counts: Floats, stated: Sequence[tuple[Any, Limit | None]] | None = None, *, kind: str = ""
-    ) -> RateTable:
-        """Return rates by confusion counts; the default is the rates of the objective and the limits."""
-        if stated is None:
-            stated = [(self.objective.rate, None), *((limit.rate, limit) for limit in self.limits)]
-        rows, strata = self.pool.rows, self.table.strata
-        found = RateTable.counted(
-            stated, strata, counts, rows.words, kind=kind, refit=rows.refit, refit_spread=self.refit_spread
-        )
-        return found.on_fitted_rows() if rows.fitted else found
-
-    def outlook(self, counts: Floats) -> LimitsOutlook | None:
-        """Return how likely a rule with these confusion counts keeps the limits on new rows."""
-        rows = self.pool.rows
-        if rows.fitted:
-            return None
-        return outlook(self.limits, self.table.strata, counts, rows.refit, spread=self.refit_spread)
 
     @cached_property
     def refit_spread(self) -> float:
@@ -733,13 +693,6 @@ class SubgroupMixture(PoolCombiner):
         size = int(np.prod(shape))
         counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
         return fold_spread(self.steering, table.strata, counts)
-
-    def stating(
-        self, objective: Objective, limits: Sequence[Limit] = (), error_budget: float | None = None
-    ) -> SubgroupMixture:
-        """Return the combiner with the same members and another objective and limits, never even."""
-        pool = self.pool.snapshot()
-        return self.on(pool, objective, self.grouping, limits, error_budget, self.randomized)
 
     @classmethod
     def on(

@@ -14,7 +14,8 @@ from tailboost.boosting.game import Game
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GroupUse, unit_name
-from tailboost.selection.loss_mixture import CVaR, Mixture
+from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.problem import CVaR
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 
@@ -462,12 +463,12 @@ def beats_random_guess_from(pool: ModelPool) -> float:
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
     α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
     """
-    guess = 1 - 1 / pool.n_classes
-    high = min(1.0, float(pool.losses().means(pool.base()).min()) / guess)
+    guess, losses, base = 1 - 1 / pool.n_classes, pool.losses(), pool.base()
+    high = min(1.0, float(losses.means(base).min()) / guess)
     low = high / 1000
 
     def beats(alpha: float) -> bool:
-        return CVaR(alpha).solve(pool).value < guess - VALUE_TOLERANCE
+        return CVaR(alpha).solve(losses, base).value < guess - VALUE_TOLERANCE
 
     if high <= 0.0 or beats(low):
         return low

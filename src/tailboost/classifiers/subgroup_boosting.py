@@ -107,9 +107,9 @@ class GroupedBoostClassifier(MixtureClassifier):
             X_val, rows = problem.validation
             problem.validation = X_val, self._named.with_subgroups(rows)
 
-    def _name_groups(self, groups: Any, n: int) -> GroupNames:
+    def _set_groups(self, names: GroupNames) -> None:
         self._regrouped = True  # the game had other groups
-        return super()._name_groups(groups, n)
+        super()._set_groups(names)
 
     def _warn(self) -> None:
         """Warn of small subgroups too."""

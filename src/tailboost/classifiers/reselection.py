@@ -1,0 +1,300 @@
+"""Another selection without training, and the results of a selection, for models and for boosting."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Self, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.boosting.training_set import GroupNames
+from tailboost.classifiers.input import (
+    ValidationRows,
+    regrouped_attributes,
+    rows_given,
+)
+from tailboost.classifiers.subgroup_views import SubgroupViews
+from tailboost.core.array_types import Mask
+from tailboost.core.checks import check_indexes, n_rows_of
+from tailboost.core.subgroups import group_uses
+from tailboost.core.tables import unpack
+from tailboost.rates import Limit, Objective, deferred, error
+from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front, rates_of_curve
+from tailboost.selection.engine import Engine
+from tailboost.selection.problem import Problem
+from tailboost.selection.rate_table import RateTable
+from tailboost.selection.selected import Selected, SelectedTail
+from tailboost.selection.summary import Summary
+
+
+class Reselection(SubgroupViews):
+    """A classifier whose rule is selected among candidates, and can be selected anew without a fit."""
+
+    _group_names: GroupNames
+
+    @property
+    @abstractmethod
+    def _engine(self) -> Engine:
+        """The candidates on the selection data."""
+
+    @property
+    @abstractmethod
+    def _selected(self) -> Selected:
+        """The selected rule."""
+
+    @property
+    @abstractmethod
+    def _stated(self) -> Problem:
+        """Objective, limits and error budget."""
+
+    @abstractmethod
+    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
+        """Return the classifier of an objective within limits, which replace its limits and targets."""
+
+    @abstractmethod
+    def _answering(self, rule: Selected, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
+        """Return a classifier that answers by a rule of a curve, with its limit and the other limits."""
+
+    # -- other selection data --------------------------------------------------------------------------
+
+    def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
+        """Set the names of groups, of all rows or of some."""
+        n = n_rows_of(groups)
+        self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
+
+    def _set_groups(self, names: GroupNames) -> None:
+        self.__dict__.update(regrouped_attributes(self, names))
+
+    # -- another selection -----------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        alpha: float | None = None,
+        objective: Any = None,
+        limits: Any = None,
+        groups: Any = None,
+        costs: Any = None,
+        sample_weight: Any = None,
+        error_budget: float | None = None,
+        max_error: Any = None,
+        confidence: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which becomes the objective.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
+        limits : list of Limit, optional
+            By default unchanged; boosting keeps limits if the objective stays the same.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest increase of the overall error relative to the most accurate candidate, on the selection
+            data. By default unchanged.
+        max_error : float in (0, 1] or dict, optional
+            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
+            objective stays the same.
+        confidence : float in [0, 1), optional
+            Probability with which all limits have to hold on new rows, for models; by default that of the
+            classifier.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        self._check_candidates()
+        new, given = copy.copy(self), rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs)
+        stated = {"alpha": alpha, "objective": objective, "limits": limits, "error_budget": error_budget}
+        problem = new._restated(stated | {"max_error": max_error, "confidence": confidence}, groups, given)
+        if given:
+            check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight, costs=costs)
+            X, y = unpack(X, y)
+            engine = new._engine_on(X, ValidationRows(X, y, groups, sample_weight), costs, problem)
+        else:
+            engine = self._engine if groups is None else new._engine_by(groups, problem)
+        new._select(engine, problem, max_error)
+        return new
+
+    def _check_candidates(self) -> None:
+        """Raise unless there are candidates to select from."""
+        check_is_fitted(self)
+
+    @abstractmethod
+    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+        """Set parameters given to `reweight`, and return the problem; ``given`` says whether rows are."""
+
+    @abstractmethod
+    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> Engine:
+        """Return the candidates on other rows."""
+
+    @abstractmethod
+    def _engine_by(self, groups: Any, problem: Problem) -> Engine:
+        """Return the candidates on the same rows with other groups."""
+
+    @abstractmethod
+    def _select(self, engine: Engine, problem: Problem, max_error: Any) -> None:
+        """Select, answer by the selected rule, and warn."""
+
+    # -- trade-offs ------------------------------------------------------------------------------------
+
+    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default the rate of the first limit, and without limits the overall error.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+        deferred : sequence of float in [0, 1), optional
+            Fractions of the rows that may be deferred; there is one curve for each.
+
+        Returns
+        -------
+        Curve, or dict of Curve by fraction
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        check_is_fitted(self)
+        problem = self._stated
+        if deferred is not None:
+            return self._deferral_curves(a, b, n_points, deferred)
+        if a is None and b is None and problem.over_rows:
+            return self._tail_curve()
+        return self._rate_curve(rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points)
+
+    def _rate_curve(
+        self,
+        rates: tuple[Any, Objective, tuple[Limit, ...]],
+        n_points: int,
+        measured_rows: MeasuredRows | None = None,
+    ) -> Curve:
+        limited, minimised, others = rates
+        loosest = self._reaching(minimised, (*others, limited.within(limited.most)))
+        engine, problem = loosest._engine, replace(loosest._stated.within(others), confidence=None)
+        rules, reached = engine.along(problem, limited, n_points)
+        points = tuple(
+            CurvePoint(
+                float(reached[i, 0]),
+                float(reached[i, 1]),
+                loosest._answering(rules[i], others, limited.within(float(reached[i, 0]))),
+            )
+            for i in front(limited, *reached.T)
+        )
+
+        def at(level: float, point: Any) -> Any:
+            own = limited.within(level)
+            if point is None:
+                return self._reaching(minimised, (*others, own))
+            return point._answering(point._selected, others, own)
+
+        shared = measured_rows or MeasuredRows()
+        return Curve(points, limited, minimised, engine.words, at, self, _measured_rows=shared)
+
+    def _tail_curve(self) -> Curve:
+        rule = cast("SelectedTail", self._selected)
+        corners, gap = rule.curve()
+        points = tuple(CurvePoint(mean, tail, self._answering(found)) for mean, tail, found in corners)
+
+        def at(level: float, point: Any) -> Any:
+            return self._answering(rule.within(max(0.0, level - rule.least)))
+
+        return Curve(points, Objective.of(error()), rule.objective, rule.words, at, self, gap)
+
+    def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
+        """Return a curve for each fraction of rows that may be deferred.
+
+        The fractions replace the classifier's limits on all deferred rows.
+        """
+        given = [float(fraction) for fraction in np.ravel(fractions)]
+        if not given or any(not 0.0 <= x < 1.0 for x in given) or len(set(given)) < len(given):
+            raise ValueError(
+                f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
+            )
+        problem = self._stated
+        problem = problem.within(tuple(limit for limit in problem.limits if limit.rate != deferred()))
+        limited, minimised, others = rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits)
+        measured_rows = MeasuredRows()  # a point may be picked from any of the curves
+        curves = {}
+        for fraction in given:
+            classifier = self._reaching(minimised, (*problem.limits, deferred() <= fraction))
+            rates = limited, minimised, (*others, deferred() <= fraction)
+            curves[fraction] = classifier._rate_curve(rates, n_points, measured_rows)
+        return curves
+
+    # -- the result ------------------------------------------------------------------------------------
+
+    @property
+    def objective_(self) -> Any:
+        """The minimised rate or CVaR."""
+        return self._selected.objective
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        check_is_fitted(self)
+        return self._selected.limits_met
+
+    @property
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
+        check_is_fitted(self)
+        table = self._selected.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    def _subgroup_table(self) -> RateTable:
+        return self._selected.errors
+
+    @property
+    def summary_(self) -> Summary:
+        """The errors by subgroup and the objective, with comparisons; computed at the first access."""
+        return cast("Summary", self._cached("summary", self._summarise))
+
+    @abstractmethod
+    def _summarise(self) -> Summary:
+        """Return the summary."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Results are computed anew after loading.
+        state = cast("dict[str, Any]", super().__getstate__())
+        return {k: {} if k == "_results" else v for k, v in state.items()}

@@ -1,0 +1,111 @@
+"""One engine: models and boosting are selected, reweighted and traced by the same methods."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.classifiers.reselection import Reselection
+
+TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
+
+
+def noisy(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return np.eye(3)[y] + rng.normal(size=(n, 3)), y
+
+
+X, Y = noisy()
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    return tb.WorstClassBoostClassifier(TREE, n_estimators=5, random_state=0).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    return tb.tune(GaussianNB().fit(X[:120], Y[:120]), X[120:], Y[120:])
+
+
+@pytest.mark.parametrize("kind", ["boosted", "tuned"])
+def test_methods_of_a_selection_are_defined_once(kind, request):
+    classifier = type(request.getfixturevalue(kind))
+    for name in ("reweight", "tradeoff", "rates_", "summary_", "objective_"):
+        assert getattr(classifier, name) is getattr(Reselection, name)
+
+
+def test_hypotheses_within_limits_against_a_generic_solver(boosted):
+    """The randomised rule has the least overall error within a limit on a miss rate."""
+    pool = boosted.combiner_.pool
+    wrong = pool.losses().toarray()
+    errors, misses = wrong.mean(axis=1), wrong[:, pool.rows.y == 1].mean(axis=1)
+    limit = float(np.quantile(misses, 0.3))
+    T = len(errors)
+    best = linprog(errors, misses[None], [limit], np.ones((1, T)), [1.0], [(0, None)] * T).fun
+    mixed = boosted.reweight(objective="error", limits=[rates.miss(1) <= limit])
+    weights = mixed.estimator_weights_
+    predicted = pool.shares(mixed.ensemble_).argmax(axis=1)
+    line = next(line for line in mixed.rates_ if line.limit)
+    assert line.value == pytest.approx((predicted != pool.rows.y)[pool.rows.y == 1].mean(), abs=1e-12)
+    assert mixed.limits_met_ is (line.value <= limit + 1e-12)
+    assert mixed.limits_met_  # `predict` keeps the limit, so λ may be tighter than the best mixture
+    assert weights @ misses <= limit + 1e-6
+    assert weights @ errors >= best - 1e-6
+
+
+def test_limits_that_no_hypothesis_keeps_are_named(boosted):
+    limits = [rates.selected(1) >= 0.9, rates.selected(0) >= 0.9]
+    with pytest.warns(tb.BoundNotMetWarning, match="limit violated"):
+        mixed = boosted.reweight(objective="error", limits=limits)
+    assert mixed.limits_met_ is False
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"limits": ["miss(1) <= .3"], "objective": tb.CVaR(0.5)}, "limits have no meaning with the CVaR"),
+        ({"limits": ["deferred() <= .1"]}, "no hypothesis defers rows"),
+        ({"confidence": 0.9}, "confidence= has no meaning for boosting"),
+        ({"X": X, "y": Y, "costs": np.ones((240, 3))}, "costs= has no meaning for boosting"),
+    ],
+)
+def test_what_boosting_does_not_have_is_refused(boosted, given, words):
+    with pytest.raises(ValueError, match=words):
+        boosted.reweight(**given)
+
+
+def test_a_curve_by_deferral_needs_models(boosted, tuned):
+    with pytest.raises(ValueError, match="no hypothesis defers rows"):
+        boosted.tradeoff(deferred=[0.0, 0.1])
+    assert list(tuned.tradeoff(deferred=[0.0, 0.1], n_points=3)) == [0.0, 0.1]
+
+
+@pytest.mark.parametrize("kind", ["boosted", "tuned"])
+def test_the_overall_error_as_objective_reports_the_classes(kind, request):
+    """The subgroups are the classes if no rate of the problem has subgroups."""
+    found = request.getfixturevalue(kind).reweight(objective="error")
+    assert found.subgroups_ == [0, 1, 2]
+    assert f"Worst class: {max(found.subgroup_errors_, key=found.subgroup_errors_.get)}" in str(
+        found.summary_
+    )
+    assert found.objective_ == rates.Objective.of(rates.error())
+
+
+@pytest.mark.parametrize("kind", ["boosted", "tuned"])
+def test_a_curve_of_a_cvar_knows_its_gap(kind, request):
+    """The curve has all corners of a piecewise linear function, up to this gap."""
+    curve = (
+        request.getfixturevalue(kind)
+        .reweight(
+            objective="cvar" if kind == "tuned" else tb.CVaR(0.4),
+            **({"alpha": 0.4} if kind == "tuned" else {}),
+        )
+        .tradeoff()
+    )
+    assert 0.0 <= curve.gap <= 1e-3
+    assert (np.diff(curve.values.limited) > 0).all()
