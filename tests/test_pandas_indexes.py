@@ -31,7 +31,9 @@ PARTS = {
 LIMITS = [rates.miss("yes") <= 0.9]
 SCORE = tb.Scores("p", "yes")
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
-CLF = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS)
+# Selected on other rows than those of the tests, which are fresh.
+EARLIER = pd.DataFrame({"p": (Z * 0.3 + RNG.random(N) * 0.7).round(6), "b": RNG.normal(size=N)}, index=INDEX)
+CLF = tb.tune(SCORE, EARLIER, PARTS["y"], limits=LIMITS)
 BY_GROUP = tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, by_group=True, groups=PARTS["groups"])
 BOOST = tb.AdaLPBoostClassifier(TREE, n_estimators=2, cv="train", random_state=0).fit(FRAME, PARTS["y"])
 LABELS = pd.DataFrame({"toxic": Z * 1}, index=INDEX)

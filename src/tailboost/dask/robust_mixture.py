@@ -20,7 +20,7 @@ from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import ValidationRows
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
-from tailboost.core.checks import count_rows, n_rows_of, refuse_missing, relative_weights
+from tailboost.core.checks import check_indexes, count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.tables import has_named_columns
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
@@ -367,6 +367,7 @@ class _RemoteReader:
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         probabilities = dict(zip(self.models.names, P, strict=True))
+        check_indexes(X=probabilities, y=y, groups=groups, sample_weight=weight)
         given = ValidationRows(probabilities, y, groups, weight)
         outputs = self.mix._outputs_on(self.models, probabilities, given, "")
         rows, columns = outputs.rows, [outputs.rows.y]
