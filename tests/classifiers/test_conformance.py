@@ -119,7 +119,7 @@ class Tuned(ClassifierMixin, BaseEstimator):
 # As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
 MOVED = {
     "check_classifiers_train": "thresholds are not at equal probabilities",
-    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+    "check_class_weight_classifiers": "class_weight trains the models; the rule is selected by the objective",
 }
 
 
@@ -143,6 +143,8 @@ STOPPED = {
 
 def of_preset(estimator):
     """Return the checks with an expected failure, and the reason."""
+    if estimator.objective == "error":  # the thresholds of the overall error are near equal probabilities
+        return {name: MOVED[name] for name in MOVED if "class_weight" in name}
     return MOVED | (STOPPED if estimator.estimators == "strong" else {})
 
 

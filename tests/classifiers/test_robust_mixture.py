@@ -602,7 +602,7 @@ def test_the_model_is_left_alone_by_a_vote():
 # As in scikit-learn's TunedThresholdClassifierCV, the answer need not be the most probable label.
 MOVED = {
     "check_classifiers_train": "thresholds are not at equal probabilities",
-    "check_class_weight_classifiers": "each class counts alike in the worst, whatever class_weight says",
+    "check_class_weight_classifiers": "class_weight trains the models; the rule is selected by the objective",
 }
 
 
