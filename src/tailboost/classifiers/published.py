@@ -10,6 +10,7 @@ page ``docs/published.md`` gives the equations, and how the defaults of the clas
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -341,7 +342,9 @@ def first_voters(clf: WorstClassBoostClassifier, X_val: Any, y_val: Any) -> Wors
     last = len(errors) - int(np.argmin(errors[::-1]))
     weights = np.zeros(len(clf.estimator_weights_))
     weights[:last] = 1.0 / last
-    return clf._weighing(clf.combiner_, weights)
+    few = copy.copy(clf)
+    few._answer_by(clf.combiner_, clf.combiner_.ensemble(weights))
+    return few
 
 
 def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: Any) -> OCOBoostClassifier:
