@@ -205,5 +205,5 @@ def test_a_rule_that_reads_the_group_answers_a_row_alone_as_in_its_batch():
     together = rule.predict(scores.iloc[:50], groups=batch)
     np.testing.assert_array_equal(together, rule.predict(scores.iloc[:50], groups=of_fit.iloc[:50]))
     for i in range(50):
-        alone = groups.transform(pd.DataFrame({"site": [site[i]]}))
+        alone = groups.transform(pd.DataFrame({"site": [site[i]]}, index=[i]))
         assert rule.predict(scores.iloc[[i]], groups=alone) == together[[i]]
