@@ -332,7 +332,7 @@ REWEIGHTS = {
     "alpha NaN": ({"alpha": np.nan}, "alpha"),
     "alpha text": ({"alpha": "half"}, "alpha"),
     "alpha list": ({"alpha": [0.1]}, "alpha"),
-    "objective": ({"objective": "mean"}, "objective='mean'.*'cvar', 'worst_class', 'worst_group'"),
+    "objective": ({"objective": "mean"}, "objective='mean'.*'cvar', 'error', 'worst_class', 'worst_group'"),
     "alpha without use": ({"objective": "worst_class", "alpha": 0.1}, "alpha=0.1 has no meaning"),
     "no groups kept": ({"objective": "worst_group"}, "needs groups"),
     "no groups given": ({"X": X, "y": Y, "objective": "worst_group"}, "needs groups"),

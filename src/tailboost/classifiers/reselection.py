@@ -132,12 +132,12 @@ class Reselection(SubgroupViews):
             If models were fitted on the given rows.
         """
         self._check_candidates()
+        X, y = unpack(X, y)
         new, given = copy.copy(self), rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs)
         stated = {"alpha": alpha, "objective": objective, "limits": limits, "error_budget": error_budget}
         problem = new._restated(stated | {"max_error": max_error, "confidence": confidence}, groups, given)
         if given:
             check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight, costs=costs)
-            X, y = unpack(X, y)
             engine = new._engine_on(X, ValidationRows(X, y, groups, sample_weight), costs, problem)
         else:
             engine = self._engine if groups is None else new._engine_by(groups, problem)

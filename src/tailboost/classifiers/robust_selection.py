@@ -243,12 +243,35 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
         return family or ThresholdFamily.plain(data, by_group=False)
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
-        """Return the score of each row of the selection data, and these data."""
+        """Return the score of each row of the selection data, and these data.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,)
+        data : SelectionData
+        """
         data = self._engine.data.in_memory
         return family.scores(data.probabilities), data
 
     def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:
-        """Return the score of each row and the number of its threshold, shape (n,) each."""
+        """Return the score of each row and the number of its threshold.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+        opened : OpenedRows
+            From `opened`.
+
+        Returns
+        -------
+        scores, numbers : ndarray of shape (n,)
+        """
         scores, places = list[Floats](), list[Ints]()
         for table in opened.tables:
             scores.append(family.scores(stratum_probabilities(self._engine.probabilities, table)))
@@ -258,7 +281,19 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
         return np.concatenate(scores), np.concatenate(places)
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
-        """Return the classifier with the rule of these thresholds; nothing is trained or selected."""
+        """Return the classifier with the rule of these thresholds; nothing is trained or selected.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+        thresholds : ndarray of shape (m,)
+            One for each group, or one for all rows.
+
+        Returns
+        -------
+        classifier
+        """
         new = copy.copy(self)
         new._use_rule(self._engine.named(self._stated, family.candidate(thresholds)))
         return new

@@ -34,12 +34,6 @@ __all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
-# How a certified rule was made, by the method of its certificate.
-MADE = {
-    "ranks": "The thresholds of the rule are at ranks of the scores of these rows, which need no test.",
-    "fixed sequence": "The rule is the least restricted one of a sequence fixed before these rows were used. "
-    "All of them were tested for each rule.",
-}
 # The most rates that a note lists.
 SHOWN = 8
 # Limits are tightened by these multiples of half their intervals, the tightest first.
@@ -239,7 +233,7 @@ def calibrate(
             break
     if passed is None:
         raise not_certified(targets.families(tested), procedure.tested, confidence, made, attempts)
-    return _certified(passed, procedure.method, targets, fresh, confidence, made)
+    return _certified(passed, procedure, targets, fresh, confidence, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +308,14 @@ class FixedSequence:
     method = "fixed sequence"
     tested = "the safest rule"
 
+    def made(self, classifier: Any) -> str:
+        """Return how the certified classifier was made."""
+        stated = "; ".join(map(str, classifier.limits)) if self.targets.limits else ""
+        return (
+            "The rule is the least restricted one of a sequence fixed before these rows were used. All of "
+            f"them were tested for each rule.{f' It was selected within {stated}.' if stated else ''}"
+        )
+
     def run(self, level: float) -> tuple[bool, Any, FreshRows]:
         """Return True, the certified classifier or None, and the rows with the answers tested last."""
         passed = None
@@ -344,7 +346,7 @@ def _stated_limits(model: Any, max_error: Any, limits: Any) -> list[Limit]:
 
 def _certified(
     classifier: Any,
-    method: str,
+    procedure: Any,
     targets: Targets,
     fresh: FreshRows,
     confidence: float,
@@ -354,12 +356,12 @@ def _certified(
     answered, fingerprints = fresh.by(classifier), fresh.fingerprints
     assert fingerprints is not None
     bounds = limit_bounds(targets.families(answered), attempts[-1].spent * (1.0 - confidence))
-    certified = [bound.at_target(method) for bound in bounds if bound.target is not None]
+    certified = [bound.at_target(procedure.method) for bound in bounds if bound.target is not None]
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
     plural = "limits" if targets.limits else "targets"
     notes = [
-        f"The {plural} are certified, and nothing tighter. {MADE[method]}",
+        f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
         "probability. All attempts in the model's ledger together keep the confidence.",
         *_price(fresh, answered, targets),

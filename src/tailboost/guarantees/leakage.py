@@ -220,7 +220,18 @@ class KnownRows:
     ledger_: Any  # the module of ledgers imports this one
 
     def opened(self, X: Any, groups: Any = None) -> Any:
-        """Return rows for `predict` and other methods of classifiers with the same candidates."""
+        """Return rows for `predict` and other methods of classifiers with the same candidates.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict`.
+
+        Returns
+        -------
+        object
+            ``X`` itself, unless the models of the candidates can answer once for several classifiers.
+        """
         return X
 
     @abstractmethod

@@ -364,6 +364,10 @@ class RankRules:
     method = "ranks"
     tested = "the given rule"
 
+    def made(self, classifier: Any) -> str:
+        """Return how the certified classifier was made."""
+        return "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
+
     @classmethod
     def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, opened: Any) -> RankRules | None:
         """Return the procedure; None if the limits are not about shares, or several limits compare groups.

@@ -18,7 +18,7 @@ from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
-from tailboost.rates.pair_test import pair_p_value
+from tailboost.rates.pair_test import GAMMA, pair_p_value
 
 __all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
 
@@ -28,6 +28,8 @@ OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exact test of pairs"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
 LEVELS = 1000
+# A failed test of pairs puts the printed bound at least so far beyond the limit.
+VISIBLE = 1e-4
 # Largest number of sufficient rows: more rows are named as this number.
 MOST_ROWS = 10**9
 
@@ -330,13 +332,14 @@ class RateFamily:
             permutations(counts, 2), key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1])
         )
         passes = all(
-            pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap) <= delta for (x1, n1), (x2, n2) in pairs
+            pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, gamma=min(GAMMA, delta / 20)) <= delta
+            for (x1, n1), (x2, n2) in pairs
         )
         if passes:
             return [*each, last.at_target(PAIRS)]
-        beyond = {"upper": max(last.upper, np.nextafter(limit.bound, np.inf))}
+        beyond = {"upper": max(last.upper, limit.bound + VISIBLE)}
         if not limit.from_above:
-            beyond = {"lower": min(last.lower, np.nextafter(limit.bound, -np.inf))}
+            beyond = {"lower": min(last.lower, limit.bound - VISIBLE)}
         return [*each, replace(last, method=PAIRS, **beyond)]
 
     def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:

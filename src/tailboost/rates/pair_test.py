@@ -38,7 +38,12 @@ FAR = 0.15
 
 
 def pair_p_value(
-    errors: tuple[int, int], rows: tuple[int, int], *, factor: float = 1.0, gap: float = 0.0
+    errors: tuple[int, int],
+    rows: tuple[int, int],
+    *,
+    factor: float = 1.0,
+    gap: float = 0.0,
+    gamma: float = GAMMA,
 ) -> float:
     """Return the p-value of the hypothesis ``factor p₁ − p₂ ≥ gap`` for two independent binomial counts.
 
@@ -50,6 +55,8 @@ def pair_p_value(
         a: 1 for a gap; for a ratio the smallest allowed one, with the larger rate first.
     gap : float ≥ 0, default=0
         c: the largest allowed difference.
+    gamma : float in (0, 1), default=0.001
+        γ, which every p-value exceeds: much smaller than the level, and fixed before the counts are seen.
 
     Returns
     -------
@@ -71,10 +78,10 @@ def pair_p_value(
     normal = float(ndtr(observed))
     if normal > FAR:
         return normal
-    low = float(betaincinv(x2, n2 - x2 + 1, GAMMA / 2)) if x2 else 0.0
-    high = float(betaincinv(x2 + 1, n2 - x2, 1 - GAMMA / 2)) if x2 < n2 else 1.0
+    low = float(betaincinv(x2, n2 - x2 + 1, gamma / 2)) if x2 else 0.0
+    high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2)) if x2 < n2 else 1.0
     if low > factor - gap:
-        return GAMMA
+        return gamma
     p2 = np.linspace(low, min(high, factor - gap), GRID)
     p1 = np.minimum((gap + p2) / factor, 1.0)
     counts, each = _probabilities(n2, p2)
@@ -84,7 +91,7 @@ def pair_p_value(
     # The probability of at most `inside` errors of the first group; what is left out is below REST.
     below = np.hstack([np.zeros((GRID, 1)), parts.cumsum(axis=1)])
     tail = below[:, np.clip(inside - others[0] + 1, 0, len(others))]
-    return min(1.0, float((each * tail).sum(axis=1).max()) * BETWEEN + REST + GAMMA)
+    return min(1.0, float((each * tail).sum(axis=1).max()) * BETWEEN + REST + gamma)
 
 
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
