@@ -5,6 +5,7 @@
 A population has 2 to 5 groups and a score of 5 to 200 values, or a continuous one. The fresh rows of each
 draw place the thresholds. For limits on one side the loss is adversarial: of all thresholds within the ranks
 the last one is taken. A certificate is false if the true rate breaks the limit. At 95 % at most 5 % may be.
+The sizes of the strata are fixed: the proofs are conditional on them.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ class Population:
         self.continuous = continuous
 
     def draw(self, n: int, rng: Any) -> tuple[Any, Any, Any]:
-        """Return scores, groups and classes of n rows."""
-        g = rng.choice(len(self.share), n, p=self.share)
-        y = (rng.random(n) < self.prevalence[g]).astype(int)
+        """Return scores, groups and classes of n rows; the size of each stratum is its expected one."""
+        sizes = np.outer([1.0, 0.0], self.share * (1.0 - self.prevalence))
+        sizes[1] = self.share * self.prevalence
+        strata = np.repeat(np.arange(sizes.size), np.maximum(1, np.round(n * sizes.ravel())).astype(int))
+        y, g = np.divmod(strata, len(self.share))
+        n = len(y)
         value = (rng.random(n)[:, None] > self.p.cumsum(axis=2)[y, g]).sum(axis=1)
         scores = (value + (rng.random(n) if self.continuous else 0.0)) / self.p.shape[2]
         return scores, g, y
@@ -129,12 +133,12 @@ def setting(
             if sizes not in known:
                 known[sizes] = ranks_of_comparison(limits[0], sizes, selection, on_selection, LEVEL)
             reached = known[sizes]
-            rows = ScoredRows(s, place, np.zeros((n, 2)))
+            rows = ScoredRows(s, place, np.zeros((len(s), 2)))
             found = None if reached is None else at_ranks(fresh, reached, rows, m)
         else:
             ranks = ranks_of(fresh, sizes, m, LEVEL, apart=True)
             worse = np.array([0.0, 1.0]) if fresh[0].answer == 0 else np.array([1.0, 0.0])
-            rows, none = ScoredRows(s, place, np.tile(worse, (n, 1))), np.zeros(0)
+            rows, none = ScoredRows(s, place, np.tile(worse, (len(s), 1))), np.zeros(0)
             empty = ScoredRows(none, none.astype(int), np.zeros((0, 2)))
             found = one_sided(fresh, ranks, rows, m, empty)
         if found is not None:
