@@ -270,7 +270,8 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
 
         Returns
         -------
-        scores, numbers : ndarray of shape (n,)
+        scores : ndarray of shape (n,)
+        numbers : ndarray of int, shape (n,)
         """
         scores, places = list[Floats](), list[Ints]()
         for table in opened.tables:
