@@ -285,7 +285,7 @@ def ranks_of_comparison(
 def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     """Whether a normal approximation rules out that the rates of two groups are close.
 
-    It spares nine tenths of the exact probabilities. No certificate depends on it.
+    It spares exact probabilities. No certificate depends on it.
     """
     low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
     factor, bound = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)

@@ -5,8 +5,8 @@ and c = 0. Pairs of counts are ordered by the statistic of Farrington and Mannin
 values is enlarged until it is monotone (fewer errors of the first group or more of the second stay inside,
 [2]_). Then its largest probability under the hypothesis is on the boundary ``a p₁ − p₂ = c``, a curve in
 one nuisance parameter. The p-value is the largest probability over an interval that contains the parameter
-with a confidence of 1 − γ, plus γ ([3]_). The normal approximation alone is wrong in up to .107 of the
-cases where .05 is allowed.
+with a confidence of 1 − γ, plus γ ([3]_). The normal approximation
+alone can exceed the level.
 
 References
 ----------

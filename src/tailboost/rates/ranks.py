@@ -29,8 +29,7 @@ from scipy.special import bdtr, betainc, betaincinv
 
 from tailboost.core.array_types import Floats
 
-# Nodes of the quadrature. In 300 random settings of two to five groups the error was below 2e-5 (see the
-# test).
+# Nodes of the quadrature. In 300 random cases of two to five groups, 600 nodes differed by at most 1.5e-5.
 NODES = 120
 # Subtracted from a probability by quadrature: more than its error.
 QUADRATURE_ERROR = 1e-4
