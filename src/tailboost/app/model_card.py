@@ -275,7 +275,8 @@ def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
                 else f"{name} is a feature: answers may depend on it."
             )
     if hasattr(final, "rule_"):
-        return Section("Decision rule", lines, code=f"{final.rule_}\n\n{final.rates_}")
+        shown = [final.rule_, *([final.rates_] if hasattr(final, "rates_") else [])]  # a rule file has none
+        return Section("Decision rule", lines, code="\n\n".join(map(str, shown)))
     if (summary := getattr(final, "summary_", None)) is not None:
         lines.append(str(getattr(summary, "verdict", summary)))
     return Section("Decision rule", lines)

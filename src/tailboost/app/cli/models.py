@@ -133,6 +133,11 @@ class StoredModel:
         return first if isinstance(first, TableEncoder) else None
 
     @property
+    def rule(self) -> str | None:
+        """The rule of a rule file as text; None of a model file, whose rule `tailboost rule` prints."""
+        return None
+
+    @property
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target

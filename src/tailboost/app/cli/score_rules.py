@@ -156,7 +156,10 @@ def _positives(
 ) -> tuple[str, ...]:
     """Return the label of high values of each score."""
     if positive and len(positive) != len(score):
-        raise BadInput(f"--positive: {len(positive)} labels for {len(score)} scores")
+        raise BadInput(
+            f"--positive: {len(positive)} labels for {len(score)} scores; each score "
+            "needs a label, in the order of --score"
+        )
     found = []
     for i, column in enumerate(score):
         if positive:
@@ -315,6 +318,11 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.rule.classes)
 
     @property
+    def rule_(self) -> ThresholdRule | Rule:
+        """The rule."""
+        return self.rule
+
+    @property
     def by_group(self) -> bool:
         """Whether the rule is group-aware."""
         return self.rule.groups is not None
@@ -407,6 +415,11 @@ class StoredRule(StoredModel):
         """Return a digest of the file without its ledger, which attempts change."""
         content = {name: value for name, value in _read_document(self.path).items() if name != "ledger"}
         return digest(json.dumps(content, sort_keys=True).encode())
+
+    @property
+    def rule(self) -> str:
+        """The rule as text."""
+        return str(self.classifier.rule_)
 
     @property
     def target(self) -> str:
