@@ -21,6 +21,7 @@ from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
+from tailboost.core.spelling import other_separator
 from tailboost.core.subgroups import answers_by_group
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
@@ -64,9 +65,8 @@ class NewRows:
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
-            raise BadInput(
-                f"{option}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
-            )
+            has = other_separator(list(self.table)) or f"they have {', '.join(map(repr, self.table))}"
+            raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
         if missing := int(column.isna().sum()):
             raise BadInput(f"{option}: column {name!r} has {missing} missing values")
