@@ -25,7 +25,8 @@ def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table whose only column has a name with separators; for others an empty text."""
     if len(names) != 1 or not re.search(r"[;\t|]", str(names[0])):
         return ""
-    return f"its only column is {str(names[0])[:60]!r}; separate values by commas, or set sep (in the shell: --sep)"
+    only = repr(str(names[0])[:60])
+    return f"its only column is {only}; separate values by commas, or set sep (in the shell: --sep)"
 
 
 def meant(name: Any, known: Iterable[Any]) -> str:
