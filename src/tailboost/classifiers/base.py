@@ -41,7 +41,7 @@ from tailboost.classifiers.input import (
     refuse_learner,
     selection_data,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
+from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
@@ -153,11 +153,6 @@ class BaseBoostClassifier(
     # Whether the learner may be a regressor, for real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):  # the wrapper only adds suggestions to errors; its signature is the same
-            cls.__init__ = with_suggestions(cls.__init__)  # type: ignore[method-assign]
 
     # -- defined by a subclass -----------------------------------------------------------------------
 
