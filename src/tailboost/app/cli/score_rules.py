@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -328,7 +329,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(X[self.rule.column], **names)
-        model = self.scores
+        model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
         P = pd.DataFrame(model.predict_proba(X), columns=model.label)
         return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=REVIEW)
