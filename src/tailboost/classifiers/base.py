@@ -47,11 +47,12 @@ from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.judged import Judged, holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
+from tailboost.guarantees.leakage import noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
@@ -116,9 +117,7 @@ class Schedule:
         return cls(n_rounds, stopping, needs_objective=patience is not None or bool(verbose))
 
 
-class BaseBoostClassifier(
-    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base class of the boosting classifiers.
 
     A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
@@ -142,6 +141,7 @@ class BaseBoostClassifier(
     random_state: Any
     verbose: int
 
+    knows_rows = True
     ensemble_: Ensemble
     game_: Game[Any]
     combiner_: Any

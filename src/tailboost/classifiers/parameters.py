@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
@@ -116,4 +116,7 @@ def with_parameters(cls: C) -> C:
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     made.__init__ = with_suggestions(made.__init__)
+    for parameter in fields(made):  # the default of an argument is none of the class
+        if parameter.init and parameter.name in vars(made):
+            delattr(made, parameter.name)
     return cls
