@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost import Certificate, LeakageError, certify
 from tailboost.app.report.html import page
+from tailboost.core.judged import judged
 from tailboost.core.pipelines import last_step
 from tailboost.rates.bounds import clopper_pearson_interval
 
@@ -265,7 +266,7 @@ def _tradeoff(final: Any) -> Section:
 
 def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
     excluded, lines = notes.get("not_features", []), []
-    if getattr(final, "by_group", False):
+    if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
     else:
         for name in notes.get("group", []):

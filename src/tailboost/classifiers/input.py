@@ -16,7 +16,7 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, short_hashes, take
+from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, take
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
@@ -28,7 +28,7 @@ from tailboost.core.checks import (
     refuse_missing,
     row_weights,
 )
-from tailboost.core.fingerprints import hash_rows
+from tailboost.core.fingerprints import hash_rows, tiny_hashes
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
@@ -206,7 +206,7 @@ def selection_data(
         numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
-    return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:

@@ -21,7 +21,8 @@ from tailboost.app.cli.rates import (
     read_rates,
 )
 from tailboost.app.cli.score_rules import read_model
-from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
+from tailboost.core.judged import group_uses, judged
+from tailboost.core.subgroups import GroupUse, deferral_words
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
 CONFIDENCE = 0.95  # of the intervals
@@ -55,7 +56,7 @@ def evaluate(
         by_column = {} if rows.groups is None else rows.groups
         groups = stored.group_arguments(rows)
         predicted = classifier.predict(rows.features, **groups)
-        deferred = classifier.defers(rows.features, **groups) if can_defer(classifier) else None
+        deferred = classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None
         leakage = warn_of_leakage(classifier, rows.features)
         measured = measured_rates(asked or fitted_rates(classifier, columns), stored, rows, costs, sep)
     targets = targets_by_name(classifier)
@@ -326,7 +327,7 @@ def group_sentences(classifier: Any, columns: Sequence[str], not_features: Seque
     sentences = []
     for name in columns:
         names = () if name in not_features else (name,)
-        use = uses.get(name) or GroupUse(name, answers_by_group(classifier), names)
+        use = uses.get(name) or GroupUse(name, judged(classifier).by_group, names)
         drop = " ".join(f"--drop {feature}" for feature in use.features or ())
         sentences.append(f"{use}{f' ({drop})' if drop else ''}")
     return sentences

@@ -19,10 +19,10 @@ from sklearn.pipeline import Pipeline
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
+from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
-from tailboost.core.subgroups import answers_by_group
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
@@ -151,7 +151,7 @@ class StoredModel:
     @property
     def by_group(self) -> bool:
         """Whether the rule is group-aware."""
-        return answers_by_group(self.classifier)
+        return judged(self.classifier).by_group
 
     def read_ledger(self) -> Ledger:
         """Read the ledger of the file."""

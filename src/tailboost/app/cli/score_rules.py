@@ -32,6 +32,7 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
+from tailboost.core.judged import Judged, judged
 from tailboost.core.output import write_output
 from tailboost.guarantees.leakage import UsedRows
 from tailboost.guarantees.ledger import Ledger
@@ -252,7 +253,7 @@ class RuleSelection:
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = getattr(classifier, "certificate_", None)
+        certificate = judged(classifier).certificate_
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
@@ -262,7 +263,7 @@ class RuleSelection:
                 "objective": objective,
                 "limits": [repr(limit) for limit in self.limits],
             },
-            "groups": list(getattr(classifier, "groups_", [])),
+            "groups": list(judged(classifier).groups_),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
                 "selection": [rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON],
@@ -287,7 +288,7 @@ class RuleSelection:
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
-class RuleClassifier(ClassifierMixin, BaseEstimator):
+class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     """The rule of a file as a fitted classifier of the table of scores.
 
     Parameters
@@ -300,14 +301,13 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         The limits of the selection.
     """
 
-    reads_scores = True
-
     def __init__(
         self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
     ) -> None:
         self.rule = rule
         self.scores = scores
         self.limits = limits
+        self.by_group = rule.groups is not None
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -323,9 +323,9 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return self.rule
 
     @property
-    def by_group(self) -> bool:
-        """Whether the rule is group-aware."""
-        return self.rule.groups is not None
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return True
 
     @property
     def can_defer(self) -> bool:
