@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers import *  # noqa: F403
     from tailboost.classifiers import decisions as decisions
     from tailboost.classifiers import published as published
+    from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.group_columns import GroupColumns as GroupColumns
@@ -38,7 +39,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.calibration import Shortfall as Shortfall
-    from tailboost.guarantees.calibration import calibrate as calibrate
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
@@ -73,10 +73,11 @@ _MODULES = {
     "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
+    "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
+    "guarantees.calibration": "NotCertifiedError Shortfall",
     "guarantees.certificates": "Certificate certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",

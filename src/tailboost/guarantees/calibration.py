@@ -30,7 +30,7 @@ from tailboost.rates import BELOW, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import rows_needed
 from tailboost.selection.problem import SPREAD
 
-__all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
+__all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
@@ -109,7 +109,7 @@ class NotCertifiedError(ValueError):
         self.attempts = attempts
 
 
-def calibrate(
+def calibrate_selected(
     model: Any,
     X_cal: Any,
     y_cal: Any,
@@ -125,84 +125,25 @@ def calibrate(
     clusters: Any = None,
     attempts: int | None = None,
 ) -> Any:
-    """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
-
-    * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
-      selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
-      up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
-      between groups, if the rule reads the group.
-    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest overall error
-      within the targets. The sequence depends on the selection data alone. Each rule is tested for all
-      targets at the whole level, and the last rule before the first failure is returned ([1]_).
-
-    An attempt spends .9 of the error probability that earlier ones left, so all certificates of all
-    attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
-    copies.
+    """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
     Parameters
     ----------
     model : classifier
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
-        tested; nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry
-        the attempts so far.
-    X_cal, y_cal : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws, unused in the fit.
-    max_error : float or dict, optional
-        The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
-        class; or by name.
-    limits : list of Limit or str, optional
-        Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
-        rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
-        data. The sequence starts at the safest rule on these data.
-    confidence : float in (0, 1), default=0.95
-        Probability that all targets hold.
-    groups : array-like of shape (n,), or table of shape (n, c), optional
-        Groups of the rows, for targets of groups or cells and for a group-aware model.
-    rule : {"predict", "randomised"}, default="predict"
-        The rule with the targets: ``predict``, by exact binomial tests, or the randomised rule with the label
-        distribution ``predict_distribution``, by betting.
-    previous : NotCertifiedError, Certificate or calibrated classifier, optional
-        The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
-        counts, with all earlier ones.
-    subgroups : list or dict of lists, optional
-        All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
-        number as ``max_error`` is a target of each, also without rows.
-    equal_rows, clusters : optional
-        As in `tailboost.certify`; ``shortfalls`` then count clusters.
-    attempts : int, optional
-        The number of attempts that are made at most. They divide the error probability evenly: with 1 this
-        attempt has all of it, and further ones are refused. By default any number may follow.
-
-    Returns
-    -------
-    classifier
-        With the same candidates. Its ``certificate_`` holds the targets. Other errors, also on the
-        calibration rows, are estimates: `tailboost.certify` bounds them on further rows.
+        tested.
+    X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
+attempts
+        As in `tailboost.calibrate`.
 
     Raises
     ------
     NotCertifiedError
-        If the safest rule misses a target, for example of a group without rows.
-        ``shortfalls`` names the targets and gives approximate numbers of sufficient rows.
+        If the safest rule misses a target.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
         If an argument is not as described.
-
-    References
-    ----------
-    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
-       Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> import tailboost as tb
-    >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
-    >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
-    >>> calibrated = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
-    >>> [(b.name, b.upper) for b in calibrated.certificate_.bounds]
-    [('class 1', 0.3)]
     """
     check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
@@ -214,7 +155,11 @@ def calibrate(
             f"model must be a classifier of tailboost with tradeoff(), got {type(model).__name__}; "
             "tailboost.tune makes one of any fitted model"
         )
-    checked, earlier = _stated_limits(model, max_error, limits), attempts_of(previous)
+    own = getattr(model, "limits", None)
+    checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
+    if checked and not hasattr(model, "limits"):
+        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
+    earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
     about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters}
     opened = model.opened(X_cal, groups)  # the models answer once for all rules
@@ -328,19 +273,21 @@ class FixedSequence:
         return True, passed, answered
 
 
-def _stated_limits(model: Any, max_error: Any, limits: Any) -> list[Limit]:
-    """Return the checked limits on rates; none with ``max_error``."""
+def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
+    """Return the checked limits on rates; none with ``max_error``.
+
+    Raises
+    ------
+    ValueError
+        If both or none of them are given.
+    """
     if max_error is not None:
         if limits is not None:
             raise ValueError("max_error and limits were both given; state the first as a limit")
         return []
-    checked = list(
-        checked_limits(read_rates((getattr(model, "limits", None) or ()) if limits is None else limits))
-    )
+    checked = list(checked_limits(read_rates(limits or ())))
     if not checked:
         raise ValueError("max_error or limits is needed: there is no target to certify")
-    if not hasattr(model, "limits"):
-        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
     return checked
 
 
