@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.calibration import Shortfall as Shortfall
     from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
@@ -78,7 +79,7 @@ _MODULES = {
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.calibration": "NotCertifiedError Shortfall",
-    "guarantees.certificates": "Certificate certify",
+    "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
