@@ -31,14 +31,15 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting.game import StopKind as StopKind
     from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
+    from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.calibration import Shortfall as Shortfall
-    from tailboost.guarantees.calibration import calibrate as calibrate
     from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
@@ -69,11 +70,12 @@ _MODULES = {
     "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
+    "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
-    "guarantees.certificates": "Certificate certify",
+    "guarantees.calibration": "NotCertifiedError Shortfall",
+    "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
