@@ -149,6 +149,17 @@ class Rows:
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
 
+@dataclass(frozen=True)
+class UnlabeledRows:
+    """Rows without labels, each of weight 1."""
+
+    groups: Ints | None  # as in `Rows`
+    hashes: Hashes  # shape (n,): hash of the content
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
 def short_hashes(hashes: Hashes) -> NDArray[np.uint16]:
     """Return the first 16 bits of row hashes, for model files."""
     return (hashes >> np.uint64(48)).astype(np.uint16)
