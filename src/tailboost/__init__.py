@@ -44,13 +44,15 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
+    from tailboost.guarantees.planning import RowsForLimit as RowsForLimit
+    from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
+    from tailboost.guarantees.planning import rows_needed as rows_needed
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
@@ -79,11 +81,11 @@ _MODULES = {
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
+    "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
-    "rates.bounds": "rows_needed",
     "rates.make": "InfeasibleLimitsError",
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",

@@ -150,7 +150,7 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
     """Return the least restricted rule of a classifier with targets certified by rows in Dask collections.
 
     The rows come to the client: a calibration needs some thousands of rows of each subgroup, see
-    `tailboost.rates.bounds.rows_needed`.
+    `tailboost.rows_needed`.
 
     Parameters
     ----------
