@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting.game import StopKind as StopKind
     from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
+    from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
@@ -39,19 +40,21 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.calibration import Shortfall as Shortfall
-    from tailboost.guarantees.calibration import calibrate as calibrate
     from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
+    from tailboost.guarantees.planning import RowsForLimit as RowsForLimit
+    from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
+    from tailboost.guarantees.planning import rows_needed as rows_needed
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.rates.bounds import rows_needed as rows_needed
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -70,20 +73,21 @@ _MODULES = {
     "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
+    "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
     "core.exceptions": "InfeasibleLimitsError",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
-    "guarantees.certificates": "Certificate certify",
+    "guarantees.calibration": "NotCertifiedError Shortfall",
+    "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
+    "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
     "guarantees.rate_bounds": "CertifiedBound",
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
-    "rates.bounds": "rows_needed",
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",

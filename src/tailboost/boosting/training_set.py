@@ -150,6 +150,17 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class UnlabeledRows:
+    """Rows without labels, each of weight 1."""
+
+    groups: Ints | None  # as in `Rows`
+    hashes: Hashes  # shape (n,): hash of the content
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+@dataclass(frozen=True)
 class GroupNames:
     """Names of the groups of a fit: values of one column, or of each column of a table."""
 

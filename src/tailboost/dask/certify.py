@@ -9,6 +9,7 @@ from typing import Any
 import dask
 import numpy as np
 
+from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Labels
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
@@ -16,7 +17,6 @@ from tailboost.core.judged import EqualRows, group_arguments, judged
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
-from tailboost.guarantees.calibration import calibrate as local_calibrate
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
 from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import check_equal_rows
@@ -150,7 +150,7 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
     """Return the least restricted rule of a classifier with targets certified by rows in Dask collections.
 
     The rows come to the client: a calibration needs some thousands of rows of each subgroup, see
-    `tailboost.rates.bounds.rows_needed`.
+    `tailboost.rows_needed`.
 
     Parameters
     ----------

@@ -84,6 +84,7 @@ class FreshRows:
     only_scores: bool = False  # whether the rule reads scores alone
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
+    judge: Any = None  # the model of ``answered``, or the array of answers
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -135,7 +136,7 @@ class FreshRows:
         """Return the same rows with the answers of another model."""
         assert self.ask is not None
         answered, drawn = self.ask(model)
-        return replace(self, answered=answered, drawn=drawn)
+        return replace(self, answered=answered, drawn=drawn, judge=model)
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
@@ -542,7 +543,7 @@ def fresh_rows(
     kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
     complete = repeated is not None and final.seen_rows_.complete
     overlap = hashes, repeated, complete, kinds, equal_rows
-    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask)
+    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask, model)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.boosting.training_set import Rows
-from tailboost.core.array_types import Hashes
+from tailboost.core.array_types import Hashes, Mask
 from tailboost.core.exceptions import LeakageError as LeakageError
 from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
 from tailboost.core.fingerprints import (
@@ -63,6 +63,11 @@ class UsedRows:
         labelled = hash_rows(np.column_stack([hashes, of_label[place]]))
         return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
 
+    @classmethod
+    def unlabeled(cls, hashes: Hashes, use: Use) -> Self:
+        """Return rows without labels, from their `hash_rounded_rows`; they are compared by content alone."""
+        return cls(RowCounts.of(hashes), RowCounts.of(hashes[:0]), use)
+
     def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
         """Return about how many of these rows are rows of an earlier table; 0 if chance explains them.
 
@@ -104,6 +109,34 @@ class UsedRows:
         uses: dict[str, Use] = {"selection data": "selection data", "calibration rows": "calibration rows"}
         contents, labelled = (RowCounts.from_dict(state[name]) for name in ("contents", "labelled"))
         return cls(contents, labelled, uses[state["use"]])
+
+
+def copies_of(known: Hashes, hashes: Hashes) -> Mask:
+    """Return a mask of the rows of a table that are known rows again, each known row at most once.
+
+    No row is one if chance explains the agreement of both tables, see `chance_of_agreement`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tailboost.core.fingerprints import hash_rows
+    >>> known, new = hash_rows(np.arange(50)[:, None]), hash_rows(np.arange(20, 100)[:, None])
+    >>> int(copies_of(known, new).sum())
+    30
+    >>> grades = hash_rows(np.random.default_rng(0).integers(3, size=(130, 1)))
+    >>> int(copies_of(grades[:50], grades[50:]).sum())
+    0
+    """
+    if chance_of_agreement(RowCounts.of(known), RowCounts.of(hashes)) > SHARED_LEVEL:
+        return np.zeros(len(hashes), dtype=np.bool_)
+    content, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    shared = known[np.isin(known, content)]
+    most = np.bincount(np.searchsorted(content, shared), minlength=len(content))
+    order = np.argsort(place, kind="stable")
+    nth = np.empty(len(hashes), dtype=np.intp)  # among the rows of its content
+    nth[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    copies: Mask = nth < most[place]
+    return copies
 
 
 def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows) -> None:

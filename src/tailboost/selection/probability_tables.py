@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.boosting.training_set import N_TINY_HASHES, Rows
+from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
@@ -269,12 +269,25 @@ class Models:
 
 
 @dataclass(frozen=True)
+class UnlabeledOutputs:
+    """Log-probabilities of the models on rows without labels."""
+
+    logs: tuple[Floats, ...]  # of each model, shape (m, K)
+    rows: UnlabeledRows
+
+    def table(self, average: Average | None) -> LogProbabilities:
+        """Return the log-probabilities by model."""
+        return LogProbabilities.of(self.logs, self.rows.groups, average)
+
+
+@dataclass(frozen=True)
 class ModelOutputs:
     """Out-of-fold log-probabilities of models: all that the selection depends on."""
 
     models: Models
     logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
     rows: Rows  # the selection data
+    unlabeled: UnlabeledOutputs | None = None  # of further rows without labels
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
@@ -293,6 +306,12 @@ class ModelOutputs:
         return cls(
             models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16))
         )
+
+    def with_unlabeled(self, X: Any, rows: UnlabeledRows) -> ModelOutputs:
+        """Return the outputs with those of the models on rows without labels, with features X."""
+        table = self.models.transform(X)
+        logs = tuple(table[i] for i in range(len(self.models.names)))
+        return replace(self, unlabeled=UnlabeledOutputs(logs, rows))
 
     def check_order(self, classes: NDArray[Any]) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""

@@ -54,6 +54,10 @@ ONE_SIDED = 1.6448536269514722
 WORSE_THAN_MIXTURE = 0.1
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
+UNLABELED = (
+    "rates that need labels are estimated on the labelled rows, other rates on all rows; the selection "
+    "counted the rows without labels by their probabilities"
+)
 UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 # Measured with one score and two groups, 40 draws: a limit on a gap held on new rows in 22 %. The computed
 # probability was 54 %.
@@ -181,11 +185,29 @@ class Selected(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Comparison:
+    """A selection with the candidates and the program by which it was made."""
+
+    pool: Pool
+    program: Program
+    selection: Selection
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the same selection as one made within these limits."""
+        program = self.program.within(limits)
+        selection = replace(self.selection, violations=program.violations(self.selection.counts))
+        return replace(self, program=program, selection=selection)
+
+
+@dataclass(frozen=True, eq=False)
 class SelectedRule(Selected):
     """The rule selected for rates, which are functions of its confusion counts."""
 
-    pool: Pool  # the candidates
-    selection: Selection
+    pool: Pool  # the candidates, with their counts for estimates
+    selection: Selection  # with the counts for estimates
+    compared: (
+        Comparison  # with the counts of the selection, which are others if there are rows without labels
+    )
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
 
     @property
@@ -213,6 +235,8 @@ class SelectedRule(Selected):
             table = self._counted(stated, "", [None, *prices]).expecting(self.outlook)
         if self.outlook is None and self.problem.limits and not self.fitted and not np.isnan(self.spread):
             table = replace(table, notes=(*table.notes, GUESSED if self._guesses_groups else UNKNOWN))
+        if self.program.strata.has_unlabeled:
+            table = replace(table, notes=(*table.notes, UNLABELED))
         before, value = self.untightened, self.selection.value
         if before is None:
             return table
@@ -230,19 +254,23 @@ class SelectedRule(Selected):
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:
         """The shadow prices of the limits, for the best mixture of all rules; None if none can be added."""
-        if not self.program.limits or not self.pool.data.in_memory.has_probabilities:
+        pool, program = self.compared.pool, self.compared.program
+        if not program.limits or not pool.data.in_memory.has_probabilities:
             return None
-        small = self.pool.data.in_memory.thinned(ROWS)
-        pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
-        solution = grow(pool, self.program.over(small.strata))
-        return solution.program.shadow_prices(solution.duals, self.selection.counts)
+        small = pool.data.in_memory.thinned(ROWS)
+        pool = pool.copy() if small is pool.data else pool.on(small)
+        solution = grow(pool, program.over(small.strata))
+        return solution.program.shadow_prices(solution.duals, self.compared.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
         program = self.program.within(limits)
         selection = replace(self.selection, violations=program.violations(self.counts))
         problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
-        return replace(self, problem=problem, program=program, selection=selection, untightened=None)
+        compared = self.compared.within(limits)
+        return replace(
+            self, problem=problem, program=program, selection=selection, compared=compared, untightened=None
+        )
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with constants and the most accurate rule; ``name`` names this rule.
@@ -312,6 +340,14 @@ class SelectedRule(Selected):
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
             reached = _violated(limit, strata, limit.rate.terms(strata).values(selection.counts))
+            if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
+                warn_user(
+                    f"limit violated on the labelled rows: {limit}, but this rule has {reached} there. The "
+                    "selection counts rows without labels by their probabilities; by these counts the limit "
+                    "holds",
+                    BoundNotMetWarning,
+                )
+                continue
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
@@ -339,10 +375,10 @@ class SelectedRule(Selected):
 
     def _warn_of_mixture(self) -> None:
         """Warn if a mixture of rules has a clearly lower objective within the limits."""
-        selection = self.selection
+        selection = self.compared.selection
         if selection.gap <= WORSE_THAN_MIXTURE * abs(selection.value):
             return
-        most = selection.counts[: len(self.program.strata.mass)].sum(axis=0).max()
+        most = selection.counts[: len(self.compared.program.strata.mass)].sum(axis=0).max()
         one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
         warn_user(
             f"the best rule found within the limits on {self.words} {one_action}has {self.objective}: "
@@ -353,12 +389,13 @@ class SelectedRule(Selected):
         """Warn if the error on deferred rows would not exceed the error on the other rows."""
         data, K, sums = self.pool.data.in_memory, self.program.strata.n_classes, np.zeros(5)
         y = data.strata.y[data.stratum]
+        labelled = np.where(y < K, data.weights, 0.0)
         for weight, number in zip(self.selection.weights, self.selection.numbers.tolist(), strict=True):
             costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
             deferred, wrong = decide(costs) == K, rates.wrong(decide(costs[:K]), y)
             each = deferred, deferred & wrong, ~deferred, ~deferred & wrong
             sums += weight * np.array(
-                [*(data.weights[rows].sum() for rows in each), (data.weights[deferred] ** 2).sum()]
+                [*(labelled[rows].sum() for rows in each), (labelled[deferred] ** 2).sum()]
             )
         deferred, deferred_wrong, answered, answered_wrong, squares = sums.tolist()
         error_deferred = deferred_wrong / max(deferred, 1e-300)
@@ -531,7 +568,8 @@ def _why(
     strata = program.strata
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())
-    right = np.bincount(strata.y, strata.mass, strata.n_actions)[most]
+    of_class = np.bincount(strata.y, strata.mass, strata.n_actions + 1)[: strata.n_classes]
+    right = of_class[most] / of_class.sum() if most < strata.n_classes else 0.0
     if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
         action: Any = strata.classes[most] if most < strata.n_classes else "deferral"
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"

@@ -109,9 +109,9 @@ def inspect_model(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print the content of a model file: method, training data, classes, errors, summary, versions."""
+    """Print the content of a model file or rule file: method, data, classes, rule, errors, versions."""
     with shared.warnings_as_lines():
-        stored = StoredModel.read(model)
+        stored = read_model(model)
     about = _description(stored)
     if as_json:
         shared.tell_json(about)
@@ -125,7 +125,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     changed = {
         name: repr(value)
         for name, value in classifier.get_params(deep=False).items()
-        if value is not None and repr(value) != repr(defaults.get(name))
+        if name != "rule" and value is not None and repr(value) != repr(defaults.get(name))
     }
     columns = [] if encoder is None else encoder.schema_.columns
     summary, rates = getattr(classifier, "summary_", None), getattr(classifier, "rates_", None)
@@ -141,6 +141,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "columns": [
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
+        "rule": stored.rule,
         "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
@@ -164,6 +165,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         "groups": ". ".join(group_sentences(classifier, stored.group_columns, no_features)),
         "weights": notes.get("weight") or "",
         "no features": ", ".join(no_features),
+        "rule": about["rule"] or "",
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     shared.plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
@@ -201,12 +203,12 @@ def rule(
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
 
     The rule of a robustmixture is a function of its models' class probabilities. A database or service with
-    these probabilities needs nothing more. The SQL expression is NULL for rows with missing or invalid
-    probabilities.
+    these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
+    is NULL for rows with missing or invalid probabilities.
     """
     if as_json and sql:
         raise shared.BadInput("--json and --sql: give one of them")
-    classifier = StoredModel.read(model).classifier
+    classifier = read_model(model).classifier
     if not hasattr(classifier, "rule_"):
         raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "

@@ -167,7 +167,8 @@ def in_table_terms(
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
-            raise BadInput(f"{rate!r} needs the groups of {name!r}; add --group {name}")
+            near = did_you_mean(str(name), columns)
+            raise BadInput(f"{rate!r} needs the groups of {name!r}; {near or f'add --group {name}'}")
 
     def label(name: Any) -> Any:
         return labels.get(str(name), name)

@@ -89,6 +89,12 @@ def tune(
     confidence: Annotated[
         float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
     ] = None,
+    unlabeled: Annotated[
+        Path | None,
+        options.option(
+            "FILE", "Rows without labels: scores and groups, which the selection counts too (CSV or Parquet)."
+        ),
+    ] = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select thresholds on columns of scores, within limits. No model is trained.
@@ -101,14 +107,15 @@ def tune(
     """
     as_model = not is_rule_file(out)
     if as_model:
-        check_model_output(out, data, option="--out")
+        check_model_output(out, data, unlabeled, option="--out")
     else:
-        check_output("--out", out, data)
+        check_output("--out", out, data, unlabeled)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
     if len(target) > 1:
-        if as_model or columns or by_group or confidence is not None:
+        if as_model or columns or by_group or confidence is not None or unlabeled is not None:
             raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group or --confidence"
+                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+                "--unlabeled"
             )
         _tune_labels(
             data, sep, score, target, out, kind=kind, missing=missing, limits=limits, objective=minimised
@@ -118,6 +125,7 @@ def tune(
         raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
     with warnings_as_lines():
         rows = score_rows(data, sep, score, target=target[0], columns=columns)
+        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if REVIEW in labels:
             raise BadInput(f"{str(data)!r}: column {target[0]!r} has the label {REVIEW!r}")
@@ -133,9 +141,10 @@ def tune(
             tuple(in_table_terms(one, labels, columns) for one in limits),
             confidence,
             digest_of(data),
+            None if unlabeled is None else digest_of(unlabeled),
         )
         with bad_input(f"{data}: "):
-            classifier = selection.run(rows)
+            classifier = selection.run(rows, more)
             rule = classifier.rule_
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
@@ -157,7 +166,10 @@ def _positives(
 ) -> tuple[str, ...]:
     """Return the label of high values of each score."""
     if positive and len(positive) != len(score):
-        raise BadInput(f"--positive: {len(positive)} labels for {len(score)} scores")
+        raise BadInput(
+            f"--positive: {len(positive)} labels for {len(score)} scores; each score "
+            "needs a label, in the order of --score"
+        )
     found = []
     for i, column in enumerate(score):
         if positive:
@@ -225,6 +237,7 @@ class RuleSelection:
     limits: tuple[rates.Limit, ...]
     confidence: float | None
     data: str  # digest of the selection data
+    unlabeled: str | None = None  # digest of the file of rows without labels
 
     @property
     def model(self) -> Scores:
@@ -235,8 +248,8 @@ class RuleSelection:
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
 
-    def run(self, rows: NewRows) -> Any:
-        """Select on labelled rows."""
+    def run(self, rows: NewRows, more: NewRows | None = None) -> Any:
+        """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
             rows.features,
@@ -246,6 +259,8 @@ class RuleSelection:
             limits=list(self.limits),
             confidence=self.confidence,
             by_group=self.by_group,
+            X_unlabeled=None if more is None else more.features,
+            groups_unlabeled=None if more is None else more.groups,
         )
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
@@ -313,6 +328,11 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     def classes_(self) -> NDArray[Any]:
         """The labels."""
         return np.asarray(self.rule.classes)
+
+    @property
+    def rule_(self) -> ThresholdRule | Rule:
+        """The rule."""
+        return self.rule
 
     @property
     def reads_scores(self) -> bool:
@@ -409,6 +429,11 @@ class StoredRule(StoredModel):
         return digest(json.dumps(content, sort_keys=True).encode())
 
     @property
+    def rule(self) -> str:
+        """The rule as text."""
+        return str(self.classifier.rule_)
+
+    @property
     def target(self) -> str:
         """The name of the target column."""
         return self.selection.target
@@ -418,6 +443,11 @@ class StoredRule(StoredModel):
         if digest_of(data) != self.selection.data:
             raise BadInput(f"--selection: {str(data)!r} is not the file on which the rule was selected")
         selection = self.selection
+        if selection.unlabeled is not None:
+            raise BadInput(
+                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
+                "FILE.model, which keeps these rows"
+            )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
@@ -438,7 +468,8 @@ class StoredRule(StoredModel):
         unused: Sequence[str] = (),
     ) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
-        if purpose.needs_fresh_rows and digest_of(data) == self.selection.data:
+        used = self.selection.data, self.selection.unlabeled
+        if purpose.needs_fresh_rows and digest_of(data) in used:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
