@@ -15,6 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
 from tailboost.core.judged import Judged, judged
 from tailboost.core.pipelines import last_step
@@ -38,10 +39,6 @@ _WHERE_USED = {
     "torch": ("tailboost.learners.torch.",),
 }
 _LONGEST = 400  # maximum number of characters from a file in a message
-
-
-class ModelVersionWarning(UserWarning):
-    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
 
 
 def check_model_path(path: str | os.PathLike[str]) -> Path:

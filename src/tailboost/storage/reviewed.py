@@ -211,7 +211,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
-    **_names("tailboost.classifiers.base", "Plan"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.guarantees.leakage", "UsedRows"),

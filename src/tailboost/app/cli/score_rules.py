@@ -265,7 +265,7 @@ class RuleSelection:
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = judged(classifier).certificate_
+        certificate = judged(classifier).latest_certificate
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
