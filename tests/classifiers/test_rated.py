@@ -118,7 +118,7 @@ def test_a_draw_keeps_what_one_rule_cannot():
     y = rng.integers(2, size=400)
     coarse = {"m": np.where(y == 1, 0.7, 0.3)}  # two values: one rule has few answers to choose among
     limit = rates.selected(1) <= float(np.mean(y)) / 2
-    with pytest.warns(UserWarning, match=r"within the limits .* a mixture of rules, reaches") as caught:
+    with pytest.warns(UserWarning, match=r"price of determinism: within the limits .* a rule that draws has") as caught:
         one = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit])
     drawn = RobustMixtureClassifier.from_probabilities(coarse, y, limits=[limit], randomized=True)
     assert one.limits_met_
