@@ -97,3 +97,11 @@ def test_importing_the_package_loads_nothing_heavy():
     loaded = "import sys, tailboost; print({m.split('.')[0] for m in sys.modules})"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "sklearn", "pandas"} & set(ast.literal_eval(modules.stdout))
+
+
+def test_public_paths_are_plain_modules():
+    """No import hook: each path gives the names of the module that it stands for."""
+    for name in ("datasets", "decisions", "metrics", "onnx", "plotting", "published", "robustness", "torch"):
+        module = import_module(f"tailboost.{name}")
+        assert module.__spec__.name == f"tailboost.{name}"
+    assert not any("tailboost" in str(type(finder)) for finder in sys.meta_path)

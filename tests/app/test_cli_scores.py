@@ -162,6 +162,17 @@ def test_evaluate_and_card_read_a_rule_file(files, rule):
     assert "# Model card" in done("card", rule, files / "fresh.csv")
 
 
+def test_rule_and_inspect_read_a_rule_file(files, rule):
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert done("rule", rule).strip() == str(stored)
+    assert json.loads(done("rule", rule, "--json")) == stored.to_dict()
+    assert done("rule", rule, "--sql", "--group", "lang").strip() == stored.to_sql(group="lang")
+    assert "--group COL" in refused("rule", rule, "--sql")
+    text = done("inspect", rule)
+    assert "de: p_toxic >= " in text
+    assert json.loads(done("inspect", rule, "--json"))["rule"] == str(stored)
+
+
 def test_a_language_without_fresh_rows_is_not_certified(files, rule):
     fresh = pd.read_csv(files / "fresh.csv")
     fresh[fresh["lang"] == "en"].to_csv(files / "english.csv", index=False)

@@ -23,7 +23,6 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import FOLDS
-from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
 from tailboost.core.pipelines import answered
@@ -34,7 +33,7 @@ from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
+class AdditiveClassifier(BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble

@@ -41,17 +41,18 @@ from tailboost.classifiers.input import (
     refuse_learner,
     selection_data,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
+from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.judged import Judged, holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
+from tailboost.guarantees.leakage import noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
@@ -116,9 +117,7 @@ class Schedule:
         return cls(n_rounds, stopping, needs_objective=patience is not None or bool(verbose))
 
 
-class BaseBoostClassifier(
-    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base class of the boosting classifiers.
 
     A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
@@ -142,6 +141,7 @@ class BaseBoostClassifier(
     random_state: Any
     verbose: int
 
+    knows_rows = True
     ensemble_: Ensemble
     game_: Game[Any]
     combiner_: Any
@@ -153,11 +153,6 @@ class BaseBoostClassifier(
     # Whether the learner may be a regressor, for real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):  # the wrapper only adds suggestions to errors; its signature is the same
-            cls.__init__ = with_suggestions(cls.__init__)  # type: ignore[method-assign]
 
     # -- defined by a subclass -----------------------------------------------------------------------
 

@@ -19,13 +19,13 @@ from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, selection_data
-from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
+from tailboost.core.judged import group_uses
+from tailboost.core.subgroups import GROUPS_UNUSED
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
@@ -42,7 +42,7 @@ from tailboost.solvers import mixture_path
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
 
 
-class MixtureClassifier(Reselection, BaseBoostClassifier, RandomizedClassifier):
+class MixtureClassifier(BaseBoostClassifier, Reselection):
     """Mixture of hypotheses with weights λ."""
 
     n_iter_no_change: Any

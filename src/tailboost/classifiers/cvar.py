@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -17,7 +18,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -33,6 +34,7 @@ from tailboost.selection.summary import Bounds
 FIVE_FOLDS_UP_TO = 1_000
 
 
+@with_parameters
 class CVaRBoostClassifier(MixtureClassifier):
     """Boosting for the rows with the largest losses, measured by the CVaR.
 
@@ -152,50 +154,26 @@ class CVaRBoostClassifier(MixtureClassifier):
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | str = 10,
-        alpha: float = 0.5,
-        player: str = "hedge",
-        combine: str = "mixture",
-        eta: float | str = 1.0,
-        beta: float | str = 100.0,
-        delta: float = 0.1,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.alpha = alpha
-        self.player = player
-        self.combine = combine
-        self.eta = eta
-        self.beta = beta
-        self.delta = delta
-        self.cv = cv
-        self.include_constants = include_constants
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int | str = 10
+    alpha: float = 0.5
+    player: str = "hedge"
+    combine: str = "mixture"
+    eta: float | str = 1.0
+    beta: float | str = 100.0
+    delta: float = 0.1
+    cv: Any = "auto"
+    include_constants: bool = True
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
+    exact_weights: bool = False
+    n_iter_no_change: int | None = 3
+    tol: float = 1e-3
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def _even(self) -> bool:
@@ -289,6 +267,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         return mixed_by_program(self.game_, combiner.pool, alpha, value, bounds)
 
 
+@with_parameters
 class AdaLPBoostClassifier(CVaRBoostClassifier):
     """α-AdaLPBoost: Hedge weighs the rows, a linear program mixes the hypotheses for the CVaR.
 
@@ -361,47 +340,14 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 3,
-        alpha: float = 0.5,
-        eta: float | str = 1.0,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            eta=eta,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="hedge",
-        )
+    n_estimators: int | str = 3
+    player: str = field(init=False, default="hedge")
+    combine: str = field(init=False, default="mixture")
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
 
 
+@with_parameters
 class LPBoostClassifier(CVaRBoostClassifier):
     """α-LPBoost: in each round a linear program over all rounds so far weighs the rows.
 
@@ -451,45 +397,14 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        alpha: float = 0.5,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="lp",
-        )
+    player: str = field(init=False, default="lp")
+    combine: str = field(init=False, default="mixture")
+    eta: float | str = field(init=False, default=1.0)
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
 
 
+@with_parameters
 class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     """Regularised α-LPBoost: the linear program over all rounds so far, with an entropy term.
 
@@ -549,49 +464,12 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | str = 10,
-        alpha: float = 0.5,
-        beta: float | str = 100.0,
-        delta: float = 0.1,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            beta=beta,
-            delta=delta,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="entropic",
-        )
+    player: str = field(init=False, default="entropic")
+    combine: str = field(init=False, default="mixture")
+    eta: float | str = field(init=False, default=1.0)
 
 
+@with_parameters
 class AverageBoostClassifier(CVaRBoostClassifier):
     """AdaBoost + average: Hedge weighs the rows, the even mixture of the hypotheses predicts.
 
@@ -647,34 +525,12 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        eta: float | str = 1.0,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            eta=eta,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            alpha=1.0,
-            combine="average",
-            include_constants=False,
-        )
+    alpha: float = field(init=False, default=1.0)
+    player: str = field(init=False, default="hedge")
+    combine: str = field(init=False, default="average")
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
+    cv: Any = field(init=False, default="auto")
+    include_constants: bool = field(init=False, default=False)
+    n_iter_no_change: int | None = field(init=False, default=3)
+    tol: float = field(init=False, default=1e-3)

@@ -22,7 +22,6 @@ from tailboost.boosting.training_set import (
     Rows,
     TrainingSet,
     UnlabeledRows,
-    short_hashes,
     take,
 )
 from tailboost.classifiers.columns import learn_columns, read_columns
@@ -36,7 +35,7 @@ from tailboost.core.checks import (
     refuse_missing,
     row_weights,
 )
-from tailboost.core.fingerprints import hash_rounded_rows, hash_rows
+from tailboost.core.fingerprints import hash_rounded_rows, hash_rows, tiny_hashes
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.guarantees.leakage import copies_of
@@ -274,7 +273,7 @@ def selection_data(
         numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
-    return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:

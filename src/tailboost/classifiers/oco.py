@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
@@ -13,7 +14,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -26,6 +27,7 @@ from tailboost.selection.summary import Bounds
 GAMMA = 0.1
 
 
+@with_parameters
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge weighs the rows for a weak learner with edge γ, and the majority vote predicts.
 
@@ -95,34 +97,18 @@ class OCOBoostClassifier(MixtureClassifier):
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        gamma: float | str = "auto",
-        n_estimators: int | str = "auto",
-        eta: float | str = "theory",
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.gamma = gamma
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    gamma: float | str = "auto"
+    n_estimators: int | str = "auto"
+    eta: float | str = "theory"
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

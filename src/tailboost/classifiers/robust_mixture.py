@@ -34,11 +34,12 @@ from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import UsedRows, holds_unknown, noting_frozen, noting_seen
+from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest

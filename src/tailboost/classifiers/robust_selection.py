@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, rows_among, take
 from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.probability_answers import MixtureAnswers, OpenedRows
-from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.core.subgroups import group_uses
+from tailboost.core.judged import group_uses
 from tailboost.core.tables import has_named_columns
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
@@ -37,7 +36,7 @@ from tailboost.selection.threshold_family import ThresholdFamily
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
 
-class ProbabilityMixture(Reselection, MixtureAnswers):
+class ProbabilityMixture(MixtureAnswers):
     """Selection of a rule on out-of-fold probabilities of models."""
 
     objective: Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import Plan, Schedule
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
     NAMED,
@@ -44,6 +44,7 @@ PATIENCE = 10
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
+@with_parameters
 class WorstClassBoostClassifier(GroupedBoostClassifier):
     """Boosting that minimises the largest error of a class, group or cell, or limits each error.
 
@@ -198,60 +199,31 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     _known_classes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        max_error: Any = "auto",
-        gamma: float | str = "auto",
-        q: float = 0.8,
-        n_estimators: int | str = "auto",
-        until_met: bool = False,
-        eta: float | str = "theory",
-        class_loss: str = "auto",
-        combine: str = "auto",
-        randomized: bool = True,
-        subgroups: str = "auto",
-        n_iter_no_change: int | str | None = "auto",
-        error_budget: float | None = None,
-        min_subgroup_rows: int = 10,
-        shrinkage: float = SHRINKAGE,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        tol: float = 1e-3,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.max_error = max_error
-        self.gamma = gamma
-        self.q = q
-        self.n_estimators = n_estimators
-        self.until_met = until_met
-        self.eta = eta
-        self.class_loss = class_loss
-        self.combine = combine
-        self.randomized = randomized
-        self.subgroups = subgroups
-        self.n_iter_no_change = n_iter_no_change
-        self.error_budget = error_budget
-        self.min_subgroup_rows = min_subgroup_rows
-        self.shrinkage = shrinkage
-        self.cv = cv
-        self.include_constants = include_constants
-        self.tol = tol
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    max_error: Any = "auto"
+    gamma: float | str = "auto"
+    q: float = 0.8
+    n_estimators: int | str = "auto"
+    until_met: bool = False
+    eta: float | str = "theory"
+    class_loss: str = "auto"
+    combine: str = "auto"
+    randomized: bool = True
+    subgroups: str = "auto"
+    n_iter_no_change: int | str | None = "auto"
+    error_budget: float | None = None
+    min_subgroup_rows: int = 10
+    shrinkage: float = SHRINKAGE
+    cv: Any = "auto"
+    include_constants: bool = True
+    tol: float = 1e-3
+    class_weight: Any = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.subgroups in ("group", "cell"):

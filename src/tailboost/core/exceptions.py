@@ -1,4 +1,4 @@
-"""Warnings of the classifiers."""
+"""Warnings and errors of the classifiers."""
 
 
 class FitInterruptedWarning(UserWarning):
@@ -23,3 +23,11 @@ class UselessRuleWarning(UserWarning):
 
 class ConfidenceNotReachedWarning(UserWarning):
     """No rule has the probability ``confidence`` for its limits; the message gives the best probability."""
+
+
+class LeakageError(ValueError):
+    """Rows given as fresh were used to train or select the classifier."""
+
+
+class ResubstitutionWarning(UserWarning):
+    """Selection data contain training rows, on which losses are too small."""

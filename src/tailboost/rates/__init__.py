@@ -16,6 +16,8 @@ from tailboost.rates.make import (
     error,
     f_score,
     false_alarm,
+    fnr,
+    fpr,
     gap,
     jaccard,
     largest,
@@ -23,7 +25,12 @@ from tailboost.rates.make import (
     npv,
     precision,
     ratio,
+    recall,
     selected,
+    sensitivity,
+    specificity,
+    tnr,
+    tpr,
 )
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.measure import Answered as Answered
@@ -54,6 +61,8 @@ __all__ = [
     "error",
     "f_score",
     "false_alarm",
+    "fnr",
+    "fpr",
     "gap",
     "jaccard",
     "largest",
@@ -63,6 +72,11 @@ __all__ = [
     "parse",
     "precision",
     "ratio",
+    "recall",
     "selected",
+    "sensitivity",
+    "specificity",
+    "tnr",
+    "tpr",
     "wrong",
 ]

@@ -95,10 +95,27 @@ def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
     return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
 
 
+def _found(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    missed, among = _misses(K, A, k)
+    return among - missed, among
+
+
+def _rejected(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    alarms, among = _false_alarms(K, A, k)
+    return among - alarms, among
+
+
 KINDS = {
     "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
     "miss": Kind("miss rate of {label}", _misses, labelled=True),
     "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
+    "recall": Kind("recall of {label}", _found, labelled=True, gain=True),
+    "sensitivity": Kind("sensitivity for {label}", _found, labelled=True, gain=True),
+    "specificity": Kind("specificity for {label}", _rejected, labelled=True, gain=True),
+    "tpr": Kind("true positive rate of {label}", _found, labelled=True, gain=True),
+    "tnr": Kind("true negative rate of {label}", _rejected, labelled=True, gain=True),
+    "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
+    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
     "selected": Kind(
         "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
     ),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import N_SHORT_HASHES, GroupNames, Rows, UnlabeledRows
+from tailboost.boosting.training_set import N_TINY_HASHES, GroupNames, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Strata
 from tailboost.selection.problem import Problem
@@ -120,7 +120,7 @@ def with_unlabeled(
     hashes = rows.row_hashes
     if hashes is not None:
         number = int(hashes.max(initial=0)) + 1 + np.unique(more.hashes, return_inverse=True)[1]
-        hashes = np.concatenate([hashes, (number % N_SHORT_HASHES).astype(np.uint16)])
+        hashes = np.concatenate([hashes, (number % N_TINY_HASHES).astype(np.uint16)])
     weight = np.concatenate([rows.weight, np.ones(m)])
     joined = Rows(np.concatenate([rows.y, np.full(m, K)]), weight, None, rows.words, hashes)
     mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)

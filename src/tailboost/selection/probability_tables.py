@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.boosting.training_set import N_SHORT_HASHES, Rows, UnlabeledRows
+from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
@@ -304,7 +304,7 @@ class ModelOutputs:
             keys = np.column_stack([hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)])
             number = np.unique(keys, axis=0, return_inverse=True)[1]
         return cls(
-            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_SHORT_HASHES).astype(np.uint16))
+            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16))
         )
 
     def with_unlabeled(self, X: Any, rows: UnlabeledRows) -> ModelOutputs:
@@ -337,7 +337,7 @@ def averaging(judged: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data."""
     rows, logs = judged.rows, judged.logs
     if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
-        chosen = rows.row_hashes < N_SHORT_HASHES * (MOST_ROWS / len(rows.y))
+        chosen = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
         rows, logs = rows.part(chosen), tuple(log[chosen] for log in logs)
     return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
 

@@ -182,6 +182,8 @@ def calibrate(
             )
         except NotCertifiedError as error:
             code = shared.fail(f"no model is written: {error.reason}", 1)
+            for short in error.shortfalls:
+                shared.say_aside(f"{short}. Missing: {short.missing}.")
             if error.attempts:
                 shared.say_aside(
                     f"The rows of {data} cannot be used again. Attempts recorded in {model}: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,7 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
+from tailboost.core.judged import Judged, judged
 from tailboost.core.output import write_output
 from tailboost.guarantees.leakage import UsedRows
 from tailboost.guarantees.ledger import Ledger
@@ -164,7 +166,10 @@ def _positives(
 ) -> tuple[str, ...]:
     """Return the label of high values of each score."""
     if positive and len(positive) != len(score):
-        raise BadInput(f"--positive: {len(positive)} labels for {len(score)} scores")
+        raise BadInput(
+            f"--positive: {len(positive)} labels for {len(score)} scores; each score "
+            "needs a label, in the order of --score"
+        )
     found = []
     for i, column in enumerate(score):
         if positive:
@@ -260,7 +265,7 @@ class RuleSelection:
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = getattr(classifier, "certificate_", None)
+        certificate = judged(classifier).certificate_
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
@@ -270,7 +275,7 @@ class RuleSelection:
                 "objective": objective,
                 "limits": [repr(limit) for limit in self.limits],
             },
-            "groups": list(getattr(classifier, "groups_", [])),
+            "groups": list(judged(classifier).groups_),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
                 "selection": [rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON],
@@ -295,7 +300,7 @@ class RuleSelection:
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
-class RuleClassifier(ClassifierMixin, BaseEstimator):
+class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     """The rule of a file as a fitted classifier of the table of scores.
 
     Parameters
@@ -308,14 +313,13 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         The limits of the selection.
     """
 
-    reads_scores = True
-
     def __init__(
         self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
     ) -> None:
         self.rule = rule
         self.scores = scores
         self.limits = limits
+        self.by_group = rule.groups is not None
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -326,9 +330,14 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.rule.classes)
 
     @property
-    def by_group(self) -> bool:
-        """Whether the rule is group-aware."""
-        return self.rule.groups is not None
+    def rule_(self) -> ThresholdRule | Rule:
+        """The rule."""
+        return self.rule
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return True
 
     @property
     def can_defer(self) -> bool:
@@ -340,7 +349,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(X[self.rule.column], **names)
-        model = self.scores
+        model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
         P = pd.DataFrame(model.predict_proba(X), columns=model.label)
         return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=REVIEW)
@@ -418,6 +427,11 @@ class StoredRule(StoredModel):
         """Return a digest of the file without its ledger, which attempts change."""
         content = {name: value for name, value in _read_document(self.path).items() if name != "ledger"}
         return digest(json.dumps(content, sort_keys=True).encode())
+
+    @property
+    def rule(self) -> str:
+        """The rule as text."""
+        return str(self.classifier.rule_)
 
     @property
     def target(self) -> str:
