@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import tailboost as tb
-from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.classifiers.default_models import default_estimators
 from tailboost.learners import linear
 from tailboost.learners.linear import TableBayes, TableLinear
 from tailboost.learners.table import OpenTable
