@@ -294,10 +294,10 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    variance_weight: float | None = field(init=False, default=None)
-    stumps: bool = field(init=False, default=False)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    variance_weight: float | None = field(init=False, repr=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
 @with_parameters
@@ -357,9 +357,9 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     }
 
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, default=False)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
 @with_parameters
@@ -417,11 +417,11 @@ class EBBoostClassifier(VarianceBoostClassifier):
         "variance_weight": CONSTRAINTS["variance_weight"],
     }
 
-    estimator: Any = field(init=False, default=None)
+    estimator: Any = field(init=False, repr=False, default=None)
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, default=True)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=True)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
 @with_parameters
@@ -511,10 +511,10 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         "loss": [StrOptions({"linear", "quadratic"})],
     }
 
-    variance_weight: float | None = field(init=False, default=None)
-    stumps: bool = field(init=False, default=False)
-    refit: str | None = field(init=False, default=None)
-    learning_rate: float = field(init=False, default=1.0)
+    variance_weight: float | None = field(init=False, repr=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    learning_rate: float = field(init=False, repr=False, default=1.0)
     loss: str = "quadratic"
 
     @property
