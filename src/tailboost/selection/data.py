@@ -16,8 +16,10 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Strata
 from tailboost.selection.problem import Problem
 
-# Labelled rows of a group that count as much as its probabilities.
-BLEND_ROWS = 1000.0
+# n₀, the labelled rows of a group with which w is one half. On the choosing tables of benchmarks/counts.py,
+# with 500 labelled and up to 8,000 further rows, n₀ = 300 kept limits most often of 0, 100, 300, 1,000, 3,000
+# and infinity.
+BLEND_ROWS = 300.0
 # Added to the probability of each class, so that a row of no class's group has probabilities.
 LEAST_SHARE = 1e-9
 # Steps of iterative scaling.

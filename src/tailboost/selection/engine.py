@@ -35,7 +35,14 @@ from tailboost.selection.probability_rule import (
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, Solution
-from tailboost.selection.selected import Comparison, Selected, SelectedRule, SelectedTail, without_tiny
+from tailboost.selection.selected import (
+    ONE_SIDED,
+    Comparison,
+    Selected,
+    SelectedRule,
+    SelectedTail,
+    without_tiny,
+)
 from tailboost.selection.selecting import Selection, first_candidates, select, selected, within_budget
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
@@ -107,7 +114,7 @@ class Engine(ABC):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or not problem.limits:
-            return rule
+            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
 
         def counts_of(selection: Selection) -> Floats:
             if self.measured is self.data:
@@ -125,8 +132,31 @@ class Engine(ABC):
             counts_of,
         )
         if tightened is best:
-            return rule
+            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
         return replace(self.rule(problem, program, pool, tightened), untightened=rule.selection.value)
+
+    def _with_draws(self, rule: SelectedRule, *, budgeted: bool) -> float | None:
+        """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
+        own = rule.compared
+        if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
+            return None
+
+        def ahead(mixture: Comparison) -> bool:
+            lead = own.selection.value - mixture.selection.value
+            return lead > 0.0 and lead > ONE_SIDED * own.error_of_difference(mixture)
+
+        pool, program = own.pool, own.program
+        # The mixture of the candidates so far tells whether another selection is worth its time.
+        mixture = Comparison(pool, program, select(pool, program, randomized=True))
+        if ahead(mixture) and self.grows:
+            pool = self.first_candidates(program)
+            mixture = Comparison(pool, program, selected(pool, program, randomized=True, budgeted=budgeted))
+        if not (mixture.selection.keeps and ahead(mixture)):
+            return None
+        if self.measured is self.data:
+            return mixture.selection.value
+        measured = pool.measured_on(self.measured)
+        return rule.program.value(mixture.selection.counts_in(measured))
 
     def rule(self, problem: Problem, program: Program, pool: Pool, selection: Selection) -> SelectedRule:
         """Return a selection as a rule that answers, with its table on the measured rows."""

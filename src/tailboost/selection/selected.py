@@ -50,8 +50,10 @@ SHOWN = 4
 MOST_EQUAL = 0.95
 # 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
-# A rule gets a warning if its objective exceeds the objective of the best mixture by a larger fraction.
-WORSE_THAN_MIXTURE = 0.1
+# Rates within this difference of the largest one are the largest too.
+SAME_RATE = 1e-3
+# ``confidence`` gets a warning if it costs a larger share of the improvement over a random guess.
+DEAR_CONFIDENCE = 0.25
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
 UNLABELED = (
@@ -192,6 +194,35 @@ class Comparison:
     program: Program
     selection: Selection
 
+    def error_of_difference(self, other: Comparison) -> float:
+        """Return the standard error of the difference of two objectives on the same rows.
+
+        This is the delta method for paired rows. If the objective is the largest of several rates, the
+        largest standard error counts among the rates that are the largest for either rule.
+        """
+        data, own = self.pool.data.in_memory, self._parts()
+        parts = [one - two for one in own for two in other._parts()]
+        return max(float(np.sqrt((data.by_row(each) ** 2).sum())) for each in parts)
+
+    def _parts(self) -> list[Floats]:
+        """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
+        data, counts, objective = self.pool.data.in_memory, self.selection.counts, self.program.objective
+        terms, n_strata = objective.rate.terms(self.program.strata), len(data.strata.mass)
+        values, found = terms.values(counts), []
+        for largest in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
+            slope = terms.top[largest] - values[largest] * terms.bottom[largest]
+            slope = slope / float((terms.bottom[largest] * counts).sum())
+            parts = np.zeros(len(data.stratum))
+            for number, share in zip(self.selection.numbers.tolist(), self.selection.weights, strict=True):
+                actions = data.actions(self.pool.candidates[number])
+                taken = data.by_entry(actions)
+                parts += share * slope[data.stratum, taken]
+                if data.costs is not None:
+                    paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
+                    parts += share * slope[n_strata + data.stratum, taken] * paid
+            found.append(data.weights * parts)
+        return found
+
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""
         program = self.program.within(limits)
@@ -209,6 +240,7 @@ class SelectedRule(Selected):
         Comparison  # with the counts of the selection, which are others if there are rows without labels
     )
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+    drawn: float | None = None  # the objective with draws within the limits, if it is lower beyond noise
 
     @property
     def counts(self) -> Floats:
@@ -269,7 +301,13 @@ class SelectedRule(Selected):
         problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
         compared = self.compared.within(limits)
         return replace(
-            self, problem=problem, program=program, selection=selection, compared=compared, untightened=None
+            self,
+            problem=problem,
+            program=program,
+            selection=selection,
+            compared=compared,
+            untightened=None,
+            drawn=None,
         )
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
@@ -326,8 +364,8 @@ class SelectedRule(Selected):
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
-        if limits and not self.problem.randomized and selection.keeps:
-            self._warn_of_mixture()
+            self._warn_of_price(self.problem.confidence)
+        self._warn_of_mixture()
         if (why := useless(self.pool, self.program, selection)) is not None:
             warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
         if strata.defers:
@@ -374,16 +412,32 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_mixture(self) -> None:
-        """Warn if a mixture of rules has a clearly lower objective within the limits."""
-        selection = self.compared.selection
-        if selection.gap <= WORSE_THAN_MIXTURE * abs(selection.value):
+        """Warn if a rule that draws has a lower objective within the limits, beyond noise."""
+        if self.drawn is None:
             return
-        most = selection.counts[: len(self.compared.program.strata.mass)].sum(axis=0).max()
+        most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
         warn_user(
-            f"the best rule found within the limits on {self.words} {one_action}has {self.objective}: "
-            f"{selection.value:.4g}; randomized=True, a mixture of rules, reaches {selection.bound:.4g}"
+            f"price of determinism: within the limits this rule {one_action}has {self.objective}: "
+            f"{self.selection.value:.4g} on {self.words}; with randomized=True a rule that draws has "
+            f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)"
         )
+
+    def _warn_of_price(self, confidence: float) -> None:
+        """Warn if the confidence costs a large share of the improvement over a random guess."""
+        before, value = self.untightened, self.selection.value
+        if before is None:
+            return
+        constants = constants_of(self.pool)
+        guess = best_guess(constants, deferring_no_more(self.program, self.counts))
+        if guess is None or guess <= before:
+            return
+        if (share := (value - before) / (guess - before)) > DEAR_CONFIDENCE:
+            warn_user(
+                f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
+                f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
+                "Lower confidence=, widen the limits, bring more rows, or try randomized=True"
+            )
 
     def _warn_of_deferral(self) -> None:
         """Warn if the error on deferred rows would not exceed the error on the other rows."""
@@ -614,8 +668,10 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     """Return the value of a limit, of the subgroup nearest to its bound or furthest above it."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
+    room = np.full(1, limit.value(values)) if limit.compares else limit.bounds(terms.names) - values
+    if np.isnan(room).all():
+        return "undefined: no row counts"
     if limit.compares or len(values) < 2:
         return f"{limit.value(values):.4g}"
-    room = limit.bounds(terms.names) - values
     tightest = int(np.nanargmin(room if limit.from_above else -room))
     return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"

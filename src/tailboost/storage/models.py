@@ -199,19 +199,19 @@ def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
 
 
 def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Ledger:
-    """Read the ledger of a model file, without loading the model.
+    """Read the ledger of a model file, without loading the model; it is empty if the model has none.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a model file, is damaged or too large, or its model has no ledger.
+        If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
         members, _ = unpacked(Path(path), max_bytes)
         with reading("is damaged: its ledger is invalid"):
-            return _ledgers(members)[0]
+            return next(iter(_ledgers(members)), Ledger())
 
 
 def write_ledger(path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES) -> None:
