@@ -225,6 +225,43 @@ class TestEstimates:
         assert not data.strata.has_unlabeled
 
 
+class TestDistortedScores:
+    """With many labelled rows a wrong score leads to no broken limit, whatever the probabilities say."""
+
+    @pytest.mark.parametrize(
+        "distorted",
+        [
+            lambda p: p**4,
+            lambda p: np.full(len(p), 0.3),
+            lambda p: 1 - p,
+            lambda p: 0.5 + 0.4 * np.sin(9 * p),
+        ],
+    )
+    @pytest.mark.parametrize("limit", [rates.miss(1) <= 0.3, rates.precision(1) >= 0.6, SELECTED <= 0.05])
+    def test_the_limit_holds_on_fresh_rows(self, distorted, limit):
+        X, y, g = drawn(8000, 60)
+        V, _, vg = drawn(8000, 61)
+
+        def score(X):
+            p = distorted(MODEL.predict_proba(X)[:, 1])
+            return np.column_stack([1 - p, p])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = tb.tune(
+                score, X, y, groups={"group": g}, by_group=True, limits=[limit],
+                X_unlabeled=V, groups_unlabeled={"group": vg},
+            )  # fmt: skip
+        answers = clf.predict(FRESH, groups={"group": FG})
+        found = rates.measure(limit.rate, FY, answers, groups={"group": FG}, labels=[0, 1])
+        value = limit.value(np.array(list(found.values())))
+        excess = value - limit.bound if limit.from_above else limit.bound - value
+        assert np.isnan(excess) or excess < 0.03  # 3 standard errors of 8,000 and 20,000 rows
+        plain = tb.tune(score, X, y, groups={"group": g}, by_group=True, limits=[limit])
+        errors = [(c.predict(FRESH, groups={"group": FG}) != FY).mean() for c in (clf, plain)]
+        assert errors[0] < errors[1] + 0.02
+
+
 class TestCopies:
     def test_a_row_with_and_without_label_counts_once(self):
         """Labelled rows among those without labels change nothing."""
