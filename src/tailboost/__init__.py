@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import dask as dask
     from tailboost import datasets as datasets
     from tailboost import decisions as decisions
+    from tailboost import exceptions as exceptions
     from tailboost import learners as learners
     from tailboost import metrics as metrics
     from tailboost import onnx as onnx
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
@@ -53,7 +55,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -74,6 +75,7 @@ _MODULES = {
     "boosting.game": "Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
+    "core.exceptions": "InfeasibleLimitsError",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.calibration": "NotCertifiedError Shortfall",
@@ -86,7 +88,6 @@ _MODULES = {
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
-    "rates.make": "InfeasibleLimitsError",
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
@@ -95,7 +96,7 @@ _MODULES = {
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
 _PACKAGES = (
     *("learners", "rates", "solvers"),
-    *("datasets", "decisions", "metrics", "plotting", "published", "robustness"),
+    *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
 )
 # These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")

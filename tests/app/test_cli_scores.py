@@ -333,7 +333,6 @@ def test_labels_of_a_file_are_text(files):
 def test_calibrate_gives_a_certified_rule_file(files, rule):
     table(6000, 5).to_csv(files / "cal.csv", index=False)
     given = ["calibrate", rule, files / "cal.csv", "--model", files / "safe.json"]
-    assert "--selection" in refused(*given)
     assert "not the file on which" in refused(*given, "--selection", files / "fresh.csv")
     assert "a rule file (.json) gives a rule file" in refused(*given[:-1], files / "safe.model")
     output = done(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic, by=lang) <= .2")
@@ -351,6 +350,81 @@ def test_calibrate_gives_a_certified_rule_file(files, rule):
         *given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .15"
     )
     done("predict", files / "safe.json", files / "fresh.csv", "--out", files / "safe.csv")
+
+
+def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
+    """Without selection data a random part of the table selects: the library's calibrate of the scores."""
+    table(4000, 15).to_csv(files / "batch.csv", index=False)
+    limits = ["--limit", "miss(toxic, by=lang) <= .2"]
+    out = files / "one.json"
+    output = done("calibrate", rule, files / "batch.csv", "--model", out, *limits)
+    assert "One batch of 4,000 rows" in output
+    assert "Price, from the given to the certified rule" in output
+    stored, rows = json.loads(out.read_text()), pd.read_csv(files / "batch.csv")
+    by_group = stored["rule"]["groups"] is not None
+    same = tb.calibrate(
+        tb.Scores("p_toxic", "toxic"), rows[["p_toxic"]], rows["label"].to_numpy(dtype=str),
+        groups=rows[["lang"]], limits=["miss(toxic, by=lang) <= .2"], by_group=by_group,
+    )  # fmt: skip
+    assert stored["rule"] == same.rule_.to_dict()
+    assert stored["certificate"]["price"] == same.certificate_.to_dict()["price"]
+    assert "selection data of the rule" in refused("certify", out, files / "batch.csv")
+    rows.sample(frac=1, random_state=0).to_csv(files / "mixed.csv", index=False)
+    assert "of the rule" in refused("certify", out, files / "mixed.csv")
+    ledgers = [json.loads(path.read_text())["ledger"]["attempts"] for path in (files / "rule.json", out)]
+    assert ledgers[0][-1] == ledgers[1][-1]
+    again = (
+        "calibrate",
+        rule,
+        files / "batch.csv",
+        "--model",
+        files / "two.json",
+        "--limit",
+        "miss(toxic) <= .3",
+    )
+    assert "an earlier attempt had these rows" in refused(*again)
+
+
+def test_calibrate_takes_a_table_of_scores_alone(files):
+    table(4000, 16).to_csv(files / "alone.csv", index=False)
+    given = "calibrate", files / "alone.csv", "--score", "p_toxic", "--model", files / "alone.json"
+    limit = "--limit", "precision(toxic) >= .6"
+    output = done(*given, "--target", "label", *limit)
+    assert "One batch of 4,000 rows: 1,200 of them" in output
+    stored = json.loads((files / "alone.json").read_text())
+    assert stored["certificate"]["certified"] is True
+    assert len(stored["ledger"]["attempts"]) == 1
+    done("certify", files / "alone.json", files / "fresh.csv")
+    done("predict", files / "alone.json", files / "fresh.csv", "--out", files / "answers.csv")
+    assert "--target column" in refused(*given, *limit)
+    assert "one of them is needed" in refused(*given, "--target", "label")
+    assert "is a rule file" in refused(*given[:-1], files / "alone.model", "--target", "label", *limit)
+    assert "give one table" in refused(
+        "calibrate", files / "alone.csv", files / "fresh.csv", *given[2:], "--target", "label", *limit
+    )
+    assert "DATA is missing" in refused("calibrate", files / "alone.json", "--model", files / "b.json")
+    strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
+    assert strict.exit_code == 1
+    assert "Missing: " in strict.stderr
+    assert "No file records this attempt" in strict.stderr
+    assert not (files / "c.json").exists()
+
+
+def test_calibrate_takes_a_model_file_without_a_rule(files):
+    """A forest has no selected rule; its file still records the attempt."""
+    forest, out = files / "forest.model", files / "forest2.model"
+    done("fit", files / "scores.csv", "--target", "label", "--method", "forest", "--model", forest)
+    table(4000, 17).to_csv(files / "rows.csv", index=False)
+    table(4000, 18).to_csv(files / "later.csv", index=False)
+    output = done("calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .3")
+    assert "One batch of 4,000 rows" in output
+    assert "selected on 100% of these rows" in refused("certify", out, files / "rows.csv")
+    done("certify", out, files / "fresh.csv")
+    assert "an earlier attempt had these rows" in refused(
+        "calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .4"
+    )
+    again = done("calibrate", forest, files / "later.csv", "--model", out, "--limit", "miss(toxic) <= .3")
+    assert "This was attempt 2." in again
 
 
 def test_calibrate_names_a_limit_that_is_missed(files, rule):

@@ -142,7 +142,7 @@ class ModelCard:
             _training(final, notes),
             _errors(certificate, leakage, rows_are, clusters),
             _rates(rates),
-            _calibration(getattr(final, "certificate_", None)),
+            _calibration(judged(final).latest_certificate),
             _tradeoff(final),
             _rule(final, notes),
             _limitations(certificate, final),

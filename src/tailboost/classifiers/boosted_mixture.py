@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.boosting.boosting import Schedule
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
-from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
+from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, selection_data
@@ -51,7 +52,8 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     ensemble_: MixtureEnsemble
     combiner_: Mixture | SubgroupMixture
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule(self) -> Schedule:
+        """Return how many rounds are played, and when they stop early."""
         return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
 
     def _cv(self) -> Any:

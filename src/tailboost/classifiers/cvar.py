@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import field
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
-from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
+from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
@@ -32,6 +30,30 @@ from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
+
+
+@dataclass(frozen=True)
+class TogetherBoosting(Boosting):
+    """A game in which the models of all rounds predict together."""
+
+    may_end: bool = True  # whether the game ends before a round that does not help
+    tol: float = 0.0  # smallest decrease of the objective that counts
+
+    def respond(self, game: Game[Any], scheme: Scheme, turn: Turn) -> Response | Stop:
+        """Return the response of a round by the sum of the probabilities of all rounds so far."""
+        combiner = cast("Mixture", self.combiner)
+        may_end = turn.t > 1 and self.may_end
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
+            # With much label noise, the weights concentrate on mislabelled rows.
+            scheme = scheme.round(turn.u, turn.seed)
+            for rows, outputs in scheme.looks():
+                alone = scheme.accumulating is None
+                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
+                if combiner.gains_nothing(rows, answers, self.tol):
+                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
+                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
+        response = super().respond(game, scheme, turn)
+        return response if isinstance(response, Stop) else combiner.pool.together(response)
 
 
 @with_parameters
@@ -205,12 +227,12 @@ class CVaRBoostClassifier(MixtureClassifier):
         by_theory = isinstance(self.n_estimators, str)
         return entropic_theory(self.alpha, self.delta)[1] if by_theory else int(self.n_estimators)
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule(self) -> Schedule:
         if self._even:
             return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
-        return super()._schedule(plan)
+        return super()._schedule()
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
@@ -221,7 +243,10 @@ class CVaRBoostClassifier(MixtureClassifier):
             runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
-        return Plan(units, self._rule(units), combiner)
+        about = units, self._rule(units), combiner, self._schedule()
+        if not self._together:
+            return Boosting(*about)
+        return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)
 
     def _rule(self, units: Units) -> Player[Any]:
         if self.player == "hedge":
@@ -234,25 +259,6 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     def _rounds_depend_on_total(self) -> bool:
         return self.player == "hedge" and self.eta == "theory"
-
-    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
-        return partial(self._respond, plan, scheme) if self._together else super()._oracle(plan, scheme)
-
-    def _respond(self, plan: Plan, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the response of a round in which the models of all rounds predict together."""
-        combiner = cast("Mixture", plan.combiner)
-        may_end = turn.t > 1 and self.n_iter_no_change is not None
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
-            # With much label noise, the weights concentrate on mislabelled rows.
-            scheme = scheme.round(turn.u, turn.seed)
-            for rows, outputs in scheme.looks():
-                alone = scheme.accumulating is None
-                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
-                if combiner.gains_nothing(rows, answers, self.tol):
-                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
-                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
-        response = super()._oracle(plan, scheme)(turn)
-        return response if isinstance(response, Stop) else combiner.pool.together(response)
 
     def _bounds(self) -> Bounds:
         if self.player == "lp":

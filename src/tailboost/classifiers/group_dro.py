@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Any
 
+from tailboost.boosting.boosting import Boosting
 from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.rates import Objective, error, largest
@@ -127,7 +127,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         self.groups_ = self._named.names
         return problem
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         selection_rows, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
         assert selection_rows.groups is not None
@@ -152,7 +152,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             with_constants=self.include_constants,
             error_budget=self.error_budget,
         )
-        return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
+        rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
+        return Boosting(units, rule, combiner, self._schedule())
 
     def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
@@ -143,17 +143,14 @@ class OCOBoostClassifier(MixtureClassifier):
     def _cv(self) -> Any:
         return "train"
 
-    def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(
-            self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_objective=False
-        )
-
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight)
-        rule = Hedge(eta_for(self.eta, units.count, self._most_rounds(units)), self.outlier_fraction)
+        rounds = self._most_rounds(units)
+        rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
         fraction = self.outlier_fraction
         vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
-        return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
+        schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
+        return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
         planned = self._most_rounds()

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
@@ -286,7 +286,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         indicator, T = self._indicator, self._most_rounds()
         units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
@@ -306,7 +306,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             with_constants=self.include_constants and not self._votes,
         )
         rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
-        return Plan(units, rule, combiner, self._demand(units, T))
+        return Boosting(units, rule, combiner, self._schedule_of(units), self._demand(units, T))
 
     def _limits(self, rows: Rows) -> tuple[Limit, ...]:
         """Return ``max_error`` as limits on the errors of the subgroups."""
@@ -336,19 +336,18 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return int(self.n_estimators)
         return theory_rounds(float(self._pools.count), self._edge) if self._indicator else ERROR_ROUNDS
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule_of(self, units: TargetSubgroups) -> Schedule:
         patience: Any = self.n_iter_no_change
         target = None
-        assert isinstance(plan.units, TargetSubgroups)
         if self.until_met:
-            patience, target = None, plan.units.limit
-            target += -TOLERANCE if plan.units.indicator else TOLERANCE
+            patience, target = None, units.limit
+            target += -TOLERANCE if units.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
         rule = "the vote" if self._votes else "the randomised rule"
         words = f"{rule} meets all targets on the selection data"
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
-        zero: float | None = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        zero: float | None = TOLERANCE - (float(units.allowed.max()) if units.differ else 0.0)
         if patience is None and not self.until_met:
             zero = None
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)

@@ -52,8 +52,6 @@ class Judged:
         For each column of groups, its name and the features that reveal it.
     probe_rows_ : object or None
         Rows by which a model file is checked.
-    certificate_ : Certificate or None
-        Of `tailboost.calibrate`.
     seen_rows_ : Fingerprint
         Fingerprints of the training rows: of all, if ``complete``.
     chosen_rows_ : tuple of Fingerprint
@@ -71,7 +69,6 @@ class Judged:
     group_combinations_: Any = ()
     group_features_: Any = ()
     probe_rows_: Any = None
-    certificate_: Any = None
     seen_rows_: Fingerprint
     chosen_rows_: tuple[Fingerprint, ...] = ()
     used_rows_: tuple[UsedRows, ...] = ()
@@ -96,6 +93,11 @@ class Judged:
     def draws(self) -> bool | None:
         """Whether answers of the randomised rule are drawn; None without a randomised rule."""
         return None
+
+    @property
+    def latest_certificate(self) -> Any:
+        """The certificate of `tailboost.calibrate`, which is also ``certificate_``; None without one."""
+        return vars(self).get("certificate_")
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 
@@ -272,7 +274,7 @@ class Judged:
     @property
     def rates_(self) -> RateTable:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
-        raise NotImplementedError
+        raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
 
     def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""

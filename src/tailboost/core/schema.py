@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas, read_raw
 
@@ -31,10 +32,6 @@ _NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
-
-
-class TableChangedWarning(UserWarning):
-    """Warning that a table differs from the training table; the message has the columns and counts."""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     final, table = final_step(model, X)
-    repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
+    repeated = final.count_known(table) if judged(final).knows_rows else None
     answers = positions(answers_of(model, X, "predict", groups), classes, "answers")
     columns = [("y", labels), ("answers", answers)]
     if len(rules_of(final)) > 1:

@@ -4,9 +4,9 @@ A rate is a mean over rows that depends only on the answers. The same expression
 report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
 """
 
+from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.grammar import checked_limits as checked_limits
 from tailboost.rates.grammar import parse
-from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import (
     Largest,
     Spread,

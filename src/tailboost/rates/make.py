@@ -13,20 +13,6 @@ from tailboost.core.subgroups import DEFERRAL
 from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 from tailboost.rates.strata import plain
 
-
-class InfeasibleLimitsError(ValueError):
-    """Raised if no mixture of decision rules satisfies all limits on the selection data.
-
-    Attributes
-    ----------
-    unselected : classifier or None
-        After `fit`, `tune` and `from_probabilities` the classifier with its fitted models and without a rule.
-        Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
-    """
-
-    unselected: Any = None
-
-
 # Larger than any cost.
 ALL_COSTS = 1e12
 

@@ -1,4 +1,4 @@
-"""Selection: the only module that compares candidates."""
+"""Selection among candidates within limits, and the candidates that can help."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
 from tailboost.core.judged import Judged, judged
 from tailboost.core.pipelines import last_step
@@ -38,10 +39,6 @@ _WHERE_USED = {
     "torch": ("tailboost.learners.torch.",),
 }
 _LONGEST = 400  # maximum number of characters from a file in a message
-
-
-class ModelVersionWarning(UserWarning):
-    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
 
 
 def check_model_path(path: str | os.PathLike[str]) -> Path:
@@ -202,19 +199,19 @@ def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
 
 
 def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Ledger:
-    """Read the ledger of a model file, without loading the model.
+    """Read the ledger of a model file, without loading the model; it is empty if the model has none.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a model file, is damaged or too large, or its model has no ledger.
+        If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
         members, _ = unpacked(Path(path), max_bytes)
         with reading("is damaged: its ledger is invalid"):
-            return _ledgers(members)[0]
+            return next(iter(_ledgers(members)), Ledger())
 
 
 def write_ledger(path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES) -> None:

@@ -183,7 +183,7 @@ OURS: dict[str, Reviewed] = {
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
     **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
-    **_names("tailboost.learners.linear", "TableLinear"),
+    **_names("tailboost.learners.linear", "TableBayes", "TableLinear"),
     **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
         left_out=frozenset({"_booster"}), finish=_boosted_bytes),
     **_names("tailboost.learners.table", "ClassProbabilities", "Ranked"),
@@ -211,7 +211,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
-    **_names("tailboost.classifiers.base", "Plan"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.guarantees.leakage", "UsedRows"),

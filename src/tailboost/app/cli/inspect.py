@@ -94,7 +94,7 @@ def evaluate(
 
 def warn_of_leakage(classifier: Any, features: Any) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
-    fraction = float(classifier.seen_share(features)) if hasattr(classifier, "seen_share") else 0.0
+    fraction = float(classifier.seen_share(features)) if judged(classifier).knows_rows else 0.0
     if fraction > LEAKAGE:
         shared.warn(
             f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
@@ -164,6 +165,22 @@ class StoredModel:
     def digest(self) -> str:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
+
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
+        return OneBatch.of(
+            self.classifier,
+            rows.features,
+            rows.y,
+            max_error,
+            limits=limits,
+            groups=rows.groups,
+            clusters=rows.clusters,
+        )
+
+    def selected_on(self, data: Path) -> StoredModel:
+        """Return the content of the file of a rule that was selected on other rows."""
+        return self
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""

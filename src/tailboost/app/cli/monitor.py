@@ -157,7 +157,7 @@ class Tested:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
         certificate = None if path is None else _certificate(path)
         if not n_given:
-            certificate = judged(classifier).certificate_
+            certificate = judged(classifier).latest_certificate
         if not n_given and certificate is None:
             targets, limits = stated.fitted_targets(classifier), list(stated.fitted_limits(classifier) or ())
             if targets is None and not limits:

@@ -112,7 +112,7 @@ def fitted_targets(classifier: Any) -> Any:
 
 def _certified_targets(classifier: Any) -> dict[Any, float]:
     """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
-    certificate = judged(classifier).certificate_
+    certificate = judged(classifier).latest_certificate
     bounds = [] if certificate is None else certificate.bounds
     return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 

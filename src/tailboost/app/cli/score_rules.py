@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
     write_out,
 )
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
 from tailboost.core.judged import Judged, judged
@@ -69,21 +70,11 @@ def tune(
         ),
     ],
     out: Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")],
-    positive: Annotated[
-        list[str] | None,
-        options.option("LABEL", "Label of high scores, one for each score. Default: the label in its name."),
-    ] = None,
-    kind: Annotated[
-        Literal["probability", "logit", "number"],
-        options.option(None, "Kind of the score; number: only its order matters, such as a grade."),
-    ] = "probability",
-    missing: Annotated[
-        float | None, options.option("SCORE", "Score of rows without one. Default: such rows are refused.")
-    ] = None,
+    positive: options.Positive = None,
+    kind: options.Kind = "probability",
+    missing: options.Missing = None,
     group: options.Groups = None,
-    by_group: Annotated[
-        bool, options.option(None, "Select thresholds for each group of the single --group.", "--by-group")
-    ] = False,
+    by_group: options.ByGroup = False,
     limit: options.Limits = None,
     objective: options.Objective = None,
     confidence: Annotated[
@@ -121,28 +112,23 @@ def tune(
             data, sep, score, target, out, kind=kind, missing=missing, limits=limits, objective=minimised
         )
         return
-    if by_group and len(columns) != 1:
-        raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
     with warnings_as_lines():
-        rows = score_rows(data, sep, score, target=target[0], columns=columns)
-        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
-        labels = sorted(set(rows.y.tolist()))
-        if REVIEW in labels:
-            raise BadInput(f"{str(data)!r}: column {target[0]!r} has the label {REVIEW!r}")
-        selection = RuleSelection(
-            tuple(score),
-            _positives(positive, score, labels),
-            kind,
-            missing,
+        selection, rows = RuleSelection.stated(
+            data,
+            sep,
+            score,
             target[0],
-            tuple(columns),
-            by_group,
-            in_table_terms(minimised, labels, columns),
-            tuple(in_table_terms(one, labels, columns) for one in limits),
-            confidence,
-            digest_of(data),
-            None if unlabeled is None else digest_of(unlabeled),
+            positive=positive,
+            kind=kind,
+            missing=missing,
+            columns=columns,
+            by_group=by_group,
+            objective=minimised,
+            limits=limits,
+            confidence=confidence,
+            unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
+        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         with bad_input(f"{data}: "):
             classifier = selection.run(rows, more)
             rule = classifier.rule_
@@ -239,6 +225,47 @@ class RuleSelection:
     data: str  # digest of the selection data
     unlabeled: str | None = None  # digest of the file of rows without labels
 
+    @classmethod
+    def stated(
+        cls,
+        data: Path,
+        sep: str,
+        score: Sequence[str],
+        target: str,
+        *,
+        positive: Sequence[str] | None,
+        kind: str,
+        missing: float | None,
+        columns: Sequence[str],
+        by_group: bool,
+        objective: Any,
+        limits: Sequence[rates.Limit],
+        confidence: float | None = None,
+        unlabeled: str | None = None,
+    ) -> tuple[Self, NewRows]:
+        """Return the settings of the options, and the rows of a file."""
+        if by_group and len(columns) != 1:
+            raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
+        rows = score_rows(data, sep, score, target=target, columns=columns)
+        labels = sorted(set(rows.y.tolist()))
+        if REVIEW in labels:
+            raise BadInput(f"{str(data)!r}: column {target!r} has the label {REVIEW!r}")
+        selection = cls(
+            tuple(score),
+            _positives(positive, score, labels),
+            kind,
+            missing,
+            target,
+            tuple(columns),
+            by_group,
+            in_table_terms(objective, labels, columns),
+            tuple(in_table_terms(one, labels, columns) for one in limits),
+            confidence,
+            digest_of(data),
+            unlabeled,
+        )
+        return selection, rows
+
     @property
     def model(self) -> Scores:
         """The scores as a model."""
@@ -263,9 +290,23 @@ class RuleSelection:
             groups_unlabeled=None if more is None else more.groups,
         )
 
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, for a calibration on the others."""
+        return OneBatch.of(
+            self.model,
+            rows.features,
+            rows.y,
+            max_error,
+            limits=limits,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            objective=self.objective,
+            by_group=self.by_group,
+        )
+
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = judged(classifier).certificate_
+        certificate = judged(classifier).latest_certificate
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
@@ -452,8 +493,16 @@ class StoredRule(StoredModel):
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
 
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, as the rule was selected."""
+        return self.selection.one_batch(rows, max_error, limits)
+
+    def selected_on(self, data: Path) -> StoredRule:
+        """Return the content of the file of a rule that was selected on other rows."""
+        return replace(self, selection=replace(self.selection, data=digest_of(data)))
+
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
-        """Write the rule of another selection on the same data, with its own limits."""
+        """Write the rule of another selection, with its own limits."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         write_out(path, selection.document(classifier, classifier.rule_, **notes))
 

@@ -78,7 +78,7 @@ def render_demo(demo: Demo) -> str:
     return page(
         "demo.html.j2",
         demo=demo,
-        certificate=judged(use.rule).certificate_,
+        certificate=judged(use.rule).latest_certificate,
         missed=charts.bar_chart(titles["missed"], bars["missed"], use.limits[0].bound),
         price=charts.bar_chart(titles["error"], bars["error"], None),
         bars=charts.line_styles(),
