@@ -345,7 +345,7 @@ class TestVersions:
     @pytest.mark.parametrize("form", [8, 99])
     def test_another_format_is_refused(self, content, path, form):
         path.write_bytes(with_record(content, format=form))
-        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads 9: fit and save again"):
+        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads 10: fit and save again"):
             load_model(path)
 
 
