@@ -27,6 +27,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/tradeoff.md": (EXAMPLES,),
     "docs/limits.md": ("benchmarks/confidence.json",),
     "docs/mixture.md": ("results/field-strong.json",),
+    "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"

@@ -363,7 +363,7 @@ class Rate(Expression):
             certificates of a bounded mean apply.
         """
         names, inside = strata.subgroups(self.by)
-        counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
+        counted, among = (table[stratum] for table in self.by_stratum(strata))
         low, high = self.range(strata)
         if self.needs_costs:
             assert costs is not None
