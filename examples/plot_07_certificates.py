@@ -38,4 +38,4 @@ ax.legend()
 plt.show()
 
 # %%
-print("rows of a class to certify .35 when .30 is observed:", tb.rows_needed(error=0.30, target=0.35))
+print(tb.rows_needed("error() <= .35", 0.30))  # rows of a class with a true error of .30

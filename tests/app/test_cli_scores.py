@@ -82,6 +82,50 @@ def test_the_rule_is_that_of_python(files, rule):
     assert stored == clf.rule_
 
 
+class TestRowsWithoutLabels:
+    def test_the_rule_is_that_of_python(self, files):
+        more = table(2500, 2).drop(columns="label")
+        more.to_csv(files / "more.csv", index=False)
+        limits = ["--limit", "gap(selected(toxic, by=lang)) <= .05"]
+        added = ["--group", "lang", *limits, "--unlabeled", files / "more.csv"]
+        output = tune(files, *added, out="joined.json")
+        assert "and 2,500 rows without labels" in " ".join(output.split())
+        rows = pd.read_csv(files / "scores.csv")
+        clf = tb.tune(
+            tb.Scores("p_toxic", "toxic"),
+            rows[["p_toxic"]],
+            rows["label"],
+            groups=rows[["lang"]],
+            limits=[limits[1]],
+            X_unlabeled=more[["p_toxic"]],
+            groups_unlabeled=more[["lang"]],
+        )
+        stored = tb.ThresholdRule.from_dict(json.loads((files / "joined.json").read_text())["rule"])
+        assert stored == clf.rule_
+        assert (line := next(iter(clf.rates_))).rows == pytest.approx(1500)
+        assert f"{line.value:.4f}" in output
+
+    def test_they_are_no_fresh_rows_and_are_not_selected_again(self, files):
+        table(2500, 2).to_csv(files / "labelled_later.csv", index=False)
+        table(2500, 2).drop(columns="label").to_csv(files / "more.csv", index=False)
+        tune(files, "--limit", "selected(toxic) <= .3", "--unlabeled", files / "more.csv", out="joined.json")
+        later = refused("certify", files / "joined.json", files / "labelled_later.csv")
+        assert "selection data of the rule" in later
+        again = ["calibrate", files / "joined.json", files / "fresh.csv", "--model", files / "x.json"]
+        assert "--unlabeled" in refused(*again, "--selection", files / "scores.csv")
+
+    def test_errors_name_the_file(self, files):
+        (files / "bad.csv").write_text("p_toxic\n.5\n")
+        command = ["tune", files / "scores.csv", "--score", "p_toxic", "--target", "label", "--out"]
+        more = [files / "rule2.json", "--group", "lang", *LIMITS[2:], "--unlabeled"]
+        said = refused(*command, *more, files / "bad.csv")
+        assert "bad.csv" in said
+        assert "lang" in said
+        assert "overwrite" in refused(
+            *command, files / "more.json", *LIMITS, "--unlabeled", files / "more.json"
+        )
+
+
 def test_predict_applies_the_rule(files, rule):
     out = files / "answers.csv"
     done("predict", rule, files / "fresh.csv", "--out", out)
@@ -116,6 +160,17 @@ def test_evaluate_and_card_read_a_rule_file(files, rule):
     answers = stored.predict(fresh["p_toxic"], fresh["lang"])
     assert document["deferred"] == (answers == "human review").sum()
     assert "# Model card" in done("card", rule, files / "fresh.csv")
+
+
+def test_rule_and_inspect_read_a_rule_file(files, rule):
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert done("rule", rule).strip() == str(stored)
+    assert json.loads(done("rule", rule, "--json")) == stored.to_dict()
+    assert done("rule", rule, "--sql", "--group", "lang").strip() == stored.to_sql(group="lang")
+    assert "--group COL" in refused("rule", rule, "--sql")
+    text = done("inspect", rule)
+    assert "de: p_toxic >= " in text
+    assert json.loads(done("inspect", rule, "--json"))["rule"] == str(stored)
 
 
 def test_a_language_without_fresh_rows_is_not_certified(files, rule):

@@ -27,6 +27,7 @@ from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_upper,
     cvar_of_mean,
+    rows_needed,
     shift_of_mean,
     tail_band,
 )
@@ -85,7 +86,7 @@ def test_no_rows_say_nothing():
     ("error", "target", "confidence"), [(0.15, 0.2, 0.95), (0, 0.1, 0.9), (0.3, 0.34, 0.95)]
 )
 def test_rows_needed_is_the_least_number(error, target, confidence):
-    N = tb.rows_needed(error, target, confidence)
+    N = rows_needed(error, target, confidence)
 
     def certifies(n):
         return binom.cdf(np.floor(error * n + 1e-9), n, target) <= 1 - confidence
@@ -96,10 +97,10 @@ def test_rows_needed_is_the_least_number(error, target, confidence):
 
 def test_rows_needed_refuses_what_no_number_gives():
     with pytest.raises(ValueError, match="not below target"):
-        tb.rows_needed(0.2, 0.2)
+        rows_needed(0.2, 0.2)
     with pytest.raises(ValueError, match="confidence must be in"):
-        tb.rows_needed(0.1, 0.2, 1.0)
-    assert tb.rows_needed(0.5, 1.0) == 1
+        rows_needed(0.1, 0.2, 1.0)
+    assert rows_needed(0.5, 1.0) == 1
 
 
 def brute_wealth(losses, m, n, delta):
@@ -507,7 +508,7 @@ def test_targets_that_cannot_be_certified(mixture):
         tb.calibrate(other, X[few], Y[few], max_error=0.5)
     for s in raised.value.shortfalls:
         of = s.possible if s.estimate >= 0.5 else s.estimate
-        assert s.more_rows == tb.rows_needed(of, 0.5, 1 - 0.05 * 0.09)  # .9 is spent
+        assert s.more_rows == rows_needed(of, 0.5, 1 - 0.05 * 0.09)  # .9 is spent
     only = np.flatnonzero(Y[FRESH] != 2) + 800
     with pytest.raises(tb.NotCertifiedError, match=r"class 2 .* has no rows"):
         tb.calibrate(mixture, X[only], Y[only], max_error={2: 0.5})

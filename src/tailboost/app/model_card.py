@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost import Certificate, LeakageError, certify
 from tailboost.app.report.html import page
+from tailboost.core.judged import judged
 from tailboost.core.pipelines import last_step
 from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -141,7 +142,7 @@ class ModelCard:
             _training(final, notes),
             _errors(certificate, leakage, rows_are, clusters),
             _rates(rates),
-            _calibration(getattr(final, "certificate_", None)),
+            _calibration(judged(final).latest_certificate),
             _tradeoff(final),
             _rule(final, notes),
             _limitations(certificate, final),
@@ -281,7 +282,7 @@ def _tradeoff(final: Any) -> Section:
 
 def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
     excluded, lines = notes.get("not_features", []), []
-    if getattr(final, "by_group", False):
+    if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
     else:
         for name in notes.get("group", []):
@@ -291,7 +292,8 @@ def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
                 else f"{name} is a feature: answers may depend on it."
             )
     if hasattr(final, "rule_"):
-        return Section("Decision rule", lines, code=f"{final.rule_}\n\n{final.rates_}")
+        shown = [final.rule_, *([final.rates_] if hasattr(final, "rates_") else [])]  # a rule file has none
+        return Section("Decision rule", lines, code="\n\n".join(map(str, shown)))
     if (summary := getattr(final, "summary_", None)) is not None:
         lines.append(str(getattr(summary, "verdict", summary)))
     return Section("Decision rule", lines)

@@ -23,9 +23,9 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.fingerprints import stratified_places
+from tailboost.core.judged import EqualRows, Judged
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule
-from tailboost.guarantees.leakage import EqualRows, KnownRows
 from tailboost.guarantees.rank_rules import shares_of
 from tailboost.rates import Answered, Limit, Strata
 
@@ -169,7 +169,7 @@ def calibrate(
         "equal_rows": equal_rows,
         "attempts": attempts,
     }
-    if isinstance(model, KnownRows):  # its rule was selected on other rows
+    if isinstance(model, Judged):  # its rule was selected on other rows
         if given := [*["selection_share"] * (selection_share is not None), *params]:
             raise ValueError(
                 f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "

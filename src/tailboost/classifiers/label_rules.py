@@ -19,11 +19,12 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.judged import Judged
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import KnownRows, UsedRows
+from tailboost.guarantees.leakage import UsedRows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
@@ -311,7 +312,7 @@ class LabelRules:
         return "\n".join(f"{name}: {rule}" for name, rule in self.rules.items())
 
 
-class LabelPairs(KnownRows, ClassifierMixin, BaseEstimator):
+class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     """Rules of several labels as a classifier of pairs of row and label, and of rows as a whole.
 
     Parameters
@@ -322,7 +323,6 @@ class LabelPairs(KnownRows, ClassifierMixin, BaseEstimator):
         Their limits, of the form of `_stacked_limits`.
     """
 
-    reads_scores = True
     seen_rows_ = replace(Fingerprint.of(np.empty(0, dtype=np.uint64)), complete=False)
     chosen_rows_: tuple[Fingerprint, ...] = ()
 
@@ -345,6 +345,11 @@ class LabelPairs(KnownRows, ClassifierMixin, BaseEstimator):
     def classes_(self) -> Ints:
         """The answers."""
         return np.array([0, 1])
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return True
 
     @property
     def can_defer(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.judged import EqualRows
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
@@ -23,7 +24,6 @@ from tailboost.guarantees.certificates import (
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.leakage import EqualRows
 from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
 from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds

@@ -13,10 +13,11 @@ from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
 from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.judged import EQUAL_BY_NATURE, EqualRows, judged
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows, one_answers
-from tailboost.guarantees.leakage import EQUAL_BY_NATURE, EqualRows, LeakageError
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -668,7 +669,7 @@ def _notes_of_errors(
     )
     if "randomised" in fresh.rules:
         yield "'randomised' draws a label from predict_distribution; 'predict' is the argmax."
-    elif one_answers(model):
+    elif judged(model).draws is False:  # one candidate has all weight
         yield "One candidate has all weight, so predict and the randomised rule are the same."
 
 

@@ -143,9 +143,14 @@ def ranks_of(
         Whether rows of different thresholds are independent. Each threshold then gets ``1 − (1 −
         level)^(1/m)``.
     """
-    part = level / max(1, len({share.answer for share in shares}))
-    each = 1.0 - (1.0 - part) ** (1.0 / n_thresholds) if apart else part / n_thresholds
+    each = level_of_each(shares, n_thresholds, level, apart=apart)
     return [most_reached(n, share.most, each) for share, n in zip(shares, sizes, strict=True)]
+
+
+def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float, *, apart: bool) -> float:
+    """Return the level of each rank, see `ranks_of`."""
+    part = level / max(1, len({share.answer for share in shares}))
+    return 1.0 - (1.0 - part) ** (1.0 / n_thresholds) if apart else part / n_thresholds
 
 
 def windows(

@@ -28,7 +28,6 @@ __all__ = [
     "clopper_pearson_upper",
     "clustered_size",
     "cvar_of_mean",
-    "rows_needed",
     "shift_of_mean",
     "tail_band",
 ]
@@ -219,7 +218,7 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
 
     Examples
     --------
-    >>> from tailboost import rows_needed
+    >>> from tailboost.rates.bounds import rows_needed
     >>> rows_needed(error=0.15, target=0.2)
     181
     >>> rows_needed(error=0.0, target=0.01)

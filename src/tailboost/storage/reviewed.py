@@ -175,7 +175,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.core.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.core.schema", "TableSchema"),
-    **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
+    **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows",
+        "UnlabeledRows"),
     **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
     **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
@@ -210,7 +211,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
-    **_names("tailboost.classifiers.base", "Plan"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.guarantees.leakage", "UsedRows"),
@@ -227,9 +227,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.probability_rule", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
-    **_names("tailboost.selection.selected", "SelectedRule", "SelectedTail"),
+    **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
+    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models",
+        "UnlabeledOutputs"),
     # -- baselines
     **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),
 }  # fmt: skip

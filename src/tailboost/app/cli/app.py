@@ -33,6 +33,7 @@ COMMANDS = {
         "Print the trade-off curve of two rates, such as largest and overall error.",
     ),
     "calibrate": ("certify.calibrate", "Select the least restricted rule with certified targets."),
+    "rows-needed": ("planning.rows", "Compute how many calibration rows certificates need."),
     "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
     "card": ("certify.card", "Write a model card, measured on fresh rows."),
     "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),

@@ -17,7 +17,7 @@ from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
-from tailboost.guarantees.leakage import KnownRows
+from tailboost.core.judged import judged
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -207,7 +207,7 @@ def calibrate(
         ) as rows,
         _missing_said(model, ledger),
     ):
-        if isinstance(classifier, KnownRows):
+        if judged(classifier).knows_rows:
             classifier.ledger_ = ledger
             point = calibrate_model(
                 classifier,

@@ -20,9 +20,10 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
+from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
-from tailboost.core.subgroups import answers_by_group
+from tailboost.core.spelling import other_separator
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
@@ -65,9 +66,8 @@ class NewRows:
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
-            raise BadInput(
-                f"{option}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
-            )
+            has = other_separator(list(self.table)) or f"they have {', '.join(map(repr, self.table))}"
+            raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
         if missing := int(column.isna().sum()):
             raise BadInput(f"{option}: column {name!r} has {missing} missing values")
@@ -134,6 +134,11 @@ class StoredModel:
         return first if isinstance(first, TableEncoder) else None
 
     @property
+    def rule(self) -> str | None:
+        """The rule of a rule file as text; None of a model file, whose rule `tailboost rule` prints."""
+        return None
+
+    @property
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target
@@ -147,7 +152,7 @@ class StoredModel:
     @property
     def by_group(self) -> bool:
         """Whether the rule is group-aware."""
-        return answers_by_group(self.classifier)
+        return judged(self.classifier).by_group
 
     def read_ledger(self) -> Ledger:
         """Read the ledger of the file."""

@@ -1,0 +1,80 @@
+"""``rows-needed``: numbers of calibration rows, before any row is collected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tailboost as tb
+from tailboost.app.cli import options, shared
+from tailboost.app.cli.rates import read_limits
+
+Expected = Annotated[
+    list[str] | None,
+    options.option(
+        "NUMBERS",
+        "True rate that the rule is expected to have: .2, or f=.2,m=.18. Once for each --limit.",
+        "--rate",
+    ),
+]
+Shares = Annotated[
+    list[str] | None,
+    options.option(
+        "NUMBERS",
+        "Share of all rows that count for the limit: .1, or f=.1,m=.2. Once for each --limit.",
+        "--share",
+    ),
+]
+Power = Annotated[float, options.option("P", "Probability of the certificates.")]
+Attempts = Annotated[
+    int | None, options.option("N", "Declared number of attempts; the rows are for the first.", min=1)
+]
+GroupBlind = Annotated[bool, options.option(None, "The rule does not read the groups.", "--group-blind")]
+
+
+def rows(
+    limit: options.Limits = None,
+    rate: Expected = None,
+    share: Shares = None,
+    power: Power = 0.8,
+    confidence: options.Confidence = 0.95,
+    attempts: Attempts = None,
+    group_blind: GroupBlind = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compute how many calibration rows certificates of limits need, for expected true rates.
+
+    Without --share the rows that count for a limit are counted, and its subgroups have equal numbers of rows.
+    """
+    limits = read_limits(limit)
+    if not limits:
+        raise shared.BadInput("--limit is needed")
+    stated = {name: _numbers(name, texts) for name, texts in (("--rate", rate), ("--share", share))}
+    for name, numbers in stated.items():
+        if len(numbers) != len(limits) and (numbers or name == "--rate"):
+            raise shared.BadInput(f"{name} is needed once for each --limit, got {len(numbers)}")
+    with shared.bad_input():
+        needed = tb.rows_needed(
+            limits,
+            stated["--rate"],
+            shares=stated["--share"] or None,
+            power=power,
+            confidence=confidence,
+            attempts=attempts,
+            by_group=not group_blind,
+        )
+    print(json.dumps(needed.to_dict(), indent=2, ensure_ascii=False) if as_json else needed)
+
+
+def _numbers(option: str, texts: Sequence[str] | None) -> list[Any]:
+    """Return a number or a dict of numbers by subgroup, for each option."""
+    return [_read(option, text) for text in texts or ()]
+
+
+def _read(option: str, text: str) -> Any:
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    with shared.bad_input(f"{option}: "):
+        if len(pairs) == 1 and not pairs[0][1]:
+            return shared.read_number(text)
+        return {name.strip(): shared.read_number(value) for name, _, value in pairs}

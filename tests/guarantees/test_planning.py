@@ -1,0 +1,163 @@
+"""Numbers of calibration rows: against simulated tests, simulated thresholds and binomial tails."""
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.app.cli.app import main
+from tailboost.rates.pair_test import GAMMA, pair_p_value
+
+LEVEL = 0.05 * 0.9  # of a first attempt
+
+
+def passing(n, rate, bound, level):
+    """Return the probability that an exact binomial test certifies a bound, by brute force."""
+    counts = np.arange(n + 1)
+    certified = binom.cdf(counts, n, bound) <= level
+    return binom.pmf(counts[certified], n, rate).sum()
+
+
+@pytest.mark.parametrize(("rate", "bound"), [(0.1, 0.2), (0.0, 0.05), (0.22, 0.25)])
+def test_a_limit_from_above_needs_the_rows_of_the_binomial_test(rate, bound):
+    needed = tb.rows_needed(rates.error() <= bound, rate)
+    assert needed.level == pytest.approx(LEVEL)
+    assert passing(needed.total, rate, bound, LEVEL) >= 0.8 > passing(needed.total - 1, rate, bound, LEVEL)
+
+
+def test_a_precision_counts_its_own_rows_and_their_share_counts_all():
+    alone = tb.rows_needed("precision(1) >= .95", 0.97, attempts=1)
+    n = alone.limits[0].rows[None]
+    assert alone.limits[0].procedure == "exact test of a count"
+    assert passing(n, 0.03, 0.05, 0.05) >= 0.8 > passing(n - 1, 0.03, 0.05, 0.05)
+    assert tb.rows_needed("precision(1) >= .95", 0.97, attempts=1, shares=0.1).total == 10 * n
+
+
+def test_more_rows_never_lose_the_power():
+    """The power of a test of whole counts rises and falls with the number of rows."""
+    needed = tb.rows_needed("error() <= .05", 0.02).total
+    assert all(passing(n, 0.02, 0.05, LEVEL) >= 0.8 for n in range(needed, needed + 300))
+
+
+def test_thresholds_at_ranks_reach_the_expected_misses():
+    """Scores of class 1 are uniform, so the rate of misses at a threshold is the threshold."""
+    needed = tb.rows_needed("miss(1, by='g') <= .25", {"a": 0.2, "b": 0.15}, shares={"a": 0.1, "b": 0.3})
+    (only,) = needed.limits
+    assert only.procedure == "ranks"
+    assert only.rows["b"] == 3 * only.rows["a"]
+    rng, each, reached = np.random.default_rng(0), 1 - (1 - LEVEL) ** 0.5, np.ones(4000, dtype=bool)
+    for n, rate in zip(only.rows.values(), (0.2, 0.15), strict=True):
+        most = int(np.flatnonzero(binom.cdf(np.arange(n), n, 0.25) <= each).max())
+        highest = np.sort(rng.random((4000, n)), axis=1)[:, most]  # at most so many scores are below
+        reached &= highest > rate
+    assert reached.mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_ranks_of_a_gap_are_certified_from_this_number_on():
+    """The true rates at ranks are Beta variables; their gap is simulated."""
+    needed = tb.rows_needed("gap(selected(1, by='g')) <= .1", {"a": 0.3, "b": 0.35}, attempts=1)
+    rng = np.random.default_rng(1)
+
+    def kept(n):
+        k = [round(q * (n + 1)) for q in (0.3, 0.35)]
+        u = [rng.beta(each, n + 1 - each, 200_000) for each in k]
+        return (np.abs(u[0] - u[1]) <= 0.1).mean()
+
+    n = needed.limits[0].rows["a"]
+    assert needed.limits[0].procedure == "ranks"
+    assert 0.949 <= kept(n) <= 0.965  # ranks are whole numbers
+    assert kept(n // 2) < 0.93
+
+
+@pytest.mark.parametrize("limit", ["gap(miss(1, by='g')) <= .15", "ratio(miss(1, by='g')) >= .6"])
+def test_a_test_of_pairs_passes_as_often_as_stated(limit):
+    """A rule that does not read the group has no ranks for a gap, so pairs are tested."""
+    expected = {"a": 0.3, "b": 0.32}
+    needed = tb.rows_needed(limit, expected, by_group=False, shares={"a": 0.3, "b": 0.15})
+    (only,) = needed.limits
+    assert only.procedure == "exact test of pairs"
+    sizes = list(only.rows.values())
+    factor, gap = (1.0, 0.15) if "gap" in limit else (0.6, 0.0)
+    rng = np.random.default_rng(2)
+    passed = 0
+    for counts in zip(
+        *(rng.binomial(n, r, 400) for n, r in zip(sizes, (0.3, 0.32), strict=True)), strict=True
+    ):
+        passed += all(
+            pair_p_value((counts[i], counts[j]), (sizes[i], sizes[j]), factor=factor, gap=gap, gamma=GAMMA)
+            <= LEVEL
+            for i, j in permutations(range(2))
+        )
+    assert 0.75 <= passed / 400 <= 0.88
+
+
+def test_several_limits_together_need_more_rows_than_each():
+    limits = [rates.miss(1) <= 0.2, rates.false_alarm(1) <= 0.2]
+    needed = tb.rows_needed(limits, [0.15, 0.15], shares=[0.5, 0.5])
+    assert needed.total > max(each.total for each in needed.limits)
+    assert tb.rows_needed(limits, [0.15, 0.15]).total is None
+    # Both answers are limited, so their ranks divide the level.
+    n = needed.limits[0].rows[None]
+    assert passing(n, 0.15, 0.2, LEVEL / 2) >= 0.8 > passing(n - 1, 0.15, 0.2, LEVEL / 2)
+
+
+def test_three_classes_and_deferral_are_tested():
+    """With one threshold the level is the same, with a group each it is not."""
+    assert tb.rows_needed("miss(1, by='g') <= .2", {"a": 0.1}, n_classes=3).limits[0].procedure != "ranks"
+    assert tb.rows_needed("answered_error() <= .1", 0.05).limits[0].procedure != "ranks"
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected", "options", "message"),
+    [
+        ("error() <= .2", 0.2, {}, "no number of rows"),
+        ("precision(1) >= .9", 0.8, {}, "no number of rows"),
+        ("gap(miss(1, by='g')) <= .1", {"a": 0.1, "b": 0.3}, {}, "no number of rows"),
+        ("miss(1, by='g') <= .2", 0.1, {}, "name the subgroups"),
+        ("miss(1, by='g') <= .2", {"a": 0.1}, {"shares": {"b": 0.1}}, "'a' is missing"),
+        ("error() <= .2", 0.1, {"shares": 0.0}, "must be above 0"),
+        ("error() <= .2", 0.1, {"power": 1.0}, "power must be"),
+        ("f_score(1) >= .5", 0.6, {}, "more than the mean"),
+        (["error() <= .2", "miss(1) <= .2"], [0.1], {}, "1 entries for 2 limits"),
+        (["error() <= .2", "miss(1) <= .2"], 0.1, {}, "one entry for each"),
+        ([], [], {}, "no limit"),
+    ],
+)
+def test_bad_requests_name_the_fault(limits, expected, options, message):
+    with pytest.raises(ValueError, match=message):
+        tb.rows_needed(limits, expected, **options)
+
+
+def test_the_shell_answers_as_python(capsys):
+    options = ["--limit", "miss(ill, by=sex) <= 25%", "--rate", "f=.2,m=20%", "--share", "f=.1,m=.2"]
+    with pytest.raises(SystemExit) as ended:
+        main(["rows-needed", *options, "--json"])
+    assert ended.value.code == 0
+    expected = tb.rows_needed(
+        "miss('ill', by='sex') <= .25", {"f": 0.2, "m": 0.2}, shares={"f": 0.1, "m": 0.2}
+    )
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(expected.to_dict()))
+    with pytest.raises(SystemExit) as ended:
+        main(["rows-needed", *options])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--limit is needed"),
+        (["--limit", "error() <= .2"], "--rate is needed once"),
+        (["--limit", "error() <= .2", "--rate", "x"], "--rate"),
+        (["--limit", "error() <= .2", "--rate", ".3"], "no number of rows"),
+    ],
+)
+def test_the_shell_names_the_fault(options, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["rows-needed", *options])
+    assert ended.value.code != 0
+    assert message in capsys.readouterr().err
