@@ -53,7 +53,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 docs: $(READY)  ## the documentation with its gallery, in docs/_build/html
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"

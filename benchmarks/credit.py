@@ -37,7 +37,7 @@ from tailboost.app.baselines import (
     weighted_xgboost,
 )
 from tailboost.app.datasets import load_credit_default
-from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.classifiers.default_models import default_estimators
 from tailboost.learners.named import plain_xgboost
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, None)

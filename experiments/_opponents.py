@@ -28,7 +28,7 @@ from tailboost.app.baselines import (
     tune_class_weights,
     weighted_xgboost,
 )
-from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.classifiers.default_models import default_estimators
 from tailboost.learners.named import plain_xgboost
 
 FOLDS = 5

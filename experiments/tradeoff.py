@@ -27,7 +27,7 @@ from experiments._opponents import AVERAGES, FOR_GROUPS, OF_MIXTURE, Answers, Be
 from experiments._regret import Case, Points, Regret, regret, twin_share
 from experiments._tables import Data, load_all, split, without_rare_classes
 from tailboost.app.report.comparison import joint_groups
-from tailboost.classifiers.robust_mixture import default_estimators
+from tailboost.classifiers.default_models import default_estimators
 from tailboost.core.pipelines import label_shares
 from tailboost.learners.named import plain_xgboost
 

@@ -15,8 +15,8 @@ from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import FitInterruptedWarning
+from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import Clock, fit_models
-from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import take
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
@@ -41,13 +42,9 @@ from tailboost.core.tables import unpack
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
-from tailboost.learners import HistBoostClassifier
-from tailboost.learners.forest import TableForest
-from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.learners.stopped import StoppedBoost
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
 from tailboost.selection.probability_tables import Models, averaging, check_named
@@ -88,8 +85,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         `Scores` and functions ``X -> probabilities`` are taken as fitted too.
         None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
-        numbers and categories. "strong" adds extremely randomised trees, a kernel machine, and boosted trees
-        that stop early: see `strong_estimators`.
+        numbers and categories. On more than 5,000 distinct rows held-out rows decide how many boosted trees
+        there are, on more than 50,000 the trees are deeper. A sparse matrix of more than 300 columns, such as
+        text, gets two logistic regressions with different scales of the columns, and naive Bayes.
+        "strong" adds extremely randomised trees, a kernel machine, and boosted trees that stop early, but
+        nothing for such a sparse matrix: see `strong_estimators`.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
@@ -321,11 +321,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._set_params("estimators", **params)
         return self
 
-    def _chosen_estimators(self) -> list[tuple[str, Any]]:
-        if self.estimators is None:
-            return default_estimators()
-        if self.estimators == "strong":
-            return strong_estimators()
+    def _given_estimators(self) -> list[tuple[str, Any]]:
         if not self.estimators:
             raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
         for pair in self.estimators:
@@ -431,12 +427,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         stated = check_parameters(self, groups)
         unlabeled.check(groups, stated, clusters)
         weighted = sample_weight is not None or self.class_weight is not None
-        estimators = self._chosen_estimators()
-        if self.estimators is not None:
-            estimators = self._usable(estimators, X, y, weighted)
-        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        named = self.estimators is None or isinstance(self.estimators, str)
+        estimators = [] if named else self._usable(self._given_estimators(), X, y, weighted)
         problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
         self.__dict__.update(found)
+        if named:
+            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
@@ -640,42 +637,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
-
-
-def default_estimators() -> list[tuple[str, Any]]:
-    """Return the estimators of ``estimators=None``.
-
-    Returns
-    -------
-    list of (str, estimator)
-    """
-    return [
-        (
-            "boosted",
-            HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
-        ),
-        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
-        ("linear", TableLinear()),
-    ]
-
-
-def strong_estimators() -> list[tuple[str, Any]]:
-    """Return the estimators of ``estimators="strong"``: those of ``None``, and three more.
-
-    On 28 tables without a part in their selection the three reduced the log loss by .0044 ± .0029 and the
-    overall error by .0037 ± .0023; a fit took 3.6 times as long (`results/field-strong.md`).
-
-    Returns
-    -------
-    list of (str, estimator)
-    """
-    extra = TableForest(n_trees=200, leaf_rows=1.0, max_features=0.8, best_cuts=0.0, prior=0.01)
-    return [
-        *default_estimators(),
-        ("extra", extra),
-        ("kernel", TableLinear(C=10.0, landmarks=500)),
-        ("stopped", StoppedBoost()),
-    ]
 
 
 def tune(

@@ -274,7 +274,7 @@ class Judged:
     @property
     def rates_(self) -> RateTable:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
-        raise NotImplementedError
+        raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
 
     def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""

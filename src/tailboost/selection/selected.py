@@ -668,8 +668,10 @@ def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     """Return the value of a limit, of the subgroup nearest to its bound or furthest above it."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
+    room = np.full(1, limit.value(values)) if limit.compares else limit.bounds(terms.names) - values
+    if np.isnan(room).all():
+        return "undefined: no row counts"
     if limit.compares or len(values) < 2:
         return f"{limit.value(values):.4g}"
-    room = limit.bounds(terms.names) - values
     tightest = int(np.nanargmin(room if limit.from_above else -room))
     return f"{values[tightest]:.4g} for {unit_name(terms.names[tightest])}"

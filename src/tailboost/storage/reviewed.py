@@ -183,7 +183,7 @@ OURS: dict[str, Reviewed] = {
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
     **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
-    **_names("tailboost.learners.linear", "TableLinear"),
+    **_names("tailboost.learners.linear", "TableBayes", "TableLinear"),
     **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
         left_out=frozenset({"_booster"}), finish=_boosted_bytes),
     **_names("tailboost.learners.table", "ClassProbabilities", "Ranked"),

@@ -126,7 +126,7 @@ def tune(
             objective=minimised,
             limits=limits,
             confidence=confidence,
-            unlabeled=unlabeled,
+            unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         with bad_input(f"{data}: "):
@@ -241,7 +241,7 @@ class RuleSelection:
         objective: Any,
         limits: Sequence[rates.Limit],
         confidence: float | None = None,
-        unlabeled: Path | None = None,
+        unlabeled: str | None = None,
     ) -> tuple[Self, NewRows]:
         """Return the settings of the options, and the rows of a file."""
         if by_group and len(columns) != 1:
@@ -262,7 +262,7 @@ class RuleSelection:
             tuple(in_table_terms(one, labels, columns) for one in limits),
             confidence,
             digest_of(data),
-            None if unlabeled is None else digest_of(unlabeled),
+            unlabeled,
         )
         return selection, rows
 
