@@ -169,7 +169,7 @@ def calibrate(
         "equal_rows": equal_rows,
         "attempts": attempts,
     }
-    if isinstance(model, Judged):  # its rule was selected on other rows
+    if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
         if given := [*["selection_share"] * (selection_share is not None), *params]:
             raise ValueError(
                 f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "
