@@ -391,8 +391,11 @@ def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Pr
     (error_before,), (error_after,) = (each.samples(ERRORS["mean"], targets.rule) for each in (before, after))
     yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
     for old, new in zip(targets.families(before), targets.families(after), strict=True):
-        for one, other in zip(old.samples, new.samples, strict=True):
-            if len(other.rows):
+        assert new.limit is not None
+        names = [sample.name for sample in new.samples]
+        limited = np.ones(len(names), bool) if new.limit.compares else ~np.isnan(new.limit.bounds(names))
+        for one, other, counts in zip(old.samples, new.samples, limited.tolist(), strict=True):
+            if counts and len(other.rows):
                 of = "" if other.name is None else f" of {unit_name(other.name)}"
                 given = None if np.isnan(one.mean) else float(one.mean)
                 yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))

@@ -56,7 +56,7 @@ def certify(
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
         _print_certificate(
-            score_rules.certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require
+            score_rules.certify_labels(labelled, data, sep, asked, cluster, confidence), as_json, require
         )
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
