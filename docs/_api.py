@@ -29,6 +29,7 @@ MODULES = {
     "robustness": "Robustness of any classifier",
     "solvers": "Solvers",
     "datasets": "Data sets",
+    "exceptions": "Errors",
     "app.report": "Comparisons and reports",
     "rates.bounds": "Confidence bounds",
     "decisions": "Randomised decisions",

@@ -97,3 +97,28 @@ def test_importing_the_package_loads_nothing_heavy():
     loaded = "import sys, tailboost; print({m.split('.')[0] for m in sys.modules})"
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert not {"numpy", "scipy", "sklearn", "pandas"} & set(ast.literal_eval(modules.stdout))
+
+
+def test_public_paths_are_plain_modules():
+    """No import hook: each path gives the names of the module that it stands for."""
+    for name in (
+        "datasets",
+        "decisions",
+        "exceptions",
+        "metrics",
+        "onnx",
+        "plotting",
+        "published",
+        "robustness",
+        "torch",
+    ):
+        module = import_module(f"tailboost.{name}")
+        assert module.__spec__.name == f"tailboost.{name}"
+    assert not any("tailboost" in str(type(finder)) for finder in sys.meta_path)
+
+
+def test_one_module_offers_all_public_errors_and_warnings():
+    for name in tb.__all__:
+        thing = getattr(tb, name)
+        if inspect.isclass(thing) and issubclass(thing, Exception):
+            assert getattr(tb.exceptions, name) is thing

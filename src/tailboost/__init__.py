@@ -4,21 +4,24 @@ Public names are imported on first use. The command line and programs that need 
 wait for scikit-learn, SciPy and pandas.
 """
 
-import sys
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost import classifiers as classifiers
     from tailboost import dask as dask
+    from tailboost import datasets as datasets
+    from tailboost import decisions as decisions
+    from tailboost import exceptions as exceptions
     from tailboost import learners as learners
+    from tailboost import metrics as metrics
+    from tailboost import onnx as onnx
+    from tailboost import plotting as plotting
+    from tailboost import published as published
     from tailboost import rates as rates
+    from tailboost import robustness as robustness
     from tailboost import solvers as solvers
-    from tailboost.app import datasets as datasets
-    from tailboost.app import plotting as plotting
+    from tailboost import torch as torch
     from tailboost.app.model_card import ModelCard as ModelCard
     from tailboost.app.report import Results as Results
     from tailboost.app.report import compare as compare
@@ -29,17 +32,16 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.boosting.game import StopKind as StopKind
     from tailboost.boosting.game import Trace as Trace
     from tailboost.classifiers import *  # noqa: F403
-    from tailboost.classifiers import decisions as decisions
-    from tailboost.classifiers import published as published
+    from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.core.group_columns import GroupColumns as GroupColumns
-    from tailboost.guarantees import robustness as robustness
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.calibration import Shortfall as Shortfall
-    from tailboost.guarantees.calibration import calibrate as calibrate
     from tailboost.guarantees.certificates import Certificate as Certificate
+    from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
@@ -52,10 +54,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
-    from tailboost.learners import torch as torch
     from tailboost.learners.scores import Scores as Scores
-    from tailboost.rates import metrics as metrics
-    from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -64,7 +63,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage import load_model as load_model
-    from tailboost.storage import onnx as onnx
     from tailboost.storage import save_model as save_model
     from tailboost.storage.onnx import export_onnx as export_onnx
 
@@ -75,11 +73,13 @@ _MODULES = {
     "app.report": "Results compare render",
     "boosting.ensemble": "AdditiveEnsemble MixtureEnsemble",
     "boosting.game": "Stop StopKind Trace",
+    "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
+    "core.exceptions": "InfeasibleLimitsError",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.calibration": "NotCertifiedError Shortfall calibrate",
-    "guarantees.certificates": "Certificate certify",
+    "guarantees.calibration": "NotCertifiedError Shortfall",
+    "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
@@ -88,51 +88,18 @@ _MODULES = {
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
-    "rates.make": "InfeasibleLimitsError",
     "selection.problem": "CVaR WorstRow",
     "selection.rule": "Rule RulePart",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",
 }
 _HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
-#: Public import paths whose files lie in a wing.
-_ALIASES = {
-    "datasets": "app.datasets",
-    "decisions": "classifiers.decisions",
-    "metrics": "rates.metrics",
-    "onnx": "storage.onnx",
-    "plotting": "app.plotting",
-    "published": "classifiers.published",
-    "robustness": "guarantees.robustness",
-    "torch": "learners.torch",
-}
-_PACKAGES = ("learners", "rates", "solvers", *(name for name in _ALIASES if name not in ("onnx", "torch")))
+_PACKAGES = (
+    *("learners", "rates", "solvers"),
+    *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
+)
 # These need an extra. `from tailboost import *` does not import them.
 _EXTRAS = ("dask", "export_onnx", "onnx", "torch")
-
-
-class _AliasFinder(MetaPathFinder, Loader):
-    """Import `tailboost.metrics` and the other public paths from the wings that hold their files."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        package, _, name = fullname.partition(".")
-        if package != __name__ or name.partition(".")[0] not in _ALIASES:
-            return None
-        return ModuleSpec(fullname, self)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        name, _, below = spec.name.partition(".")[2].partition(".")
-        module = import_module(f"{__name__}.{_ALIASES[name]}" + (f".{below}" if below else ""))
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        # The import system has put the alias's specification in the place of the module's own.
-        if module.__spec__ is not None:
-            module.__spec__ = module.__spec__.loader_state
-
-
-sys.meta_path.insert(0, _AliasFinder())
 
 
 def _public() -> list[str]:

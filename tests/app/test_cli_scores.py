@@ -82,6 +82,50 @@ def test_the_rule_is_that_of_python(files, rule):
     assert stored == clf.rule_
 
 
+class TestRowsWithoutLabels:
+    def test_the_rule_is_that_of_python(self, files):
+        more = table(2500, 2).drop(columns="label")
+        more.to_csv(files / "more.csv", index=False)
+        limits = ["--limit", "gap(selected(toxic, by=lang)) <= .05"]
+        added = ["--group", "lang", *limits, "--unlabeled", files / "more.csv"]
+        output = tune(files, *added, out="joined.json")
+        assert "and 2,500 rows without labels" in " ".join(output.split())
+        rows = pd.read_csv(files / "scores.csv")
+        clf = tb.tune(
+            tb.Scores("p_toxic", "toxic"),
+            rows[["p_toxic"]],
+            rows["label"],
+            groups=rows[["lang"]],
+            limits=[limits[1]],
+            X_unlabeled=more[["p_toxic"]],
+            groups_unlabeled=more[["lang"]],
+        )
+        stored = tb.ThresholdRule.from_dict(json.loads((files / "joined.json").read_text())["rule"])
+        assert stored == clf.rule_
+        assert (line := next(iter(clf.rates_))).rows == pytest.approx(1500)
+        assert f"{line.value:.4f}" in output
+
+    def test_they_are_no_fresh_rows_and_are_not_selected_again(self, files):
+        table(2500, 2).to_csv(files / "labelled_later.csv", index=False)
+        table(2500, 2).drop(columns="label").to_csv(files / "more.csv", index=False)
+        tune(files, "--limit", "selected(toxic) <= .3", "--unlabeled", files / "more.csv", out="joined.json")
+        later = refused("certify", files / "joined.json", files / "labelled_later.csv")
+        assert "selection data of the rule" in later
+        again = ["calibrate", files / "joined.json", files / "fresh.csv", "--model", files / "x.json"]
+        assert "--unlabeled" in refused(*again, "--selection", files / "scores.csv")
+
+    def test_errors_name_the_file(self, files):
+        (files / "bad.csv").write_text("p_toxic\n.5\n")
+        command = ["tune", files / "scores.csv", "--score", "p_toxic", "--target", "label", "--out"]
+        more = [files / "rule2.json", "--group", "lang", *LIMITS[2:], "--unlabeled"]
+        said = refused(*command, *more, files / "bad.csv")
+        assert "bad.csv" in said
+        assert "lang" in said
+        assert "overwrite" in refused(
+            *command, files / "more.json", *LIMITS, "--unlabeled", files / "more.json"
+        )
+
+
 def test_predict_applies_the_rule(files, rule):
     out = files / "answers.csv"
     done("predict", rule, files / "fresh.csv", "--out", out)
@@ -116,6 +160,17 @@ def test_evaluate_and_card_read_a_rule_file(files, rule):
     answers = stored.predict(fresh["p_toxic"], fresh["lang"])
     assert document["deferred"] == (answers == "human review").sum()
     assert "# Model card" in done("card", rule, files / "fresh.csv")
+
+
+def test_rule_and_inspect_read_a_rule_file(files, rule):
+    stored = tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert done("rule", rule).strip() == str(stored)
+    assert json.loads(done("rule", rule, "--json")) == stored.to_dict()
+    assert done("rule", rule, "--sql", "--group", "lang").strip() == stored.to_sql(group="lang")
+    assert "--group COL" in refused("rule", rule, "--sql")
+    text = done("inspect", rule)
+    assert "de: p_toxic >= " in text
+    assert json.loads(done("inspect", rule, "--json"))["rule"] == str(stored)
 
 
 def test_a_language_without_fresh_rows_is_not_certified(files, rule):
@@ -278,7 +333,6 @@ def test_labels_of_a_file_are_text(files):
 def test_calibrate_gives_a_certified_rule_file(files, rule):
     table(6000, 5).to_csv(files / "cal.csv", index=False)
     given = ["calibrate", rule, files / "cal.csv", "--model", files / "safe.json"]
-    assert "--selection" in refused(*given)
     assert "not the file on which" in refused(*given, "--selection", files / "fresh.csv")
     assert "a rule file (.json) gives a rule file" in refused(*given[:-1], files / "safe.model")
     output = done(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic, by=lang) <= .2")
@@ -296,6 +350,81 @@ def test_calibrate_gives_a_certified_rule_file(files, rule):
         *given, "--selection", files / "scores.csv", "--limit", "miss(toxic) <= .15"
     )
     done("predict", files / "safe.json", files / "fresh.csv", "--out", files / "safe.csv")
+
+
+def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
+    """Without selection data a random part of the table selects: the library's calibrate of the scores."""
+    table(4000, 15).to_csv(files / "batch.csv", index=False)
+    limits = ["--limit", "miss(toxic, by=lang) <= .2"]
+    out = files / "one.json"
+    output = done("calibrate", rule, files / "batch.csv", "--model", out, *limits)
+    assert "One batch of 4,000 rows" in output
+    assert "Price, from the given to the certified rule" in output
+    stored, rows = json.loads(out.read_text()), pd.read_csv(files / "batch.csv")
+    by_group = stored["rule"]["groups"] is not None
+    same = tb.calibrate(
+        tb.Scores("p_toxic", "toxic"), rows[["p_toxic"]], rows["label"].to_numpy(dtype=str),
+        groups=rows[["lang"]], limits=["miss(toxic, by=lang) <= .2"], by_group=by_group,
+    )  # fmt: skip
+    assert stored["rule"] == same.rule_.to_dict()
+    assert stored["certificate"]["price"] == same.certificate_.to_dict()["price"]
+    assert "selection data of the rule" in refused("certify", out, files / "batch.csv")
+    rows.sample(frac=1, random_state=0).to_csv(files / "mixed.csv", index=False)
+    assert "of the rule" in refused("certify", out, files / "mixed.csv")
+    ledgers = [json.loads(path.read_text())["ledger"]["attempts"] for path in (files / "rule.json", out)]
+    assert ledgers[0][-1] == ledgers[1][-1]
+    again = (
+        "calibrate",
+        rule,
+        files / "batch.csv",
+        "--model",
+        files / "two.json",
+        "--limit",
+        "miss(toxic) <= .3",
+    )
+    assert "an earlier attempt had these rows" in refused(*again)
+
+
+def test_calibrate_takes_a_table_of_scores_alone(files):
+    table(4000, 16).to_csv(files / "alone.csv", index=False)
+    given = "calibrate", files / "alone.csv", "--score", "p_toxic", "--model", files / "alone.json"
+    limit = "--limit", "precision(toxic) >= .6"
+    output = done(*given, "--target", "label", *limit)
+    assert "One batch of 4,000 rows: 1,200 of them" in output
+    stored = json.loads((files / "alone.json").read_text())
+    assert stored["certificate"]["certified"] is True
+    assert len(stored["ledger"]["attempts"]) == 1
+    done("certify", files / "alone.json", files / "fresh.csv")
+    done("predict", files / "alone.json", files / "fresh.csv", "--out", files / "answers.csv")
+    assert "--target column" in refused(*given, *limit)
+    assert "one of them is needed" in refused(*given, "--target", "label")
+    assert "is a rule file" in refused(*given[:-1], files / "alone.model", "--target", "label", *limit)
+    assert "give one table" in refused(
+        "calibrate", files / "alone.csv", files / "fresh.csv", *given[2:], "--target", "label", *limit
+    )
+    assert "DATA is missing" in refused("calibrate", files / "alone.json", "--model", files / "b.json")
+    strict = call(*given[:-1], files / "c.json", "--target", "label", "--limit", "precision(toxic) >= .99")
+    assert strict.exit_code == 1
+    assert "Missing: " in strict.stderr
+    assert "No file records this attempt" in strict.stderr
+    assert not (files / "c.json").exists()
+
+
+def test_calibrate_takes_a_model_file_without_a_rule(files):
+    """A forest has no selected rule; its file still records the attempt."""
+    forest, out = files / "forest.model", files / "forest2.model"
+    done("fit", files / "scores.csv", "--target", "label", "--method", "forest", "--model", forest)
+    table(4000, 17).to_csv(files / "rows.csv", index=False)
+    table(4000, 18).to_csv(files / "later.csv", index=False)
+    output = done("calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .3")
+    assert "One batch of 4,000 rows" in output
+    assert "selected on 100% of these rows" in refused("certify", out, files / "rows.csv")
+    done("certify", out, files / "fresh.csv")
+    assert "an earlier attempt had these rows" in refused(
+        "calibrate", forest, files / "rows.csv", "--model", out, "--limit", "miss(toxic) <= .4"
+    )
+    again = done("calibrate", forest, files / "later.csv", "--model", out, "--limit", "miss(toxic) <= .3")
+    assert "This was attempt 2." in again
 
 
 def test_calibrate_names_a_limit_that_is_missed(files, rule):

@@ -35,6 +35,13 @@ def small(method):
     return clf.set_params(**{k: v for k, v in params.items() if k in clf.get_params()})
 
 
+# Of learners on XGBoost. With several threads the order of the sums differs too.
+FLOAT32 = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "XGBoost sums weights in float32: a row with weight 2 and the row twice differ by up to 7e-8",
+)
+
+
 def explained(estimator):
     """Return the checks with an expected failure, and the reason."""
     mixtures = tuple(method.factory for method in OURS if method.randomized)
@@ -42,7 +49,8 @@ def explained(estimator):
     moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
     if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
         return _by_weights(estimator) | SINGLE_SPLIT
-    return _by_weights(estimator) | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
+    expected = _by_weights(estimator) | (FLOAT32 if estimator.get_params().get("estimator") is None else {})
+    return expected | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
 
 
 def _by_weights(estimator):

@@ -45,7 +45,7 @@ def test_intervals_hold_the_rates_of_the_returned_rule_on_new_rows(name):
         )
         for rate, limit in [(mix.objective_.rate, None), *((limit.rate, limit) for limit in limits)]:
             terms = rate.terms(rows.strata)
-            values = terms.values(rows.tally)
+            values = terms.values(rows.counts)
             truth = dict(zip(terms.names, values, strict=True))
             if limit is not None and limit.compares:
                 truth[limit.form] = limit.value(values)

@@ -348,7 +348,7 @@ def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_c
         return {"net": 1 / (1 + np.exp(-score))}, y, group
 
     gains = []
-    for seed in range(8):
+    for seed in range(40):
         P, y, group = made(seed, 4000)
         by_class = RobustMixtureClassifier.from_probabilities(P, y)
         by_cell = RobustMixtureClassifier.from_probabilities(P, y, objective="worst_cell", groups=group)

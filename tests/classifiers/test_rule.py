@@ -265,7 +265,7 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     with pytest.raises(ValueError, match="no rule"):
         Rule.from_dict({})
     told = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits, by_group=True)
-    with pytest.raises(ValueError, match="group is needed"):
+    with pytest.raises(ValueError, match="group='COL' is needed"):
         told.rule_.to_sql()
 
 

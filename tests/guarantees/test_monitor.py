@@ -648,3 +648,15 @@ def test_two_thousand_years_within_limits():
             most = max([most, *(bets.value for bets in found)])
         false += most >= 40
     assert false <= 0.05 * 2000
+
+
+def test_drift_names_values_as_group_columns_do():
+    pd = pytest.importorskip("pandas")
+    whole = pd.Series([1, 2, 3] * 40, dtype=object)
+    reference = Reference.of({"site": whole})
+    for same in (whole.astype(float).astype(object), whole.astype(str), whole.map("{}.0".format)):
+        (found,) = reference.drift({"site": same}, 0.05)
+        assert (found.psi, found.moved) == (0, False), same[0]
+    pd_na = pd.Series([1, 2, pd.NA] * 40, dtype=object)
+    (found,) = Reference.of({"site": pd_na}).drift({"site": pd_na.where(pd_na.notna(), None)}, 0.05)
+    assert found.psi == 0

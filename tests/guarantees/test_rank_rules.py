@@ -103,7 +103,7 @@ def test_ranks_certify_and_say_so(certified):
     assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
     text = str(rule.certificate_)
     assert "need no test" in text
-    assert "Price, as estimates on these rows: overall error" in text
+    assert "Price, from the given to the certified rule, as estimates on these rows: overall error" in text
     assert clf.rule_ != rule.rule_
 
 

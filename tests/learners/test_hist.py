@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from conftest import noisy
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
@@ -458,3 +460,88 @@ def test_max_leaf_nodes_in_boosting():
     assert (votes.argmax(axis=1) == clf.predict(X)).all()
     with pytest.raises(ValueError, match="'max_leaf_nodes' parameter"):
         HistTreeClassifier(max_leaf_nodes=1).fit(X, y)
+
+
+def grown(K, n=400, backend="auto"):
+    """Return an open session of growing trees, rows that are hard to predict, and a fold for each row."""
+    X, y = noisy(1, n=n, K=K)
+    weight = np.random.default_rng(2).integers(1, 4, n).astype(float)
+    template = HistBoostClassifier(n_estimators="auto", max_depth=3, backend=backend)
+    session = template.open_session(X, y, K, weight)
+    part = np.arange(n) % 3
+    session.leave_out(part)
+    return session, X, y, weight, part
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_growing_trees_stop_where_the_scaled_loss_of_all_held_out_rows_is_least(K):
+    """Brute force: fits of each number of trees, and the best factor of their scores by a scalar search."""
+    session, X, y, weight, part = grown(K)
+    models = [session.fit(weight, 0, part != j) for j in range(3)]
+    (chosen,) = {model.n_estimators for model in models}
+    assert [model.booster_.num_boosted_rounds() for model in models] == [chosen] * 3
+
+    def loss(n):
+        fixed = clone(session.template).set_params(n_estimators=n).open_session(X, y, K, weight)
+        logs = np.empty((len(y), K))
+        for j in range(3):
+            logs[part == j] = np.log(fixed.fit(weight, 0, part != j).predict_proba(X[part == j]))
+        return minimize_scalar(
+            lambda s: -weight @ log_softmax(s * logs, axis=1)[np.arange(len(y)), y], bounds=(0, 10)
+        ).fun
+
+    losses = {n: loss(n) for n in range(10, max(chosen, 10) + _hist.LEAST_WAIT + 10, 10)}
+    assert losses[chosen] <= min(losses.values()) * (1 + 2 * _hist.LEAST_GAIN)
+    fixed = clone(session.template).set_params(n_estimators=chosen).open_session(X, y, K, weight)
+    for j, model in enumerate(models):
+        np.testing.assert_allclose(
+            model.predict_proba(X), fixed.fit(weight, 0, part != j).predict_proba(X), atol=1e-5
+        )
+    whole = session.fit(weight, 0)
+    np.testing.assert_allclose(whole.predict_proba(X), fixed.fit(weight, 0).predict_proba(X), atol=1e-5)
+
+
+def test_labels_of_a_fold_reach_its_models_by_the_number_of_trees_alone():
+    session, X, y, weight, part = grown(2)
+    model = session.fit(weight, 0, part != 0)
+    other = np.where(part == 0, 1 - y, y)
+    turned = session.template.open_session(X, other, 2, weight)
+    turned.leave_out(part)
+    turned = turned.fit(weight, 0, part != 0)
+    n = min(model.n_estimators, turned.n_estimators)
+    first = [each.booster_.inplace_predict(X, iteration_range=(0, n)) for each in (model, turned)]
+    np.testing.assert_array_equal(*first)
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
+def test_growing_trees_without_folds_hold_rows_out_and_are_fitted_to_all(backend):
+    X, y = noisy(3, n=300, K=3)
+    grow = HistBoostClassifier(n_estimators="auto", backend=backend, random_state=0).fit(X, y)
+    model = grow.model_ if backend == "sklearn" else grow.booster_
+    n = model.n_iter_ if backend == "sklearn" else model.num_boosted_rounds()
+    assert 1 <= n < _hist.MOST_TREES
+    fixed = HistBoostClassifier(n_estimators=n, backend=backend, random_state=0).fit(X, y)
+    np.testing.assert_allclose(grow.predict_proba(X), fixed.predict_proba(X), atol=1e-6)
+    twice = HistBoostClassifier(n_estimators="auto", backend=backend, random_state=0)
+    twice = twice.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    weighed = clone(twice).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    if backend == "xgboost":  # a row of weight 2 is the row twice
+        np.testing.assert_allclose(twice.predict_proba(X), weighed.predict_proba(X), atol=1e-6)
+
+
+def test_growing_trees_of_a_single_row_or_class_have_a_number():
+    X, y = np.arange(3.0)[:, None], np.array([0, 1, 1])
+    assert HistBoostClassifier(n_estimators="auto").fit(X, y).predict(X).shape == (3,)
+    session = HistBoostClassifier(n_estimators="auto").open_session(X, y, 2)
+    session.leave_out(np.array([0, 1, 1]))
+    assert [session.fit(np.ones(3), 0, np.arange(3) < k).predict(X).shape for k in (1, 3)] == [(3,), (3,)]
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "sklearn"])
+def test_folds_grow_with_either_backend(backend):
+    session, X, _, weight, part = grown(2, backend=backend)
+    models = [session.fit(weight, 0, part != j) for j in range(3)]
+    assert len({model.n_estimators for model in models}) == 1
+    assert session.fit(weight, 0, part != 1) is models[1]  # grown once
+    part_of_rows = np.arange(len(X)) < 200  # no complement of a fold
+    assert session.fit(weight, 0, part_of_rows).predict_proba(X).shape == (len(X), 2)

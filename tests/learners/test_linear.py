@@ -6,13 +6,14 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import tailboost as tb
 from tailboost.classifiers.robust_mixture import default_estimators
 from tailboost.learners import linear
-from tailboost.learners.linear import TableLinear
+from tailboost.learners.linear import TableBayes, TableLinear
 from tailboost.learners.table import OpenTable
 
 
@@ -155,3 +156,42 @@ def test_a_kernel_model_ignores_order_and_repetitions_of_rows(monkeypatch):
     np.testing.assert_allclose(one.predict_proba(X), whole, atol=1e-12)
     with pytest.raises(AttributeError, match="no importances"):
         one.feature_importances_  # noqa: B018
+
+
+def words(seed, n=300, d=40, K=3):
+    """Return counts of words whose frequencies depend on the class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, n)
+    rate = np.exp(rng.normal(-2, 1.2, d) + rng.normal(0, 0.7, (K, d)))
+    return sp.csr_matrix(rng.poisson(rate[y]).astype(np.float32)), y
+
+
+@pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_naive_bayes_is_scikit_learns(K, weighted):
+    X, y = words(K, K=K)
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
+    theirs = MultinomialNB(alpha=0.1).fit(X, y, weight)
+    for table in (X, X.toarray()):
+        ours = TableBayes().fit(table, y, weight)
+        np.testing.assert_allclose(ours.predict_proba(table), theirs.predict_proba(X), atol=1e-9)
+    broken = X.toarray()
+    broken[0, :3] = np.nan, -5.0, 0.0
+    mended = np.where(np.isnan(broken), 0.0, broken).clip(0.0)
+    np.testing.assert_allclose(ours.predict_proba(broken), theirs.predict_proba(mended), atol=1e-9)
+
+
+@pytest.mark.parametrize("scaling", [0.0, 0.5])
+def test_scaling_divides_by_a_power_of_the_deviations_and_gives_rows_a_mean_squared_length_of_one(scaling):
+    X, y = words(5)
+    root = np.sqrt(X.multiply(X).mean(axis=0).A1)
+    Z = X.toarray() / root**scaling
+    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(max=linear.FURTHEST)
+    theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(Z, y)
+    ours = TableLinear(scaling=scaling).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(Z), atol=3e-3)
+    dense = TableLinear(scaling=scaling).fit(X.toarray(), y)
+    Z = (X.toarray() - X.mean(axis=0).A) / X.toarray().std(axis=0) ** scaling
+    Z = (Z / np.sqrt((Z**2).sum(axis=1).mean())).clip(-linear.FURTHEST, linear.FURTHEST)
+    theirs = LogisticRegression(tol=1e-8, max_iter=1_000).fit(Z, y)
+    np.testing.assert_allclose(dense.predict_proba(X.toarray()), theirs.predict_proba(Z), atol=3e-3)

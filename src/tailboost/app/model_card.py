@@ -10,7 +10,9 @@ import numpy as np
 
 from tailboost import Certificate, LeakageError, certify
 from tailboost.app.report.html import page
+from tailboost.core.judged import judged
 from tailboost.core.pipelines import last_step
+from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
 
 __all__ = ["ModelCard", "Section"]
@@ -20,7 +22,7 @@ TRADEOFF_POINTS = 6  # rows of the table of a trade-off
 FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitations
 MOST_NAMES = 20  # largest number of names in one sentence
 MEASURED = ("Errors on new rows", "Rates on new rows")
-RULE = ("Decision rule", "Trade-off")
+RULE = ("Decision rule", "Price of the limits", "Trade-off")
 #: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
@@ -38,8 +40,7 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
         "IV. Model Development, Implementation, and Use": (
             "Purpose",
             "Training",
-            "Decision rule",
-            "Trade-off",
+            *RULE,
         ),
         "V. Model Validation: Evaluation of Conceptual Soundness": (
             "Decision rule",
@@ -141,6 +142,7 @@ class ModelCard:
             _training(final, notes),
             _errors(certificate, leakage, rows_are, clusters),
             _rates(rates),
+            _calibration(judged(final).latest_certificate),
             _tradeoff(final),
             _rule(final, notes),
             _limitations(certificate, final),
@@ -247,6 +249,21 @@ def _rates(certificate: Certificate | None) -> Section:
     return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
 
 
+def _calibration(certificate: Certificate | None) -> Section:
+    """Return the price of the limits that `calibrate` certified."""
+    if certificate is None or not certificate.price:
+        return Section("Price of the limits")
+    rows = [
+        [each.name, f"{each.n:,}", formatted(each.given), formatted(each.certified)]
+        for each in certificate.price
+    ]
+    lines = [
+        "Estimates on the calibration rows, of the given rule and of the one that `calibrate` certified "
+        f"with {100 * certificate.confidence:g} % confidence."
+    ]
+    return Section("Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows)
+
+
 def _tradeoff(final: Any) -> Section:
     if not hasattr(final, "tradeoff"):
         return Section("Trade-off")
@@ -265,7 +282,7 @@ def _tradeoff(final: Any) -> Section:
 
 def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
     excluded, lines = notes.get("not_features", []), []
-    if getattr(final, "by_group", False):
+    if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
     else:
         for name in notes.get("group", []):
@@ -275,7 +292,8 @@ def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
                 else f"{name} is a feature: answers may depend on it."
             )
     if hasattr(final, "rule_"):
-        return Section("Decision rule", lines, code=f"{final.rule_}\n\n{final.rates_}")
+        shown = [final.rule_, *([final.rates_] if hasattr(final, "rates_") else [])]  # a rule file has none
+        return Section("Decision rule", lines, code="\n\n".join(map(str, shown)))
     if (summary := getattr(final, "summary_", None)) is not None:
         lines.append(str(getattr(summary, "verdict", summary)))
     return Section("Decision rule", lines)

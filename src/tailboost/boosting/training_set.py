@@ -13,15 +13,15 @@ from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
 from tailboost.core.checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
-from tailboost.core.fingerprints import Fingerprint, digest, hash_rows
+from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_hashes
 from tailboost.core.tables import has_named_columns
 from tailboost.rates import wrong
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory.
 BATCH = 262_144
 BATCH_VALUES = 2**30
-# Number of short row hashes (uint16).
-N_SHORT_HASHES = 2**16
+# Number of tiny row hashes (uint16).
+N_TINY_HASHES = 2**16
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
 SIZE_DECIMALS = 6
 
@@ -134,24 +134,30 @@ class Rows:
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
         if self.row_hashes is not None:  # equal short hashes in a small subgroup: almost surely equal rows
-            pairs = subgroup * N_SHORT_HASHES + self.row_hashes[row]
-            if n_subgroups * N_SHORT_HASHES <= len(pairs):  # counting is faster than sorting
+            pairs = subgroup * N_TINY_HASHES + self.row_hashes[row]
+            if n_subgroups * N_TINY_HASHES <= len(pairs):  # counting is faster than sorting
                 sums: Floats = np.bincount(pairs, weights=weight).astype(np.float64)
                 pairs = np.flatnonzero(sums).astype(np.intp)
                 weight = sums[pairs]
             else:
                 pairs, same = np.unique(pairs, return_inverse=True)
                 weight = np.asarray(np.bincount(same, weights=weight), dtype=np.float64)
-            subgroup = pairs // N_SHORT_HASHES
+            subgroup = pairs // N_TINY_HASHES
         squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
         total = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         squares = np.bincount(subgroup, weights=squared, minlength=n_subgroups)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
 
 
-def short_hashes(hashes: Hashes) -> NDArray[np.uint16]:
-    """Return the first 16 bits of row hashes, for model files."""
-    return (hashes >> np.uint64(48)).astype(np.uint16)
+@dataclass(frozen=True)
+class UnlabeledRows:
+    """Rows without labels, each of weight 1."""
+
+    groups: Ints | None  # as in `Rows`
+    hashes: Hashes  # shape (n,): hash of the content
+
+    def __len__(self) -> int:
+        return len(self.hashes)
 
 
 @dataclass(frozen=True)
@@ -300,7 +306,7 @@ class TrainingSet:
         given = RowOrigin(self.n_given, None if len(self.used) == self.n_given else self.used)
         words = f"the {len(self.y):,} training rows"
         hashes = self.hashes if self.clusters is None else self.split_hashes(0)
-        return Rows(self.y, self.weight, self.groups, words, short_hashes(hashes), given)
+        return Rows(self.y, self.weight, self.groups, words, tiny_hashes(hashes), given)
 
     def split_hashes(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""

@@ -14,16 +14,16 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import HELD_OUT, Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
+from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import FOLDS
-from tailboost.classifiers.subgroup_views import SubgroupViews
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
 from tailboost.core.pipelines import answered
@@ -34,7 +34,7 @@ from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
+class AdditiveClassifier(BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
@@ -65,11 +65,6 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
 
-    def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule.of(
-            int(self.n_estimators), self.n_iter_no_change, self.tol, self.max_time, self.verbose
-        )
-
     def _cv(self) -> Any:
         """Return ``cv``; rows are held out if the number of rounds is selected on them."""
         if self.cv == "auto":
@@ -81,16 +76,15 @@ class AdditiveClassifier(SubgroupViews, BaseBoostClassifier):
             )
         return self.cv
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight, scheme.player_rows)
         rule = self._rule(problem, scheme, seed, units)
         heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
         best = self.n_iter_no_change is not None
-        return Plan(
-            units,
-            rule,
-            AdditiveCombiner(problem.n_classes, rule, heaviest, best, self._refit(problem, units)),
-        )
+        combiner = AdditiveCombiner(problem.n_classes, rule, heaviest, best, self._refit(problem, units))
+        patience, rounds = self.n_iter_no_change, int(self.n_estimators)
+        schedule = Schedule.of(rounds, patience, self.tol, self.max_time, self.verbose)
+        return Boosting(units, rule, combiner, schedule)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
         self.ensemble_ = ensemble

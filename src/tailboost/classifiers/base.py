@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -25,11 +23,11 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.additive_combiner import AdditiveCombiner
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.checkpoints import Checkpoints, identify
-from tailboost.boosting.cross_fitting import Demand, Scheme, Split, choose_scheme, respond
+from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme
 from tailboost.boosting.ensemble import Ensemble
-from tailboost.boosting.game import Game, Player, Response, Stop, Stopping, Turn, Units, play, round_seed
+from tailboost.boosting.game import Game, Response, round_seed
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
@@ -41,22 +39,22 @@ from tailboost.classifiers.input import (
     refuse_learner,
     selection_data,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS, with_suggestions
+from tailboost.classifiers.parameters import CONSTRAINTS
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.judged import Judged, holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import KnownRows, holds_unknown, noting_seen
+from tailboost.guarantees.leakage import noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner
 from tailboost.learners.session import is_constant, open_session
-from tailboost.selection.subgroup_mixture import PoolCombiner
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -89,40 +87,11 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Definition of a classifier's game."""
-
-    units: Units  # rows or subgroups that get weight
-    player: Player[Any]
-    combiner: PoolCombiner | AdditiveCombiner  # combines the hypotheses into one classifier
-    demand: Demand | None = None  # weighted loss up to which learners grow; None fits them whole
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long a game is played."""
-
-    last: int  # largest number of rounds T
-    stopping: Stopping
-    needs_objective: bool  # whether the objective is needed after every round
-
-    @classmethod
-    def of(
-        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
-    ) -> Schedule:
-        """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
-        stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
-        return cls(n_rounds, stopping, needs_objective=patience is not None or bool(verbose))
-
-
-class BaseBoostClassifier(
-    CallbackSupportMixin, KnownRows, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base class of the boosting classifiers.
 
-    A subclass defines its game in `_plan`, and prediction from the ensemble. This class reads the data, plays
-    the game and handles checkpoints, interrupts and callbacks.
+    A subclass defines its game in `_boosting`, and prediction from the ensemble. This class reads the data,
+    and handles checkpoints, interrupts and callbacks. `Boosting` plays the game.
 
     Attributes
     ----------
@@ -142,6 +111,7 @@ class BaseBoostClassifier(
     random_state: Any
     verbose: int
 
+    knows_rows = True
     ensemble_: Ensemble
     game_: Game[Any]
     combiner_: Any
@@ -154,23 +124,14 @@ class BaseBoostClassifier(
     _takes_regressors: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):  # the wrapper only adds suggestions to errors; its signature is the same
-            cls.__init__ = with_suggestions(cls.__init__)  # type: ignore[method-assign]
-
     # -- defined by a subclass -----------------------------------------------------------------------
 
     @abstractmethod
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         """Return the game on a checked problem.
 
-        If the plan needs a fitted model first, the scheme fits it with the seed of round 1.
+        If the game needs a fitted model first, the scheme fits it with the seed of round 1.
         """
-
-    @abstractmethod
-    def _schedule(self, plan: Plan) -> Schedule:
-        """Return how many rounds are played and when they stop early."""
 
     @abstractmethod
     def _cv(self) -> Any:
@@ -346,36 +307,45 @@ class BaseBoostClassifier(
         check_indexes(X=X, y=y, sample_weight=sample_weight, groups=groups)
         validation.check_indexes()
         with noticing_interrupts() as interrupted, ExitStack() as resources:
-            problem = self._problem(X, y, sample_weight, groups, validation)
-            # Fingerprints by which `certify` recognises training rows and selection data.
-            self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
-            self.chosen_rows_ = ()
-            if problem.validation is not None:
-                X_val, judged = problem.validation
-                problem.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
-                self.chosen_rows_ = (Fingerprint.of_rows(X_val),)
+            problem = self._read(X, y, sample_weight, groups, validation)
             routed = _check_method_params(X, routed, indices=problem.used)
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-            checkpoints = None
-            if self.checkpoint_dir is not None:
-                opened = Checkpoints.open(
-                    self.checkpoint_dir, partial(self._identity, problem, entropy), interrupted
-                )
-                checkpoints = resources.enter_context(opened)
+            checkpoints = resources.enter_context(self._checkpoints(problem, entropy, interrupted))
             scheme = self._open_scheme(problem, routed, entropy)
-            plan = self._open_game(problem, scheme, entropy)
+            boosting = self._boosting(problem, scheme, round_seed(entropy, 0))
+            self.game_, self.combiner_ = boosting.start(scheme, len(problem.y), entropy), boosting.combiner
             if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
                 raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
             self.used_rows_, self.ledger_ = (), Ledger()
-            self._play(plan, problem, scheme, entropy, checkpoints, interrupted, context)
+            with self._reporting(problem, boosting.schedule, context) as observe:
+                boosting.play(self.game_, scheme, entropy, checkpoints, observe)
             self._settle()
         self._conclude(problem)
 
-    def _identity(self, problem: TrainingSet, entropy: int) -> dict[str, Any]:
-        """Return everything on which the rounds of the fit depend."""
-        free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
-        return identify(self, problem.digest(self.classes_), entropy, free)
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+    ) -> TrainingSet:
+        """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
+        problem = self._problem(X, y, sample_weight, groups, validation)
+        self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
+        self.chosen_rows_ = ()
+        if problem.validation is not None:
+            X_val, judged = problem.validation
+            problem.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
+            self.chosen_rows_ = (Fingerprint.of_rows(X_val),)
+        return problem
+
+    def _checkpoints(
+        self, problem: TrainingSet, entropy: int, interrupted: Callable[[], bool]
+    ) -> Checkpoints:
+        """Return the folder of ``checkpoint_dir``, opened for a fit with these rows."""
+
+        def identity() -> dict[str, Any]:
+            free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
+            return identify(self, problem.digest(self.classes_), entropy, free)
+
+        return Checkpoints.open(self.checkpoint_dir, identity, interrupted)
 
     def _conclude(self, problem: TrainingSet) -> None:
         """Set further attributes after the last round."""
@@ -386,40 +356,15 @@ class BaseBoostClassifier(
         if stop is not None and stop.early:
             warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
 
-    def _open_game(self, problem: TrainingSet, scheme: Scheme, entropy: int) -> Plan:
-        plan = self._plan(problem, scheme, round_seed(entropy, 0))
-
-        def unboosted() -> Iterator[Response]:
-            yield scheme(np.ones(len(problem.y)), entropy)  # plain ERM
-
-        plan.combiner.open(scheme.selection_rows, unboosted)
-        self.game_, self.combiner_ = Game.new(plan.player, plan.units), plan.combiner
-        return plan
-
-    def _play(
-        self,
-        plan: Plan,
-        problem: TrainingSet,
-        scheme: Scheme,
-        entropy: int,
-        checkpoints: Checkpoints | None,
-        interrupted: Callable[[], bool],
-        context: Any,
-    ) -> None:
-        game, schedule, combiner = self.game_, self._schedule(plan), plan.combiner
-        take = partial(combiner.take, needs_objective=schedule.needs_objective)
-        oracle = self._oracle(plan, scheme)
-        if checkpoints is not None:
-            while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
-                response, played = finished
-                game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
-        if context is not None:
-            context.call_on_fit_task_begin(estimator=self, X=problem.X, y=problem.y)
+    @contextmanager
+    def _reporting(
+        self, problem: TrainingSet, schedule: Schedule, context: Any
+    ) -> Iterator[Callable[[Game[Any], Response], bool]]:
+        """Yield the function that prints each round and calls the callbacks."""
+        about = {"estimator": self, "X": problem.X, "y": problem.y}
 
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]
-            if checkpoints is not None:
-                checkpoints.write(t, newest, last)
             if self.verbose:
                 print(
                     f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
@@ -428,32 +373,14 @@ class BaseBoostClassifier(
                 )
             if context is None:
                 return False
-            return bool(
-                context.subcontext(task_name="round").call_on_fit_task_end(
-                    estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
-                )
-            )
+            ended = context.subcontext(task_name="round").call_on_fit_task_end
+            return bool(ended(**about, reconstruction_attributes=self._snapshot))
 
-        observed = checkpoints is not None or context is not None or self.verbose
-        play(
-            game,
-            oracle,
-            schedule.last,
-            entropy=entropy,
-            take=take,
-            stopping=schedule.stopping,
-            observe=observe if observed else None,
-            interrupted=interrupted,
-        )
-        combiner.first(game.n_rounds)  # without a round that an interrupt left half added
         if context is not None:
-            context.call_on_fit_task_end(
-                estimator=self, X=problem.X, y=problem.y, reconstruction_attributes=self._snapshot
-            )
-
-    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
-        """Return the function that answers the weights of a round with a fitted hypothesis."""
-        return partial(respond, scheme, plan.units, plan.demand, self.game_)
+            context.call_on_fit_task_begin(**about)
+        yield observe
+        if context is not None:
+            context.call_on_fit_task_end(**about, reconstruction_attributes=self._snapshot)
 
     def _settle(self) -> None:
         self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds

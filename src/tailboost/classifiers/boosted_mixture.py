@@ -12,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.boosting.boosting import Schedule
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
-from tailboost.classifiers.base import BaseBoostClassifier, Plan, Schedule
+from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.base import routed_params as routed_params
 from tailboost.classifiers.base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, selection_data
-from tailboost.classifiers.randomized import RandomizedClassifier
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.subgroups import GROUPS_UNUSED, group_uses
+from tailboost.core.judged import group_uses
+from tailboost.core.subgroups import GROUPS_UNUSED
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
@@ -42,7 +43,7 @@ from tailboost.solvers import mixture_path
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
 
 
-class MixtureClassifier(Reselection, BaseBoostClassifier, RandomizedClassifier):
+class MixtureClassifier(BaseBoostClassifier, Reselection):
     """Mixture of hypotheses with weights λ."""
 
     n_iter_no_change: Any
@@ -51,7 +52,8 @@ class MixtureClassifier(Reselection, BaseBoostClassifier, RandomizedClassifier):
     ensemble_: MixtureEnsemble
     combiner_: Mixture | SubgroupMixture
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule(self) -> Schedule:
+        """Return how many rounds are played, and when they stop early."""
         return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
 
     def _cv(self) -> Any:

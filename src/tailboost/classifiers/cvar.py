@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
-from tailboost.boosting.game import Player, Response, Stop, StopKind, Turn, Units
+from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -33,6 +32,31 @@ from tailboost.selection.summary import Bounds
 FIVE_FOLDS_UP_TO = 1_000
 
 
+@dataclass(frozen=True)
+class TogetherBoosting(Boosting):
+    """A game in which the models of all rounds predict together."""
+
+    may_end: bool = True  # whether the game ends before a round that does not help
+    tol: float = 0.0  # smallest decrease of the objective that counts
+
+    def respond(self, game: Game[Any], scheme: Scheme, turn: Turn) -> Response | Stop:
+        """Return the response of a round by the sum of the probabilities of all rounds so far."""
+        combiner = cast("Mixture", self.combiner)
+        may_end = turn.t > 1 and self.may_end
+        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
+            # With much label noise, the weights concentrate on mislabelled rows.
+            scheme = scheme.round(turn.u, turn.seed)
+            for rows, outputs in scheme.looks():
+                alone = scheme.accumulating is None
+                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
+                if combiner.gains_nothing(rows, answers, self.tol):
+                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
+                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
+        response = super().respond(game, scheme, turn)
+        return response if isinstance(response, Stop) else combiner.pool.together(response)
+
+
+@with_parameters
 class CVaRBoostClassifier(MixtureClassifier):
     """Boosting for the rows with the largest losses, measured by the CVaR.
 
@@ -152,50 +176,26 @@ class CVaRBoostClassifier(MixtureClassifier):
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | str = 10,
-        alpha: float = 0.5,
-        player: str = "hedge",
-        combine: str = "mixture",
-        eta: float | str = 1.0,
-        beta: float | str = 100.0,
-        delta: float = 0.1,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.alpha = alpha
-        self.player = player
-        self.combine = combine
-        self.eta = eta
-        self.beta = beta
-        self.delta = delta
-        self.cv = cv
-        self.include_constants = include_constants
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int | str = 10
+    alpha: float = 0.5
+    player: str = "hedge"
+    combine: str = "mixture"
+    eta: float | str = 1.0
+    beta: float | str = 100.0
+    delta: float = 0.1
+    cv: Any = "auto"
+    include_constants: bool = True
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
+    exact_weights: bool = False
+    n_iter_no_change: int | None = 3
+    tol: float = 1e-3
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def _even(self) -> bool:
@@ -227,12 +227,12 @@ class CVaRBoostClassifier(MixtureClassifier):
         by_theory = isinstance(self.n_estimators, str)
         return entropic_theory(self.alpha, self.delta)[1] if by_theory else int(self.n_estimators)
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule(self) -> Schedule:
         if self._even:
             return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
-        return super()._schedule(plan)
+        return super()._schedule()
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
@@ -243,7 +243,10 @@ class CVaRBoostClassifier(MixtureClassifier):
             runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
-        return Plan(units, self._rule(units), combiner)
+        about = units, self._rule(units), combiner, self._schedule()
+        if not self._together:
+            return Boosting(*about)
+        return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)
 
     def _rule(self, units: Units) -> Player[Any]:
         if self.player == "hedge":
@@ -256,25 +259,6 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     def _rounds_depend_on_total(self) -> bool:
         return self.player == "hedge" and self.eta == "theory"
-
-    def _oracle(self, plan: Plan, scheme: Scheme) -> Callable[[Turn], Response | Stop]:
-        return partial(self._respond, plan, scheme) if self._together else super()._oracle(plan, scheme)
-
-    def _respond(self, plan: Plan, scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the response of a round in which the models of all rounds predict together."""
-        combiner = cast("Mixture", plan.combiner)
-        may_end = turn.t > 1 and self.n_iter_no_change is not None
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
-            # With much label noise, the weights concentrate on mislabelled rows.
-            scheme = scheme.round(turn.u, turn.seed)
-            for rows, outputs in scheme.looks():
-                alone = scheme.accumulating is None
-                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
-                if combiner.gains_nothing(rows, answers, self.tol):
-                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
-                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
-        response = super()._oracle(plan, scheme)(turn)
-        return response if isinstance(response, Stop) else combiner.pool.together(response)
 
     def _bounds(self) -> Bounds:
         if self.player == "lp":
@@ -289,6 +273,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         return mixed_by_program(self.game_, combiner.pool, alpha, value, bounds)
 
 
+@with_parameters
 class AdaLPBoostClassifier(CVaRBoostClassifier):
     """α-AdaLPBoost: Hedge weighs the rows, a linear program mixes the hypotheses for the CVaR.
 
@@ -361,47 +346,14 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     0.05
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 3,
-        alpha: float = 0.5,
-        eta: float | str = 1.0,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            eta=eta,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="hedge",
-        )
+    n_estimators: int | str = 3
+    player: str = field(init=False, default="hedge")
+    combine: str = field(init=False, default="mixture")
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
 
 
+@with_parameters
 class LPBoostClassifier(CVaRBoostClassifier):
     """α-LPBoost: in each round a linear program over all rounds so far weighs the rows.
 
@@ -451,45 +403,14 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        alpha: float = 0.5,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="lp",
-        )
+    player: str = field(init=False, default="lp")
+    combine: str = field(init=False, default="mixture")
+    eta: float | str = field(init=False, default=1.0)
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
 
 
+@with_parameters
 class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     """Regularised α-LPBoost: the linear program over all rounds so far, with an entropy term.
 
@@ -549,49 +470,12 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | str = 10,
-        alpha: float = 0.5,
-        beta: float | str = 100.0,
-        delta: float = 0.1,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            alpha=alpha,
-            beta=beta,
-            delta=delta,
-            cv=cv,
-            include_constants=include_constants,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            player="entropic",
-        )
+    player: str = field(init=False, default="entropic")
+    combine: str = field(init=False, default="mixture")
+    eta: float | str = field(init=False, default=1.0)
 
 
+@with_parameters
 class AverageBoostClassifier(CVaRBoostClassifier):
     """AdaBoost + average: Hedge weighs the rows, the even mixture of the hypotheses predicts.
 
@@ -647,34 +531,12 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 10,
-        eta: float | str = 1.0,
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            eta=eta,
-            outlier_fraction=outlier_fraction,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            alpha=1.0,
-            combine="average",
-            include_constants=False,
-        )
+    alpha: float = field(init=False, default=1.0)
+    player: str = field(init=False, default="hedge")
+    combine: str = field(init=False, default="average")
+    beta: float | str = field(init=False, default=100.0)
+    delta: float = field(init=False, default=0.1)
+    cv: Any = field(init=False, default="auto")
+    include_constants: bool = field(init=False, default=False)
+    n_iter_no_change: int | None = field(init=False, default=3)
+    tol: float = field(init=False, default=1e-3)

@@ -18,12 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import (
     GROUPS_UNUSED,
-    answers_by_group,
     answers_or_person,
-    can_defer,
-    group_arguments,
 )
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
@@ -165,7 +163,7 @@ class RandomizedDecision:
             As in `draw`; also if the number of ids is not n, or if groups are missing or unused by the model.
         """
         transformers, mixture = _split_model(self.model)
-        if groups is not None and not answers_by_group(mixture):
+        if groups is not None and not judged(mixture).by_group:
             raise ValueError(GROUPS_UNUSED)
         encoded, n = _encoded_ids(ids), n_rows_of(X)
         if len(encoded) != n:
@@ -175,7 +173,7 @@ class RandomizedDecision:
         rows = X if transformers is None else transformers.transform(X)
         given = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
-        if can_defer(mixture):
+        if judged(mixture).can_defer:
             deferred = mixture.defers_with(rows, candidate, **given)
         return Decisions(mixture.predict_with(rows, candidate, **given), candidate, u, deferred)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCa
 from tailboost.boosting.training_set import TrainingSet, take
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.parameters import with_parameters
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -24,6 +25,7 @@ from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 
 
+@with_parameters
 class DROBoostClassifier(AdditiveClassifier):
     """Boosting for the worst-case distribution in a ball around the training distribution.
 
@@ -131,48 +133,25 @@ class DROBoostClassifier(AdditiveClassifier):
         "loss": [StrOptions(set(MARGIN_LOSSES))],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        radius: float | str = "auto",
-        confidence: float = 0.95,
-        effective_dim: int | str = "auto",
-        uncertainty: Uncertainty = "kl",
-        loss: str = "exponential",
-        smoothing: float = 0.0,
-        learning_rate: float = 1.0,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.radius = radius
-        self.confidence = confidence
-        self.effective_dim = effective_dim
-        self.uncertainty = uncertainty
-        self.loss = loss
-        self.smoothing = smoothing
-        self.learning_rate = learning_rate
-        self.cv = cv
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 50
+    radius: float | str = "auto"
+    confidence: float = 0.95
+    effective_dim: int | str = "auto"
+    uncertainty: Uncertainty = "kl"
+    loss: str = "exponential"
+    smoothing: float = 0.0
+    learning_rate: float = 1.0
+    cv: Any = "auto"
+    class_weight: Any = None
+    exact_weights: bool = False
+    n_iter_no_change: int | None = None
+    tol: float = 1e-3
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

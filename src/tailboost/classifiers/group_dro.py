@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
+from tailboost.boosting.boosting import Boosting
 from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan
+from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.subgroup_mixture import SubgroupMixture
 
 
+@with_parameters
 class GroupDROBoostClassifier(GroupedBoostClassifier):
     """Boosting that minimises the largest error of a group.
 
@@ -95,46 +97,24 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     3
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 30,
-        eta: float | str = 1.0,
-        combine: str = "mixture",
-        error_budget: float | None = None,
-        min_subgroup_rows: int = 10,
-        shrinkage: float = SHRINKAGE,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = 3,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.combine = combine
-        self.error_budget = error_budget
-        self.min_subgroup_rows = min_subgroup_rows
-        self.shrinkage = shrinkage
-        self.cv = cv
-        self.include_constants = include_constants
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 30
+    eta: float | str = 1.0
+    combine: str = "mixture"
+    error_budget: float | None = None
+    min_subgroup_rows: int = 10
+    shrinkage: float = SHRINKAGE
+    cv: Any = "auto"
+    include_constants: bool = True
+    class_weight: Any = None
+    exact_weights: bool = False
+    n_iter_no_change: int | None = 3
+    tol: float = 1e-3
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _check_arguments(self, groups: Any) -> None:
         if self.error_budget is not None and self.combine == "average":
@@ -147,7 +127,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         self.groups_ = self._named.names
         return problem
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         selection_rows, pools = scheme.selection_rows, self._pools
         assert problem.groups is not None
         assert selection_rows.groups is not None
@@ -172,7 +152,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             with_constants=self.include_constants,
             error_budget=self.error_budget,
         )
-        return Plan(units, Hedge(eta_for(self.eta, units.count, int(self.n_estimators))), combiner)
+        rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
+        return Boosting(units, rule, combiner, self._schedule())
 
     def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,7 +16,14 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, short_hashes, take
+from tailboost.boosting.training_set import (
+    GroupNames,
+    RowOrigin,
+    Rows,
+    TrainingSet,
+    UnlabeledRows,
+    take,
+)
 from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
@@ -28,9 +35,10 @@ from tailboost.core.checks import (
     refuse_missing,
     row_weights,
 )
-from tailboost.core.fingerprints import hash_rows
+from tailboost.core.fingerprints import hash_rounded_rows, hash_rows, tiny_hashes
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
+from tailboost.guarantees.leakage import copies_of
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 
@@ -52,6 +60,65 @@ class ValidationRows:
         """Raise if pandas objects about these rows have different indexes."""
         of_rows = {"X": self.X, "y": self.y, "groups": self.groups, "sample_weight": self.sample_weight}
         check_indexes(**{f"{name}_val": values for name, values in (of_rows | more).items()})
+
+
+@dataclass(frozen=True)
+class GivenUnlabeled:
+    """Rows without labels as given to ``fit``."""
+
+    X: Any = None
+    groups: Any = None
+
+    def check(self, groups: Any, problem: Any, clusters: Any) -> None:
+        """Raise if arguments are missing, or exclude rows without labels."""
+        if self.X is None:
+            if self.groups is not None:
+                raise ValueError("groups_unlabeled was given without X_unlabeled")
+            return
+        check_indexes(X_unlabeled=self.X, groups_unlabeled=self.groups)
+        if groups is None and self.groups is not None:
+            raise ValueError("groups_unlabeled was given without groups")
+        if groups is not None and self.groups is None:
+            raise ValueError("groups and X_unlabeled were given without groups_unlabeled")
+        if problem.over_rows:
+            raise ValueError(
+                "X_unlabeled has no meaning with objective='cvar': rows without labels have no losses"
+            )
+        if problem.needs_costs:
+            raise ValueError("X_unlabeled: costs of the rows are limited or minimised, and these have none")
+        if clusters is not None:
+            raise ValueError(
+                "clusters and X_unlabeled were both given, but the clusters of rows without labels are not "
+                "known"
+            )
+        if n_rows_of(self.X) == 0:
+            raise ValueError("X_unlabeled is empty: it needs at least one row")
+
+    def read(self, classifier: Any, labelled: Sequence[Any]) -> tuple[Any, UnlabeledRows]:
+        """Return the checked table and its rows, without copies of rows with labels.
+
+        Parameters
+        ----------
+        classifier : classifier
+            The classifier, with its columns and groups.
+        labelled : sequence of tables
+            All rows with labels. If chance does not explain how many of them are among the rows without
+            labels, each removes one equal row.
+        """
+        try:
+            X = checked_table(classifier, classifier, self.X)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"X_unlabeled: {error}") from error
+        numbers, n = None, n_rows_of(X)
+        if self.groups is not None:
+            numbers = classifier._group_names.numbers_of(self.groups, "groups_unlabeled", n)
+        hashes = hash_rounded_rows(X)
+        known = np.concatenate([hash_rounded_rows(table) for table in labelled])
+        kept = np.flatnonzero(~copies_of(known, hashes))
+        if not len(kept):
+            raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
+        groups = None if numbers is None else numbers[kept]
+        return take(X, kept), UnlabeledRows(groups, hashes[kept])
 
 
 def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:
@@ -206,7 +273,7 @@ def selection_data(
         numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
-    return X, Rows(index, weight[used], numbers, words, short_hashes(hash_rows(X)), place)
+    return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
 def check_validation(given: ValidationRows, validation: Any) -> None:

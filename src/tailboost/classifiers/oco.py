@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -26,6 +27,7 @@ from tailboost.selection.summary import Bounds
 GAMMA = 0.1
 
 
+@with_parameters
 class OCOBoostClassifier(MixtureClassifier):
     """OCO boosting: Hedge weighs the rows for a weak learner with edge γ, and the majority vote predicts.
 
@@ -95,34 +97,18 @@ class OCOBoostClassifier(MixtureClassifier):
         "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        gamma: float | str = "auto",
-        n_estimators: int | str = "auto",
-        eta: float | str = "theory",
-        outlier_fraction: float = 0.0,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.gamma = gamma
-        self.n_estimators = n_estimators
-        self.eta = eta
-        self.outlier_fraction = outlier_fraction
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    gamma: float | str = "auto"
+    n_estimators: int | str = "auto"
+    eta: float | str = "theory"
+    outlier_fraction: float = 0.0
+    class_weight: Any = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
@@ -157,17 +143,14 @@ class OCOBoostClassifier(MixtureClassifier):
     def _cv(self) -> Any:
         return "train"
 
-    def _schedule(self, plan: Plan) -> Schedule:
-        return Schedule(
-            self._most_rounds(plan.units), Stopping(max_time=self.max_time), needs_objective=False
-        )
-
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight)
-        rule = Hedge(eta_for(self.eta, units.count, self._most_rounds(units)), self.outlier_fraction)
+        rounds = self._most_rounds(units)
+        rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
         fraction = self.outlier_fraction
         vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
-        return Plan(units, rule, vote, Demand(0.5 - self._edge, required=True))
+        schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
+        return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))
 
     def _bounds(self) -> Bounds:
         planned = self._most_rounds()

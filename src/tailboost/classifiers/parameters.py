@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -69,6 +70,8 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+C = TypeVar("C", bound=type)
+
 # Names in other classifiers of tailboost or in other projects, with the parameters of the same meaning.
 _SAME_MEANING = {
     "objective": ("subgroups",),
@@ -102,3 +105,18 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **params)
 
     return checked
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def with_parameters(cls: C) -> C:
+    """Give a classifier the constructor of its annotated parameters (a decorator).
+
+    Parameters are keyword-only. A preset inherits them; it declares those with another default, and fixes
+    others with ``field(init=False)``.
+    """
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    made.__init__ = with_suggestions(made.__init__)
+    for parameter in fields(made):  # the default of an argument is none of the class
+        if parameter.init and parameter.name in vars(made):
+            delattr(made, parameter.name)
+    return cls

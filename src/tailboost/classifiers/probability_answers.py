@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
@@ -16,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import answers_by
 from tailboost.boosting.training_set import GroupNames, batches, take
 from tailboost.classifiers.input import checked_table
-from tailboost.classifiers.randomized import RandomizedClassifier
+from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.guarantees.leakage import KnownRows
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
@@ -35,7 +34,7 @@ class OpenedRows:
     tables: list[LogProbabilities]  # in batches
 
 
-class MixtureAnswers(RandomizedClassifier, KnownRows, BaseEstimator):
+class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
     """Predictions of a selected rule that is a function of models' probabilities."""
 
     by_group: bool

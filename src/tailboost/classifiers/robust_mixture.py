@@ -18,8 +18,10 @@ from sklearn.utils.metaestimators import _BaseComposition
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import take
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
+    GivenUnlabeled,
     ValidationRows,
     check_group_arguments,
     check_validation,
@@ -33,21 +35,18 @@ from tailboost.classifiers.parameters import with_suggestions
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import UsedRows, holds_unknown, noting_frozen, noting_seen
+from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
-from tailboost.learners import HistBoostClassifier
-from tailboost.learners.forest import TableForest
-from tailboost.learners.linear import TableLinear
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.learners.stopped import StoppedBoost
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.selection.data import strata_of
+from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
 from tailboost.selection.probability_tables import Models, averaging, check_named
 from tailboost.selection.problem import NAMED
 from tailboost.selection.program import Program
@@ -86,8 +85,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         `Scores` and functions ``X -> probabilities`` are taken as fitted too.
         None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
-        numbers and categories. "strong" adds extremely randomised trees, a kernel machine, and boosted trees
-        that stop early: see `strong_estimators`.
+        numbers and categories. On more than 5,000 distinct rows held-out rows decide how many boosted trees
+        there are, on more than 50,000 the trees are deeper. A sparse matrix of more than 300 columns, such as
+        text, gets two logistic regressions with different scales of the columns, and naive Bayes.
+        "strong" adds extremely randomised trees, a kernel machine, and boosted trees that stop early, but
+        nothing for such a sparse matrix: see `strong_estimators`.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the
@@ -319,11 +321,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._set_params("estimators", **params)
         return self
 
-    def _chosen_estimators(self) -> list[tuple[str, Any]]:
-        if self.estimators is None:
-            return default_estimators()
-        if self.estimators == "strong":
-            return strong_estimators()
+    def _given_estimators(self) -> list[tuple[str, Any]]:
         if not self.estimators:
             raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
         for pair in self.estimators:
@@ -357,6 +355,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         groups_val: Any = None,
         sample_weight_val: Any = None,
         costs_val: Any = None,
+        X_unlabeled: Any = None,
+        groups_unlabeled: Any = None,
     ) -> Self:
         """Fit the models and select the rule.
 
@@ -379,6 +379,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             held-out rows. Intervals count clusters, not rows.
         X_val, y_val, groups_val, sample_weight_val, costs_val : optional
             Selection data that no estimator was fitted on; needs ``cv="auto"``.
+        X_unlabeled : array-like, sparse matrix or data frame of shape (m, d), optional
+            Rows without labels, of the same population as the selection data. The selection counts them
+            fully in rates that need no label, such as `tailboost.rates.selected` and
+            `tailboost.rates.deferred`. In other rates it counts them by their probabilities. Estimates of
+            rates that need labels stay those of the labelled rows. Rows that are among the labelled ones
+            count once.
+        groups_unlabeled : array-like of shape (m,) or table of m rows, optional
+            Their groups, in the form of ``groups``; needed if ``groups`` are given.
 
         Returns
         -------
@@ -393,8 +401,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
         given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
         with fitting_apart(self) as fitted:
-            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val)
+            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more)
         self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
         return self
 
@@ -408,6 +417,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         clusters: Any,
         validation: ValidationRows,
         costs_val: Any,
+        unlabeled: GivenUnlabeled,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
         about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
@@ -415,13 +425,15 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         validation.check_indexes(costs=costs_val)
         until = np.inf if self.max_time is None else time.time() + self.max_time
         stated = check_parameters(self, groups)
+        unlabeled.check(groups, stated, clusters)
         weighted = sample_weight is not None or self.class_weight is not None
-        estimators = self._chosen_estimators()
-        if self.estimators is not None:
-            estimators = self._usable(estimators, X, y, weighted)
-        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        named = self.estimators is None or isinstance(self.estimators, str)
+        estimators = [] if named else self._usable(self._given_estimators(), X, y, weighted)
         problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
         self.__dict__.update(found)
+        if named:
+            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
@@ -445,8 +457,16 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
         # Missing groups, labels or costs are found before anything is fitted.
         names = None if groups is None else self._group_names
-        strata = strata_of(stated, selection_rows, self.classes_, names, costs, group_aware=self.by_group)[0]
+        strata, stratum, _ = strata_of(
+            stated, selection_rows, self.classes_, names, costs, group_aware=self.by_group
+        )
         Program.of_rates(strata, stated.counted, stated.limits)
+        features_unlabeled = None
+        if unlabeled.X is not None:
+            val = [] if problem.validation is None else [problem.validation[0]]
+            features_unlabeled, more = unlabeled.read(self, [problem.X, *val])
+            combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
+            strata = with_unlabeled(strata, stratum, selection_rows, more, combination)[0]
         warn_of_noise(stated.limits, strata)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
@@ -472,6 +492,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features = problem.validation[0]
         if others:
             rows = noting_frozen(others, features, rows)
+            if features_unlabeled is not None:
+                without = replace(rows, words=f"the {len(more):,} rows of X_unlabeled")
+                fitted_unlabeled = noting_frozen(others, features_unlabeled, without).fitted
+                rows = replace(rows, fitted=rows.fitted or fitted_unlabeled)
         if score_columns:  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
         if problem.validation is None:
@@ -485,6 +509,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             features = np.zeros((n_rows_of(features), 1))
+        outputs = replace(outputs, rows=rows)
+        if features_unlabeled is not None:
+            outputs = outputs.with_unlabeled(features_unlabeled, more)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
         fitted_on = NO_ROWS if frozen else problem.fingerprints
@@ -493,7 +520,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
         self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
-        self._first_selection(self._engine_of(averaging(replace(outputs, rows=rows)), features, costs))
+        if features_unlabeled is not None and score_columns:
+            of_none = UsedRows.unlabeled(more.hashes, "selection data")
+            self.used_rows_, features_unlabeled = (*self.used_rows_, of_none), np.zeros((len(more), 1))
+        elif features_unlabeled is not None:
+            self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
+        self._first_selection(self._engine_of(averaging(outputs), features, costs, features_unlabeled))
 
     def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
@@ -607,42 +639,6 @@ def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
 
 
-def default_estimators() -> list[tuple[str, Any]]:
-    """Return the estimators of ``estimators=None``.
-
-    Returns
-    -------
-    list of (str, estimator)
-    """
-    return [
-        (
-            "boosted",
-            HistBoostClassifier(n_estimators=100, max_depth=6, learning_rate=0.1, vector_leaves=False),
-        ),
-        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
-        ("linear", TableLinear()),
-    ]
-
-
-def strong_estimators() -> list[tuple[str, Any]]:
-    """Return the estimators of ``estimators="strong"``: those of ``None``, and three more.
-
-    On 28 tables without a part in their selection the three reduced the log loss by .0044 ± .0029 and the
-    overall error by .0037 ± .0023; a fit took 3.6 times as long (`results/field-strong.md`).
-
-    Returns
-    -------
-    list of (str, estimator)
-    """
-    extra = TableForest(n_trees=200, leaf_rows=1.0, max_features=0.8, best_cuts=0.0, prior=0.01)
-    return [
-        *default_estimators(),
-        ("extra", extra),
-        ("kernel", TableLinear(C=10.0, landmarks=500)),
-        ("stopped", StoppedBoost()),
-    ]
-
-
 def tune(
     models: Any,
     X_val: Any,
@@ -655,6 +651,8 @@ def tune(
     error_budget: float | None = None,
     confidence: float | None = None,
     sample_weight: Any = None,
+    X_unlabeled: Any = None,
+    groups_unlabeled: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
@@ -671,6 +669,9 @@ def tune(
         Their labels.
     groups, costs, sample_weight : optional
         Of these rows, as in `RobustMixtureClassifier.fit`.
+    X_unlabeled, groups_unlabeled : optional
+        Rows without labels that no model was fitted on, and their groups, as in
+        `RobustMixtureClassifier.fit`.
     objective, limits, error_budget, confidence, **params : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
@@ -707,7 +708,15 @@ def tune(
         confidence=confidence,
         **params,
     )
-    return classifier.fit(X_val, y_val, sample_weight=sample_weight, groups=groups, costs=costs)
+    return classifier.fit(
+        X_val,
+        y_val,
+        sample_weight=sample_weight,
+        groups=groups,
+        costs=costs,
+        X_unlabeled=X_unlabeled,
+        groups_unlabeled=groups_unlabeled,
+    )
 
 
 def _kind_of(model: Any) -> str:

@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, rows_among, take
 from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.probability_answers import MixtureAnswers, OpenedRows
-from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.core.subgroups import group_uses
+from tailboost.core.judged import group_uses
 from tailboost.core.tables import has_named_columns
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
@@ -37,7 +36,7 @@ from tailboost.selection.threshold_family import ThresholdFamily
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
 
-class ProbabilityMixture(Reselection, MixtureAnswers):
+class ProbabilityMixture(MixtureAnswers):
     """Selection of a rule on out-of-fold probabilities of models."""
 
     objective: Any
@@ -113,11 +112,19 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
         ensemble = self.ensemble_
         return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
-    def _engine_of(self, outputs: ModelOutputs, X: Any = None, costs: Any = None) -> ProbabilityEngine:
+    def _engine_of(
+        self, outputs: ModelOutputs, X: Any = None, costs: Any = None, X_unlabeled: Any = None
+    ) -> ProbabilityEngine:
         """Return the engine on selection data with features X and costs of answers."""
-        names, aware = getattr(self, "_group_names", None), self.by_group
         return ProbabilityEngine.of(
-            self._stated, outputs, X, self.classes_, names, group_aware=aware, costs=costs
+            self._stated,
+            outputs,
+            X,
+            self.classes_,
+            getattr(self, "_group_names", None),
+            group_aware=self.by_group,
+            costs=costs,
+            X_unlabeled=X_unlabeled,
         )
 
     def _settle(self, engine: ProbabilityEngine) -> None:
@@ -182,6 +189,11 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
 
     def _engine_by(self, groups: Any, problem: Problem) -> ProbabilityEngine:
         outputs, rows = self._outputs, self._outputs.rows
+        if outputs.unlabeled is not None:
+            raise ValueError(
+                "reweight(groups=...): the groups of the rows without labels in the selection are not known; "
+                "give X and y too, or fit again with groups_unlabeled"
+            )
         used = rows_among(groups, rows)
         self._name_groups(groups, used)
         numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
@@ -231,7 +243,7 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
             Whether each group has a threshold of its own; the rule must then be group-aware.
         """
         check_is_fitted(self)
-        data = self._engine.data
+        data = self._engine.labelled
         if self._stated.over_rows or not isinstance(data, SelectionData) or data.costs is not None:
             return None
         if by_group:
@@ -255,7 +267,7 @@ class ProbabilityMixture(Reselection, MixtureAnswers):
         scores : ndarray of shape (n,)
         data : SelectionData
         """
-        data = self._engine.data.in_memory
+        data = self._engine.labelled.in_memory
         return family.scores(data.probabilities), data
 
     def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:

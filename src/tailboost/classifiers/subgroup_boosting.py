@@ -13,9 +13,9 @@ from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
-from tailboost.classifiers.subgroup_views import intervals_of
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.exceptions import SmallSubgroupsWarning
+from tailboost.core.judged import intervals_of
 from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters, with_suggestions
 from tailboost.core.array_types import Floats
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
@@ -29,6 +29,7 @@ from tailboost.solvers.soft_margin import check_price
 PRICES = {"linear": (10.0, 5.0, 10 / 3, 2.0, 10 / 7, 1.0), "quadratic": (10.0, 100.0)}
 
 
+@with_parameters
 class VarianceBoostClassifier(AdditiveClassifier):
     """Additive boosting of the exponential loss, with a variance penalty or with weights refitted afterwards.
 
@@ -117,44 +118,23 @@ class VarianceBoostClassifier(AdditiveClassifier):
         "variance_weight": [*CONSTRAINTS["variance_weight"], None],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        variance_weight: float | None = 0.5,
-        stumps: bool = False,
-        refit: str | None = None,
-        C: float | None = None,
-        learning_rate: float = 1.0,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.variance_weight = variance_weight
-        self.stumps = stumps
-        self.refit = refit
-        self.C = C
-        self.learning_rate = learning_rate
-        self.cv = cv
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 50
+    variance_weight: float | None = 0.5
+    stumps: bool = False
+    refit: str | None = None
+    C: float | None = None
+    learning_rate: float = 1.0
+    cv: Any = "auto"
+    class_weight: Any = None
+    exact_weights: bool = False
+    n_iter_no_change: int | None = None
+    tol: float = 1e-3
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
@@ -267,6 +247,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
 
+@with_parameters
 class AdaBoostClassifier(VarianceBoostClassifier):
     """AdaBoost (SAMME for more than two classes), as a reference for the penalised and robust classifiers.
 
@@ -313,41 +294,13 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            cv=cv,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            variance_weight=None,
-        )
+    variance_weight: float | None = field(init=False, default=None)
+    stumps: bool = field(init=False, default=False)
+    refit: str | None = field(init=False, default=None)
+    C: float | None = field(init=False, default=None)
 
 
+@with_parameters
 class VadaBoostClassifier(VarianceBoostClassifier):
     """VadaBoost: AdaBoost with a penalty on the variance of the exponential loss over the rows.
 
@@ -403,42 +356,13 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         "variance_weight": [Interval(Real, 0, 1, closed="both")],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        variance_weight: float = 0.5,
-        learning_rate: float = 1.0,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            variance_weight=variance_weight,
-            learning_rate=learning_rate,
-            cv=cv,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
+    variance_weight: float | None = 0.5
+    stumps: bool = field(init=False, default=False)
+    refit: str | None = field(init=False, default=None)
+    C: float | None = field(init=False, default=None)
 
 
+@with_parameters
 class EBBoostClassifier(VarianceBoostClassifier):
     """Empirical Bernstein boosting: each round takes the best of all decision stumps, with the best step.
 
@@ -493,39 +417,11 @@ class EBBoostClassifier(VarianceBoostClassifier):
         "variance_weight": CONSTRAINTS["variance_weight"],
     }
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 50,
-        variance_weight: float = 0.5,
-        learning_rate: float = 1.0,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            variance_weight=variance_weight,
-            learning_rate=learning_rate,
-            cv=cv,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            stumps=True,
-        )
+    estimator: Any = field(init=False, default=None)
+    variance_weight: float | None = 0.5
+    stumps: bool = field(init=False, default=True)
+    refit: str | None = field(init=False, default=None)
+    C: float | None = field(init=False, default=None)
 
 
 class SoftMarginBoostClassifier(VarianceBoostClassifier):
@@ -614,6 +510,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         "loss": [StrOptions({"linear", "quadratic"})],
     }
 
+    @with_suggestions
     def __init__(
         self,
         estimator: Any = None,

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
-from tailboost.classifiers.base import Plan, Schedule
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
     NAMED,
@@ -44,6 +44,7 @@ PATIENCE = 10
 TOLERANCE = 0.5 * 10.0**-DECIMALS
 
 
+@with_parameters
 class WorstClassBoostClassifier(GroupedBoostClassifier):
     """Boosting that minimises the largest error of a class, group or cell, or limits each error.
 
@@ -198,60 +199,31 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     _known_classes: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        max_error: Any = "auto",
-        gamma: float | str = "auto",
-        q: float = 0.8,
-        n_estimators: int | str = "auto",
-        until_met: bool = False,
-        eta: float | str = "theory",
-        class_loss: str = "auto",
-        combine: str = "auto",
-        randomized: bool = True,
-        subgroups: str = "auto",
-        n_iter_no_change: int | str | None = "auto",
-        error_budget: float | None = None,
-        min_subgroup_rows: int = 10,
-        shrinkage: float = SHRINKAGE,
-        cv: Any = "auto",
-        include_constants: bool = True,
-        tol: float = 1e-3,
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.max_error = max_error
-        self.gamma = gamma
-        self.q = q
-        self.n_estimators = n_estimators
-        self.until_met = until_met
-        self.eta = eta
-        self.class_loss = class_loss
-        self.combine = combine
-        self.randomized = randomized
-        self.subgroups = subgroups
-        self.n_iter_no_change = n_iter_no_change
-        self.error_budget = error_budget
-        self.min_subgroup_rows = min_subgroup_rows
-        self.shrinkage = shrinkage
-        self.cv = cv
-        self.include_constants = include_constants
-        self.tol = tol
-        self.class_weight = class_weight
-        self.exact_weights = exact_weights
-        self.max_time = max_time
-        self.checkpoint_dir = checkpoint_dir
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    max_error: Any = "auto"
+    gamma: float | str = "auto"
+    q: float = 0.8
+    n_estimators: int | str = "auto"
+    until_met: bool = False
+    eta: float | str = "theory"
+    class_loss: str = "auto"
+    combine: str = "auto"
+    randomized: bool = True
+    subgroups: str = "auto"
+    n_iter_no_change: int | str | None = "auto"
+    error_budget: float | None = None
+    min_subgroup_rows: int = 10
+    shrinkage: float = SHRINKAGE
+    cv: Any = "auto"
+    include_constants: bool = True
+    tol: float = 1e-3
+    class_weight: Any = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.subgroups in ("group", "cell"):
@@ -314,7 +286,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _plan(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Plan:
+    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         indicator, T = self._indicator, self._most_rounds()
         units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
@@ -334,7 +306,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             with_constants=self.include_constants and not self._votes,
         )
         rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
-        return Plan(units, rule, combiner, self._demand(units, T))
+        return Boosting(units, rule, combiner, self._schedule_of(units), self._demand(units, T))
 
     def _limits(self, rows: Rows) -> tuple[Limit, ...]:
         """Return ``max_error`` as limits on the errors of the subgroups."""
@@ -364,19 +336,18 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return int(self.n_estimators)
         return theory_rounds(float(self._pools.count), self._edge) if self._indicator else ERROR_ROUNDS
 
-    def _schedule(self, plan: Plan) -> Schedule:
+    def _schedule_of(self, units: TargetSubgroups) -> Schedule:
         patience: Any = self.n_iter_no_change
         target = None
-        assert isinstance(plan.units, TargetSubgroups)
         if self.until_met:
-            patience, target = None, plan.units.limit
-            target += -TOLERANCE if plan.units.indicator else TOLERANCE
+            patience, target = None, units.limit
+            target += -TOLERANCE if units.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
         rule = "the vote" if self._votes else "the randomised rule"
         words = f"{rule} meets all targets on the selection data"
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
-        zero: float | None = TOLERANCE - (float(plan.units.allowed.max()) if plan.units.differ else 0.0)
+        zero: float | None = TOLERANCE - (float(units.allowed.max()) if units.differ else 0.0)
         if patience is None and not self.until_met:
             zero = None
         stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)

@@ -1,4 +1,20 @@
-"""Warnings of the classifiers."""
+"""Public warnings and errors; `tailboost.exceptions` offers them."""
+
+from typing import Any
+
+__all__ = [
+    "BoundNotMetWarning",
+    "ConfidenceNotReachedWarning",
+    "FitInterruptedWarning",
+    "InfeasibleLimitsError",
+    "LeakageError",
+    "LimitBelowNoiseWarning",
+    "ModelVersionWarning",
+    "ResubstitutionWarning",
+    "SmallSubgroupsWarning",
+    "TableChangedWarning",
+    "UselessRuleWarning",
+]
 
 
 class FitInterruptedWarning(UserWarning):
@@ -23,3 +39,32 @@ class UselessRuleWarning(UserWarning):
 
 class ConfidenceNotReachedWarning(UserWarning):
     """No rule has the probability ``confidence`` for its limits; the message gives the best probability."""
+
+
+class LeakageError(ValueError):
+    """Rows given as fresh were used to train or select the classifier."""
+
+
+class ResubstitutionWarning(UserWarning):
+    """Selection data contain training rows, on which losses are too small."""
+
+
+class InfeasibleLimitsError(ValueError):
+    """Raised if no mixture of decision rules satisfies all limits on the selection data.
+
+    Attributes
+    ----------
+    unselected : classifier or None
+        After `fit`, `tune` and `from_probabilities` the classifier with its fitted models and without a rule.
+        Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
+    """
+
+    unselected: Any = None
+
+
+class TableChangedWarning(UserWarning):
+    """Warning that a table differs from the training table; the message has the columns and counts."""
+
+
+class ModelVersionWarning(UserWarning):
+    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""

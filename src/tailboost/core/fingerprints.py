@@ -502,6 +502,11 @@ def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
     return (hashes >> np.uint64(32)).astype(np.uint32)
 
 
+def tiny_hashes(hashes: Hashes) -> NDArray[np.uint16]:
+    """Return the first 16 bits of row hashes, for model files."""
+    return (hashes >> np.uint64(48)).astype(np.uint16)
+
+
 def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     """Order the distinct rows by stratum, and at random within a stratum, by their values alone.
 

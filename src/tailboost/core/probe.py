@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tailboost.core.checks import n_rows_of
+from tailboost.core.judged import judged
 from tailboost.core.pipelines import label_shares, last_step
-from tailboost.core.subgroups import answers_by_group
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536
@@ -138,11 +138,6 @@ def _storable(values: list[Any]) -> bool:
     return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
 
 
-def rows_of(model: Any) -> Any:
-    """Return the probe rows of a classifier, or of the last step of a pipeline; None without."""
-    return getattr(last_step(model), "probe_rows_", None)
-
-
 @dataclass
 class Answers:
     """Predictions of a model for its probe rows."""
@@ -174,7 +169,7 @@ def answers(model: Any, rows: Any) -> Answers:
         rows = rows.matrix()
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     given = {}
-    if answers_by_group(classifier):  # the rows take the groups in turn
+    if judged(classifier).by_group:  # the rows take the groups in turn
         given = {"groups": classifier.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
     has_proba = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")

@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
+from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas, read_raw
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
@@ -30,10 +32,6 @@ _NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
-
-
-class TableChangedWarning(UserWarning):
-    """Warning that a table differs from the training table; the message has the columns and counts."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +177,8 @@ class TableSchema:
         names = [column.name for column in self.columns]
         present = set(given)
         if missing := [name for name in names if name not in present]:
-            raise ValueError(
-                f"missing column{'s' * (len(missing) > 1)} {_listed(missing)}; the table has {_listed(given)}"
-            )
+            has = other_separator(given) or f"the table has {_listed(given)}"
+            raise ValueError(f"missing column{'s' * (len(missing) > 1)} {_listed(missing)}; {has}")
         known = {*names, *([] if self.target is None else [self.target.name])}
         changes = []
         if new := [name for name in given if name not in known]:

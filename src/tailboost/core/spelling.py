@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -18,6 +19,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if not near and len(given) > 2:
         near = [other for other in folded if given in other][:3]
     return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? " if near else ""
+
+
+def other_separator(names: Sequence[Any]) -> str:
+    """Return advice for a table whose only column has a name with separators; for others an empty text."""
+    if len(names) != 1 or not re.search(r"[;\t|]", str(names[0])):
+        return ""
+    only = repr(str(names[0])[:60])
+    return f"its only column is {only}; separate values by commas, or set sep (in the shell: --sep)"
 
 
 def meant(name: Any, known: Iterable[Any]) -> str:

@@ -30,21 +30,6 @@ def unit_name(unit: Any) -> str:
     return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else text(unit)
 
 
-def answers_by_group(classifier: Any) -> bool:
-    """Return whether a classifier needs the groups of the rows for its answers."""
-    return bool(getattr(classifier, "by_group", False))
-
-
-def group_arguments(classifier: Any, groups: Any) -> dict[str, Any]:
-    """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
-    return {"groups": groups} if answers_by_group(classifier) else {}
-
-
-def can_defer(classifier: Any) -> bool:
-    """Return whether a classifier may defer rows; its ``defers`` returns which."""
-    return bool(getattr(classifier, "can_defer", False))
-
-
 def deferral_words(n_deferred: int, n: int) -> str:
     """Return the text on deferred rows in rates, errors and certificates."""
     return (
@@ -86,13 +71,6 @@ class GroupUse:
                 else "the rule does not read it; other features may be correlated with it"
             )
         return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(parts)}"
-
-
-def group_uses(classifier: Any) -> tuple[GroupUse, ...]:
-    """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
-    by_group, inferred = answers_by_group(classifier), bool(getattr(classifier, "weighs_groups", False))
-    columns = getattr(classifier, "group_features_", ())
-    return tuple(GroupUse(name, by_group, features, inferred) for name, features in columns)
 
 
 def revealing_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:

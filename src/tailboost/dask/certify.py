@@ -9,17 +9,17 @@ from typing import Any
 import dask
 import numpy as np
 
+from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Labels
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
+from tailboost.core.judged import EqualRows, group_arguments, judged
 from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.subgroups import can_defer, group_arguments
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
-from tailboost.guarantees.calibration import calibrate as local_calibrate
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
 from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
-from tailboost.guarantees.leakage import EqualRows, check_equal_rows
+from tailboost.guarantees.leakage import check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
@@ -99,7 +99,7 @@ def certify(
             equal_rows=equal_rows,
             subgroups={**(listed or {}), "class": classes},
             fitted=final,
-            deferred=np.repeat(values_of(table, "deferred"), times) if can_defer(final) else None,
+            deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
         rules=() if stated else rules,
@@ -134,13 +134,13 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     check_same_kind(labels, "y", classes, "classes_ of the model")
     positions(labels, classes, "y")
     final, table = final_step(model, X)
-    repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
+    repeated = final.count_known(table) if judged(final).knows_rows else None
     answers = positions(answers_of(model, X, "predict", groups), classes, "answers")
     columns = [("y", labels), ("answers", answers)]
     if len(rules_of(final)) > 1:
         shares = answers_of(model, X, "randomised", groups)
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
-    if can_defer(final):
+    if judged(final).can_defer:
         columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
     return count(*columns), repeated, shortest(hash_rounded_rows(X))

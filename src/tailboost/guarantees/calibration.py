@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.judged import EqualRows
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
+    Price,
     error_names,
     read_rates,
     targets_every,
@@ -22,61 +24,124 @@ from tailboost.guarantees.certificates import (
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.leakage import EqualRows
 from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
-from tailboost.guarantees.rate_bounds import Kind, RateFamily, limit_bounds
-from tailboost.rates import BELOW, Limit, checked_limits
-from tailboost.rates.bounds import rows_needed
+from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
+from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
 
-__all__ = ["NotCertifiedError", "Shortfall", "calibrate", "candidates"]
+__all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
-# The most rates that a note lists.
-SHOWN = 8
+
+
+#: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
+Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """A target without a certificate for the safest rule.
+    """A target or limit without a certificate, and what it lacks.
 
     Attributes
     ----------
     name : str
-        The class, group or cell.
-    error : float or None
-        Its error on the rows; None without rows.
+        The class, group or cell of a target on errors; the rate and its subgroup of a limit.
+    estimate : float or None
+        The error or rate of the tested rule on the rows; None without rows.
     n : int
-        Number of its rows.
+        Number of its rows; for a gap or ratio those of the smallest subgroup.
     target : float
-        The largest error allowed.
+        The target or limit.
     more_rows : int or None
-        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`). If
-        ``error`` is below the target, the number assumes that ``error`` is the true error. If only ``low`` is
-        below the target, the number assumes that ``low`` is the true error. Otherwise None.
-    low : float
-        Lower 95 % confidence bound on the true error.
+        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`), if
+        ``estimate`` is the true value or, should it miss the target, if ``possible`` is. Otherwise None.
+    possible : float
+        The true value closest to meeting the target, by a one-sided 95 % confidence bound.
+    sense : {"≤", "≥"}
+        The side of the target.
+    missing : {"calibration rows", "selection rows", "nothing that rows can give"}
+        "calibration rows" if the true value may meet the target. Otherwise "selection rows" if the rule meets
+        the target on the selection data, so that another selection may give another rule.
     """
 
     name: str
-    error: float | None
+    estimate: float | None
     n: int
     target: float
     more_rows: int | None
-    low: float = 0.0
+    possible: float = 0.0
+    sense: str = "≤"
+    missing: Missing = "calibration rows"
 
     def __str__(self) -> str:
-        if self.error is None:
+        if self.estimate is None:
             return f"{self.name} (target {self.target:g}) has no rows"
-        words = f"{self.name} has an error of {self.error:.4f} on {self.n:,} rows (target {self.target:g})"
-        if self.more_rows is None:
-            return f"{words}. The true error is at least {self.low:.4f} (95 %), so more rows would not help"
-        rows = f"bout {self.more_rows:,} fresh rows of this subgroup would"
-        if self.error >= self.target:
-            return f"{words}. The true error may be as low as {self.low:.4f} (95 %). A{rows} then suffice"
-        return f"{words}. If this is the true error, a{rows} suffice"
+        words = f"{self.name}: {self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
+        least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
+        if self.missing == "selection rows":
+            return (
+                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met the target on "
+                "the selection data. More selection rows may give another rule"
+            )
+        if self.missing == "nothing that rows can give":
+            return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
+        rows = "more fresh rows"
+        if self.more_rows is not None:
+            rows = f"about {self.more_rows:,} fresh rows of this subgroup"
+        if self.keeps(self.estimate):
+            return f"{words}. If this is the true value, {rows} suffice"
+        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {rows} suffice"
+
+    def keeps(self, value: float) -> bool:
+        """Return whether a value meets the target with room for a certificate."""
+        return value > self.target if self.sense == "≥" else value < self.target
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(
+        cls, family: RateFamily, place: int, bound: CertifiedBound, level: float, selected: float | None
+    ) -> Self:
+        """Return what a bound lacks.
+
+        Parameters
+        ----------
+        family : RateFamily
+            The family of the bound.
+        place : int
+            Number of the bound in its family.
+        bound : CertifiedBound
+            The bound, as the next attempt would test it.
+        level : float
+            Level of the next attempt.
+        selected : float or None
+            The same error or rate on the selection data, if known.
+        """
+        name = bound.name if bound.rate is None else bound.title
+        target, estimate = float(bound.target or 0.0), bound.estimate
+        short = cls(name, estimate, bound.n, target, None, sense=bound.sense)
+        if estimate is None:
+            return short
+        compares = place == len(family.samples)
+        if compares:
+            widest = family.bounds(0.05 / (2 * len(family.samples)))[-1]
+            low, high = widest.lower, widest.upper
+        else:
+            low, high = family.ends(family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,))
+        possible = low if bound.sense == "≤" else high
+        likely = estimate if short.keeps(estimate) else possible
+        if short.keeps(likely):
+            known = likely == estimate or not compares
+            more = family.sufficient_rows(replace(bound, estimate=likely), level) if known else None
+            return replace(short, more_rows=more, possible=possible)
+        met = selected is not None and short.keeps(selected)
+        return replace(
+            short, possible=possible, missing="selection rows" if met else "nothing that rows can give"
+        )
 
 
 class NotCertifiedError(ValueError):
@@ -107,7 +172,7 @@ class NotCertifiedError(ValueError):
         self.attempts = attempts
 
 
-def calibrate(
+def calibrate_selected(
     model: Any,
     X_cal: Any,
     y_cal: Any,
@@ -123,96 +188,36 @@ def calibrate(
     clusters: Any = None,
     attempts: int | None = None,
 ) -> Any:
-    """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
-
-    * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
-      selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
-      up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
-      between groups, if the rule reads the group.
-    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest overall error
-      within the targets. The sequence depends on the selection data alone. Each rule is tested for all
-      targets at the whole level, and the last rule before the first failure is returned ([1]_).
-
-    An attempt spends .9 of the error probability that earlier ones left, so all certificates of all
-    attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
-    copies.
+    """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
     Parameters
     ----------
     model : classifier
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
-        tested; nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry
-        the attempts so far.
-    X_cal, y_cal : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws, unused in the fit.
-    max_error : float or dict, optional
-        The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
-        class; or by name.
-    limits : list of Limit or str, optional
-        Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
-        rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
-        data. The sequence starts at the safest rule on these data.
-    confidence : float in (0, 1), default=0.95
-        Probability that all targets hold.
-    groups : array-like of shape (n,), or table of shape (n, c), optional
-        Groups of the rows, for targets of groups or cells and for a group-aware model.
-    rule : {"predict", "randomised"}, default="predict"
-        The rule with the targets: ``predict``, by exact binomial tests, or the randomised rule with the label
-        distribution ``predict_distribution``, by betting.
-    previous : NotCertifiedError, Certificate or calibrated classifier, optional
-        The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
-        counts, with all earlier ones.
-    subgroups : list or dict of lists, optional
-        All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
-        number as ``max_error`` is a target of each, also without rows.
-    equal_rows, clusters : optional
-        As in `tailboost.certify`; ``shortfalls`` then count clusters.
-    attempts : int, optional
-        The number of attempts that are made at most. They divide the error probability evenly: with 1 this
-        attempt has all of it, and further ones are refused. By default any number may follow.
-
-    Returns
-    -------
-    classifier
-        With the same candidates. Its ``certificate_`` holds the targets. Other errors, also on the
-        calibration rows, are estimates: `tailboost.certify` bounds them on further rows.
+        tested.
+    X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
+attempts
+        As in `tailboost.calibrate`.
 
     Raises
     ------
     NotCertifiedError
-        If the safest rule misses a target, for example of a group without rows.
-        ``shortfalls`` names the targets and gives approximate numbers of sufficient rows.
+        If the safest rule misses a target.
     LeakageError
         If rows were used in the fit, the selection or an earlier attempt.
     ValueError
         If an argument is not as described.
-
-    References
-    ----------
-    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
-       Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_classification
-    >>> import tailboost as tb
-    >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
-    >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
-    >>> calibrated = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
-    >>> [(b.name, b.upper) for b in calibrated.certificate_.bounds]
-    [('class 1', 0.3)]
     """
     check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
     if attempts is not None and (isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1):
         raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
-    if not hasattr(model, "tradeoff"):
-        raise ValueError(
-            f"model must be a classifier of tailboost with tradeoff(), got {type(model).__name__}; "
-            "tailboost.tune makes one of any fitted model"
-        )
-    checked, earlier = _stated_limits(model, max_error, limits), attempts_of(previous)
+    own = getattr(model, "limits", None)
+    checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
+    if checked and not hasattr(model, "limits"):
+        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
+    earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
     about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters}
     opened = model.opened(X_cal, groups)  # the models answer once for all rules
@@ -230,7 +235,9 @@ def calibrate(
         if applies:
             break
     if passed is None:
-        raise not_certified(targets.families(tested), procedure.tested, confidence, made, attempts)
+        selected = {(line.rate, line.subgroup): line.value for line in tested.judge.rates_}
+        families = targets.families(tested)
+        raise not_certified(families, procedure.tested, confidence, made, attempts, selected)
     return _certified(passed, procedure, targets, fresh, confidence, made)
 
 
@@ -326,19 +333,21 @@ class FixedSequence:
         return True, passed, answered
 
 
-def _stated_limits(model: Any, max_error: Any, limits: Any) -> list[Limit]:
-    """Return the checked limits on rates; none with ``max_error``."""
+def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
+    """Return the checked limits on rates; none with ``max_error``.
+
+    Raises
+    ------
+    ValueError
+        If both or none of them are given.
+    """
     if max_error is not None:
         if limits is not None:
             raise ValueError("max_error and limits were both given; state the first as a limit")
         return []
-    checked = list(
-        checked_limits(read_rates((getattr(model, "limits", None) or ()) if limits is None else limits))
-    )
+    checked = list(checked_limits(read_rates(limits or ())))
     if not checked:
         raise ValueError("max_error or limits is needed: there is no target to certify")
-    if not hasattr(model, "limits"):
-        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
     return checked
 
 
@@ -362,7 +371,6 @@ def _certified(
         f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
         "probability. All attempts in the model's ledger together keep the confidence.",
-        *_price(fresh, answered, targets),
         *fresh.notes,
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
@@ -372,27 +380,20 @@ def _certified(
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
     errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
     about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
-    classifier.certificate_ = Certificate(errors, *about)
+    classifier.certificate_ = Certificate(errors, *about, tuple(_price(fresh, answered, targets)))
     return classifier
 
 
-def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[str]:
-    """Yield the overall error and the limited rates of the selected and of the certified rule."""
-    rule = targets.rule
-    (error_before,), (error_after,) = (each.samples(ERRORS["mean"], rule) for each in (before, after))
-    yield (
-        f"Price, as estimates on these rows: overall error {error_before.mean:.4f} of the given rule, "
-        f"{error_after.mean:.4f} of the certified one."
-    )
-    changes = []
+def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Price]:
+    """Yield the overall error, then the limited rates, of the given and of the certified rule."""
+    (error_before,), (error_after,) = (each.samples(ERRORS["mean"], targets.rule) for each in (before, after))
+    yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
     for old, new in zip(targets.families(before), targets.families(after), strict=True):
         for one, other in zip(old.samples, new.samples, strict=True):
-            if targets.limits and len(other.rows):
+            if len(other.rows):
                 of = "" if other.name is None else f" of {unit_name(other.name)}"
-                changes.append(f"{new.rate.words}{of} {one.mean:.4f} to {other.mean:.4f}")
-    if changes:
-        more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
-        yield f"Limited rates, from the given to the certified rule: {'; '.join(changes[:SHOWN])}{more}."
+                given = None if np.isnan(one.mean) else float(one.mean)
+                yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))
 
 
 def _warn_of_constant(fresh: FreshRows) -> None:
@@ -456,36 +457,28 @@ def not_certified(
     confidence: float,
     attempts: tuple[Attempt, ...],
     declared: int | None,
+    selected: Mapping[tuple[str, Any], float] | None = None,
 ) -> NotCertifiedError:
-    """Return the error with the targets that the tested rule misses."""
+    """Return the error with the targets that the tested rule misses.
+
+    ``selected`` has its errors and rates on the selection data, by rate and subgroup.
+    """
     level, last = attempts[-1].spent * (1.0 - confidence), declared is not None and len(attempts) >= declared
     next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
-    shortfalls, words = [], []
-    for family in families:
-        bounds = limit_bounds([family], level)
-        later = limit_bounds([family], next_level)
-        for j, bound in enumerate(bounds):
-            if bound.certified is not False:
-                continue
-            if bound.rate is None:  # an error: number of rows for its target
-                estimate, target = float(bound.estimate or 0.0), float(bound.target or 0.0)
-                low, _ = family.ends(family.samples[j], 0.05, (BELOW,))
-                likely = low if estimate >= target else estimate
-                needed = rows_needed(likely, target, 1.0 - next_level) if likely < target else None
-                shortfalls.append(Shortfall(bound.name, estimate, bound.n, target, needed, low))
-                words.append(str(shortfalls[-1]))
-                continue
-            printed = "–" if bound.estimate is None else f"{bound.estimate:.4g}"
-            shows = bound.upper if bound.sense == "≤" else bound.lower
-            words.append(
-                f"{bound.title} {bound.sense} {bound.target:g}: estimate {printed} on {bound.n:,} rows, "
-                f"which certifies only {bound.sense} {shows:.4g} ({later[j].verdict})"
-            )
+    known = {} if selected is None else selected
+    shortfalls = [
+        Shortfall.of(family, j, later, next_level, known.get((str(later.counted), later.subgroup)))
+        for family in families
+        for j, (bound, later) in enumerate(
+            zip(limit_bounds([family], level), limit_bounds([family], next_level), strict=True)
+        )
+        if bound.certified is False
+    ]
     return NotCertifiedError(
         f"no rule with several answers has its targets certified with {100 * confidence:g} % confidence. "
         + (
-            f"For {rule}: {'; '.join(words)}."
-            if words
+            f"For {rule}: {'; '.join(map(str, shortfalls))}."
+            if shortfalls
             else "Each target could be certified by itself, but on these rows no rule keeps all of them."
         ),
         shortfalls,

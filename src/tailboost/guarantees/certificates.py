@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +13,11 @@ from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
 from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.judged import EQUAL_BY_NATURE, EqualRows, judged
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows, one_answers
-from tailboost.guarantees.leakage import EQUAL_BY_NATURE, EqualRows, LeakageError
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -26,19 +27,50 @@ from tailboost.guarantees.rate_bounds import (
     shared_bounds,
     subgroup_words,
 )
-from tailboost.guarantees.recheck import Cells, Recheck, bounds_html, bounds_text, joined, rows_unnamed
+from tailboost.guarantees.recheck import (
+    Cells,
+    Recheck,
+    bounds_html,
+    bounds_text,
+    formatted,
+    joined,
+    rows_unnamed,
+)
 from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP
 from tailboost.solvers import cvar, worst_case_weights
 
-__all__ = ["Certificate", "CertifiedBound", "certify", "targets_of"]
+__all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
 
 # A table with more rows than LONGEST prints the SHOWN largest bounds of each kind.
 LONGEST = 60
 SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 BAND = "Kolmogorov–Smirnov band"
+
+
+@dataclass(frozen=True)
+class Price:
+    """An error or rate of the given rule and of the certified one, estimated on the rows of a calibration.
+
+    Attributes
+    ----------
+    name : str
+        The overall error, or a limited error or rate with its subgroup.
+    given, certified : float or None
+        Its values; None if no row counts.
+    n : int
+        Number of its rows.
+    """
+
+    name: str
+    given: float | None
+    certified: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.name} {formatted(self.given)} to {formatted(self.certified)}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +91,9 @@ class Certificate:
         Bounds on rates, if rates were requested instead of errors.
     attempts : tuple of Attempt
         From `tailboost.calibrate`: this and all earlier attempts, with their rows.
+    price : tuple of Price
+        From `tailboost.calibrate`: the overall error and each limited error or rate, of the given and of the
+        certified rule.
     """
 
     bounds: list[CertifiedBound]
@@ -69,6 +104,7 @@ class Certificate:
     rows: Fingerprint | None = field(default=None, repr=False, compare=False)
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     rates: tuple[CertifiedBound, ...] = ()
+    price: tuple[Price, ...] = ()
 
     def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one bound on an error.
@@ -181,6 +217,7 @@ class Certificate:
             "bounds": [b.to_dict() for b in self.bounds],
             "rates": [b.to_dict() for b in self.rates],
             "notes": list(self.notes),
+            "price": [asdict(each) for each in self.price],
         }
 
     @classmethod
@@ -195,8 +232,16 @@ class Certificate:
         bounds, rates = (list(map(CertifiedBound.from_dict, document[name])) for name in ("bounds", "rates"))
         if any(b.rate is not None for b in bounds) or any(b.rate is None for b in rates):
             raise ValueError("the document has rates among its bounds on errors, or errors among its rates")
+        price = tuple(Price(**each) for each in document.get("price", ()))
         confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
-        return cls(bounds, confidence, int(document["n_rows"]), tuple(document["notes"]), rates=tuple(rates))
+        return cls(
+            bounds,
+            confidence,
+            int(document["n_rows"]),
+            tuple(document["notes"]),
+            rates=tuple(rates),
+            price=price,
+        )
 
     @property
     def title(self) -> str:
@@ -208,10 +253,18 @@ class Certificate:
 
     def __str__(self) -> str:
         left = (0, 1, 6, 7, 8) if self.rates else (0, 1, 5, 7)
-        return bounds_text(self.title, self.cells(), self.notes, left)
+        return bounds_text(self.title, self.cells(), (*self.price_words, *self.notes), left)
 
     def _repr_html_(self) -> str:
-        return bounds_html(self.title, self.cells(), self.notes)
+        return bounds_html(self.title, self.cells(), (*self.price_words, *self.notes))
+
+    @property
+    def price_words(self) -> list[str]:
+        """The price in a sentence, if there is one; of many rates the first."""
+        if not self.price:
+            return []
+        words = joined(list(map(str, self.price)), SHOWN, "; ")
+        return [f"Price, from the given to the certified rule, as estimates on these rows: {words}."]
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds; of many bounds the largest."""
@@ -616,7 +669,7 @@ def _notes_of_errors(
     )
     if "randomised" in fresh.rules:
         yield "'randomised' draws a label from predict_distribution; 'predict' is the argmax."
-    elif one_answers(model):
+    elif judged(model).draws is False:  # one candidate has all weight
         yield "One candidate has all weight, so predict and the randomised rule are the same."
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from scipy.stats import chi2_contingency, fisher_exact
 
 from tailboost.core.array_types import Floats, Ints
+from tailboost.core.fingerprints import is_missing
+from tailboost.core.schema import group_name
 from tailboost.core.tables import as_pandas
 
 __all__ = ["Drift", "Reference"]
@@ -121,7 +123,7 @@ def _numbers(column: Any) -> Floats | None:
 def _texts(column: Any) -> Any:
     """Return a column as text, "missing" for missing values."""
     values: Iterable[Any] = column.tolist() if hasattr(column, "tolist") else column
-    return np.array([MISSING if v is None or v != v else str(v) for v in values], dtype=str)
+    return np.array([MISSING if is_missing(v) else group_name(v) for v in values], dtype=str)
 
 
 def _counts(column: Any, parts: Mapping[str, Any]) -> Floats:

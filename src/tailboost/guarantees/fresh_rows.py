@@ -27,10 +27,11 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers
+from tailboost.core.judged import EqualRows, group_arguments, judged
 from tailboost.core.pipelines import final_step, label_shares, last_step
-from tailboost.core.subgroups import can_defer, deferral_words, group_arguments
+from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.guarantees.leakage import EqualRows, UsedRows, check_equal_rows, refuse_used
+from tailboost.guarantees.leakage import UsedRows, check_equal_rows, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -73,7 +74,7 @@ class FreshRows:
     drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
     rules: tuple[Rule, ...] = ("predict",)  # rules of the errors
     hashes: Hashes | None = None  # shape (n,): hashes of the rows; None if only answers were given
-    # Shape (m, 2), from `KnownRows.count_known`; None if the model keeps no fingerprints.
+    # Shape (m, 2), from `Judged.count_known`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     complete: bool = False  # whether the model keeps fingerprints of all its training rows
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
@@ -83,6 +84,7 @@ class FreshRows:
     only_scores: bool = False  # whether the rule reads scores alone
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
+    judge: Any = None  # the model of ``answered``, or the array of answers
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -134,7 +136,7 @@ class FreshRows:
         """Return the same rows with the answers of another model."""
         assert self.ask is not None
         answered, drawn = self.ask(model)
-        return replace(self, answered=answered, drawn=drawn)
+        return replace(self, answered=answered, drawn=drawn, judge=model)
 
     def names(self, rate: Rate) -> list[Any]:
         """Return the subgroups of a rate, also without rows."""
@@ -256,13 +258,7 @@ class FreshRows:
 
 def rules_of(final: Any) -> tuple[Rule, ...]:
     """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
-    both = hasattr(final, "predict_randomized") and not one_answers(final)
-    return ("predict", "randomised") if both else ("predict",)
-
-
-def one_answers(model: Any) -> bool:
-    """Return whether a model is a mixture in which one candidate has all weight."""
-    return not getattr(getattr(last_step(model), "ensemble_", None), "draws", True)
+    return ("predict", "randomised") if judged(final).draws else ("predict",)
 
 
 def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
@@ -355,7 +351,7 @@ def plain_list(values: Any) -> list[Any]:
 
 def groups_of_fit(model: Any) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
-    return plain_list(getattr(last_step(model), "groups_", None))
+    return plain_list(judged(model).groups_)
 
 
 def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
@@ -401,7 +397,7 @@ class _ListedGroups:
         combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
         if complete and len(columns) > 1:
             place = [fitted.index(column) for column in columns]
-            rows = getattr(last_step(final), "group_combinations_", ())
+            rows = judged(final).group_combinations_
             combinations = tuple(sorted({tuple(row[j] for j in place) for row in rows}, key=repr))
         return cls({name: values[name] for name in met}, met, complete, combinations)
 
@@ -422,7 +418,7 @@ def as_table(X: Any) -> Any:
 def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
-    return "natural" if getattr(last_step(model), "reads_scores", False) else equal_rows
+    return "natural" if judged(model).reads_scores else equal_rows
 
 
 def fresh_rows(
@@ -495,9 +491,9 @@ def fresh_rows(
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
         check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
-        only_scores = bool(getattr(final, "reads_scores", False))
+        only_scores = judged(final).reads_scores
         equal_rows = reason_of_equal_rows(final, equal_rows)
-        repeated = final.count_known(table) if hasattr(final, "seen_rows_") else None
+        repeated = final.count_known(table) if judged(final).knows_rows else None
         if repeated is not None and equal_rows == "copies":
             final.refuse_seen(repeated)
         if hasattr(model, "classes_"):
@@ -510,12 +506,12 @@ def fresh_rows(
         if repeated is not None and equal_rows == "natural":
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
         hashes = hash_rounded_rows(as_table(X))
-        if used := getattr(final, "used_rows_", ()):
+        if used := judged(final).used_rows_:
             of_final = hashes if table is X else hash_rounded_rows(as_table(table))
             refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
         drawable = hasattr(final, "predict_randomized")
         rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
-        if can_defer(final):  # a label distribution does not show how often a row is deferred
+        if judged(final).can_defer:  # a label distribution does not show how often a row is deferred
             rules_there = [rule for rule in rules_there if rule == "predict"]
     there = _ListedGroups.of(final, named, columns)
     # A "worst" error seen is about the groups among these rows.
@@ -529,7 +525,7 @@ def fresh_rows(
             table = X if opened is None else opened
             last, rows = final_step(judge, table)
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
-            if can_defer(last) or (not of_errors and any(rate.needs_deferral for rate in rates)):
+            if judged(last).can_defer or (not of_errors and any(rate.needs_deferral for rate in rates)):
                 marked = last.defers(rows, **group_arguments(last, groups))
             rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
             answers = answers_of(judge, table, rule, groups)
@@ -547,7 +543,7 @@ def fresh_rows(
     kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
     complete = repeated is not None and final.seen_rows_.complete
     overlap = hashes, repeated, complete, kinds, equal_rows
-    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask)
+    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask, model)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

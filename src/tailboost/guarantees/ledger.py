@@ -12,8 +12,9 @@ import numpy as np
 
 from tailboost.core.checks import check_number
 from tailboost.core.fingerprints import digest, hash_rows, too_many
+from tailboost.core.judged import EqualRows
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.leakage import EqualRows, LeakageError, UsedRows
+from tailboost.guarantees.leakage import LeakageError, UsedRows
 
 # Share of the error probability left that an attempt spends if further ones may follow: the first spends .9.
 SPENT_EACH = 0.9

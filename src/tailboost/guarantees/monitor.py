@@ -14,8 +14,8 @@ from tailboost.boosting.training_set import take
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, hash_rounded_rows
+from tailboost.core.judged import EqualRows, group_arguments
 from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.subgroups import group_arguments
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.batches import (
     Contents,
@@ -30,7 +30,6 @@ from tailboost.guarantees.batches import (
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.guarantees.drift import Drift, Reference, columns_of
 from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit, reason_of_equal_rows
-from tailboost.guarantees.leakage import EqualRows
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tailboost.rates import Limit
-from tailboost.rates.make import InfeasibleLimitsError
+from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
 

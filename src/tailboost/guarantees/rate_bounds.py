@@ -288,7 +288,7 @@ class RateFamily:
         ]
         if limit is not None and compares:
             bounds.append(self._compared(limit, empty, bounds))
-        return [replace(bound, sufficient_rows=self._sufficient_rows(bound, level)) for bound in bounds]
+        return [replace(bound, sufficient_rows=self.sufficient_rows(bound, level)) for bound in bounds]
 
     def _compared(
         self, limit: Limit, empty: CertifiedBound, bounds: Sequence[CertifiedBound]
@@ -342,7 +342,7 @@ class RateFamily:
             beyond = {"lower": min(last.lower, limit.bound - VISIBLE)}
         return [*each, replace(last, method=PAIRS, **beyond)]
 
-    def _sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
+    def sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
         """Return the rows that would certify the target of a bound, with the estimate as true value.
 
         The number is exact for a binomial count, and for a gap or ratio of such counts. For other bounds, the

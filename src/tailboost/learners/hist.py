@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator
 from functools import partial
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -21,11 +23,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_labelled_rows, refuse_frame
+from tailboost.core.fingerprints import stratified_places
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import summed
 from tailboost.core.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
 from tailboost.learners.table import (
+    LEAST,
     BinnedReader,
     ClassProbabilities,
     OpenTable,
@@ -45,6 +49,18 @@ except ImportError:  # an optional extra; without it scikit-learn's trees are us
 WEIGHT_RANGE = (2.0**-4, 2.0**40)
 HEAVIEST = 1e30  # largest penalty after scaling
 SKLEARN_BINS = 255  # most bins of a column in scikit-learn's boosting
+
+# n_estimators="auto": trees grow in steps of STEP, until the last WAIT of the trees, and at least LEAST_WAIT,
+# have not reduced the loss of held-out rows by LEAST_GAIN of it, or there are MOST_TREES. FEW_TREES if no row
+# can be held out.
+STEP = 10
+WAIT = 0.2
+LEAST_WAIT = 30
+LEAST_GAIN = 1e-3
+MOST_TREES = 300
+FEW_TREES = 50
+OWN_PARTS = 5  # one of them is held out if there are no folds
+SCALING_STEPS = 3  # Newton steps to the best factor of the scores
 
 Backend = Literal["xgboost", "sklearn"]
 
@@ -97,6 +113,7 @@ class HistSession:
         n_classes: int,
     ) -> None:
         self.template, self.y, self.n_classes = template, y, n_classes
+        self.opened = opened
         self.backend: Backend = template._choose_backend()
         reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
@@ -136,7 +153,9 @@ class HistSession:
         *_, model = self._by_xgboost(weight, rows, whole=True)
         return model
 
-    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[_HistClassifier]:
+    def stages(
+        self, weight: Floats, seed: int, rows: Mask | None = None
+    ) -> Generator[_HistClassifier, None, None]:
         """Yield the classifier after each tree (scikit-learn's trees: see `grow`)."""
         if self.backend == "sklearn":
             return self._by_sklearn(grow, weight, seed, rows)
@@ -156,7 +175,7 @@ class HistSession:
 
     def _by_sklearn(
         self, fit_stages: Any, weight: Floats, seed: int, rows: Mask | None
-    ) -> Iterator[_HistClassifier]:
+    ) -> Generator[_HistClassifier, None, None]:
         model = self._new_model()
         selected = slice(None) if rows is None else rows
         inner = model._sklearn_estimator()
@@ -174,7 +193,9 @@ class HistSession:
             model.model_ = fitted
             yield model
 
-    def _by_xgboost(self, weight: Floats, rows: Mask | None, *, whole: bool) -> Iterator[_HistClassifier]:
+    def _by_xgboost(
+        self, weight: Floats, rows: Mask | None, *, whole: bool
+    ) -> Generator[_HistClassifier, None, None]:
         model = self._new_model()
         used = weight if rows is None else np.where(rows, weight, 0.0)
         params, factor = self._training_params(used)
@@ -224,6 +245,10 @@ class HistSession:
 class BoostSession(HistSession):
     """Fits of boosted trees, whose class probabilities can be averaged over folds and rounds."""
 
+    part: Ints | None = None  # the fold of each row
+    n_trees = MOST_TREES  # of the next fit, for "auto"
+    grown_for: Any = None  # seed and weights of the models of the folds in ``grown``
+
     @property
     def accumulates(self) -> bool:
         """Whether the models of several rounds predict together, see `protocols.Accumulating`.
@@ -232,6 +257,92 @@ class BoostSession(HistSession):
         smaller error than one model of all rows: see benchmarks/README.md.
         """
         return self.n_classes > 2
+
+    def leave_out(self, part: Ints) -> None:
+        """Set the folds, see `protocols.Partitioned`."""
+        self.part, self.grown_for = part, None
+
+    def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
+        """Return a classifier fitted on these rows (None: all); other rows get weight 0.
+
+        With ``n_estimators="auto"`` the models of all folds grow together until the loss of all held-out rows
+        does not fall any more. Other fits get the same number of trees. Without folds a fifth of the rows is
+        held out to find the number.
+        """
+        if self.template.n_estimators != "auto":
+            return super().fit(weight, seed, rows)
+        fold = None
+        if self.part is not None and rows is not None:
+            folds = range(int(self.part.max()) + 1)
+            fold = next((j for j in folds if np.array_equal(rows, self.part != j)), None)
+        if self.part is not None and (rows is None or fold is not None):
+            if self.grown_for != (key := (seed, weight.tobytes())):
+                self.grown, self.grown_for = self._grow(self.part, weight, seed), key
+            if fold is not None:
+                return self.grown[fold]
+        else:
+            self.grown, self.grown_for = self._grow(self._own_part(weight, rows), weight, seed, rows), None
+        return self._fit_trees(self.grown[0].n_estimators if self.grown else FEW_TREES, weight, seed, rows)
+
+    def _fit_trees(self, n: int, weight: Floats, seed: int, rows: Mask | None) -> _HistClassifier:
+        self.n_trees = n
+        try:
+            return super().fit(weight, seed, rows)
+        finally:
+            self.n_trees = MOST_TREES
+
+    def _own_part(self, weight: Floats, rows: Mask | None) -> Ints:
+        """Return 0 for a fifth of the distinct rows, stratified by class, and −1 for the others."""
+        used = (weight > 0.0) if rows is None else (weight > 0.0) & rows
+        place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
+        part = np.full(len(weight), -1)
+        part[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
+        return part
+
+    def _grow(self, part: Ints, weight: Floats, seed: int, rows: Mask | None = None) -> list[_HistClassifier]:
+        """Return a model without each part of the rows; the number of trees is the best for all parts."""
+        held = part >= 0
+        if not held.any():
+            return []
+        masks = [part == j for j in range(int(part.max()) + 1)]
+        fitted = [~own if rows is None else rows & ~own for own in masks]
+        growing = [self.stages(weight, seed, each) for each in fitted]
+        step = STEP if self.backend == "xgboost" else 1
+        judged = weight[held] if weight[held].any() else np.ones(np.count_nonzero(held))
+        scores = np.zeros((len(part), self.n_classes))
+        models: list[Any] = [None] * len(masks)
+        least, best, scale, size = np.inf, 0, 1.0, 0
+        while size < MOST_TREES and size - best < max(LEAST_WAIT, WAIT * size):
+            for j, (stages, own) in enumerate(zip(growing, masks, strict=True)):
+                # The step of one fold is not interrupted: each fold sets its weights in the binned table.
+                models[j] = deque(islice(stages, step), maxlen=1)[0]
+                scores[own] = self._scores(models[j], own)
+            size = self._size(models[0])
+            loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
+            if loss < least * (1.0 - LEAST_GAIN):
+                least, best = loss, size
+        for stages in growing:
+            stages.close()
+        self.newest = (None, None)  # it had all trees
+        if self.backend == "sklearn":  # the stages were one growing model
+            return [self._fit_trees(best, weight, seed, each) for each in fitted]
+        return [model.first(best) for model in models]
+
+    def _size(self, model: _HistClassifier) -> int:
+        return model.model_.n_iter_ if self.backend == "sklearn" else model._booster.num_boosted_rounds()
+
+    def _scores(self, model: _HistClassifier, rows: Mask) -> Floats:
+        """Return scores of rows of the session by class; XGBoost has kept those of its newest model."""
+        if self.backend == "sklearn":
+            return np.log(np.maximum(model.predict_proba_table(self.table[rows]), LEAST))
+        margin = model._booster.predict(self.data, output_margin=True)[rows].astype(np.float64)
+        return np.column_stack([-margin / 2, margin / 2]) if margin.ndim == 1 else margin
+
+    def _new_model(self) -> _HistClassifier:
+        model = super()._new_model()
+        if self.template.n_estimators == "auto":
+            model.n_estimators = self.n_trees
+        return model
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
         """Return the mean of the models, see `protocols.AveragingLearner`."""
@@ -246,6 +357,29 @@ class BoostSession(HistSession):
         return model.predict_proba_table(self.table[rows]).astype(np.float32)
 
 
+def _scaled_loss(scores: Floats, y: Ints, weight: Floats, scale: float) -> tuple[float, float]:
+    """Return the mean log loss of ``softmax(s · scores)`` with the best s, and s.
+
+    The search for s starts at ``scale``. More trees make probabilities too certain before their order gets
+    worse. The average of the models corrects the certainty.
+    """
+    centred = scores - scores[np.arange(len(y)), y][:, None]  # 0 for the class of the row
+    for step in range(SCALING_STEPS + 1):
+        z = scale * centred
+        largest = z.max(axis=1, keepdims=True)
+        odds = np.exp(z - largest)
+        total = odds.sum(axis=1, keepdims=True)
+        if step == SCALING_STEPS:
+            break
+        odds /= total
+        mean = (odds * centred).sum(axis=1)
+        curvature = weight @ ((odds * centred**2).sum(axis=1) - mean**2)
+        if curvature > 0.0:
+            scale = float(np.clip(scale - weight @ mean / curvature, scale / 2, 2 * scale))
+    losses = (largest + np.log(total)).ravel()
+    return float(weight @ losses / weight.sum()), scale
+
+
 class _HistClassifier(ClassifierMixin, BaseEstimator):
     """Common part of the binned learners: tables, backends, prediction."""
 
@@ -255,6 +389,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     backend: str
     n_jobs: int | None
     random_state: Any
+    model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
     _threshold: ClassVar[float]  # with two classes: class 1 is predicted if XGBoost's output is above
@@ -555,8 +690,11 @@ class HistBoostClassifier(_HistClassifier):
 
     Parameters
     ----------
-    n_estimators : int, default=50
-        Boosting iterations. With K > 2 classes each grows K trees, or one tree with vector leaves.
+    n_estimators : int or "auto", default=50
+        Boosting iterations. With K > 2 classes each grows K trees, or one tree with vector leaves. "auto"
+        grows trees until the log loss of held-out rows has not fallen for a while, at most 300. In a
+        cross-fit these are the rows of all folds, which then have one number of trees. Otherwise a fifth of
+        the rows gives the number, and all rows are fitted with it.
     max_depth : int, default=5
         Largest depth of a tree.
     learning_rate : float, default=0.3
@@ -610,16 +748,16 @@ class HistBoostClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "vector_leaves": ["boolean"],
     }
 
     def __init__(
-        self, *, n_estimators: int = 50, max_depth: int = 5, learning_rate: float = 0.3, max_bins: int = 256,
-        min_child_weight: float = 1.0, l2_regularization: float = 1.0, vector_leaves: bool = False,
-        backend: str = "auto",
+        self, *, n_estimators: int | str = 50, max_depth: int = 5, learning_rate: float = 0.3,
+        max_bins: int = 256, min_child_weight: float = 1.0, l2_regularization: float = 1.0,
+        vector_leaves: bool = False, backend: str = "auto",
         n_jobs: int | None = None, random_state: Any = None,
     ) -> None:  # fmt: skip
         self.n_estimators = n_estimators
@@ -632,6 +770,12 @@ class HistBoostClassifier(_HistClassifier):
         self.backend = backend
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def first(self, n_trees: int) -> Self:
+        """Keep the first trees of an XGBoost model, and return the model."""
+        self.model_ = bytes(_load(self.model_)[:n_trees].save_raw("ubj"))
+        self.n_estimators = n_trees
+        return self
 
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         shared = {"eta": self.learning_rate, "reg_lambda": self.l2_regularization}

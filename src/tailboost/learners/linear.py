@@ -1,4 +1,4 @@
-"""Logistic regression on open tables, linear in the columns or in kernels."""
+"""Logistic regression on open tables, linear in the columns or in kernels, and naive Bayes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import check_is_fitted
@@ -45,11 +46,16 @@ class TableLinear(TableClassifier):
     landmarks : int ≥ 0, default=0
         Number of training rows whose Gaussian kernels replace the columns (Nyström's method): an approximate
         kernel machine. At most half of the rows are landmarks. With 0 the model is linear in the columns.
+    scaling : float in [0, 1], default=1.0
+        Numbers are divided by this power of their standard deviation. Below 1 they are then multiplied by one
+        factor, so that the numbers of a row have a mean squared length of 1. In text rare words have small
+        standard deviations. The penalty for them is the smaller, the larger the power is.
     """
 
-    def __init__(self, C: float = 1.0, landmarks: int = 0) -> None:
+    def __init__(self, C: float = 1.0, landmarks: int = 0, scaling: float = 1.0) -> None:
         self.C = C
         self.landmarks = landmarks
+        self.scaling = scaling
 
     def open_table(
         self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
@@ -82,7 +88,11 @@ class TableLinear(TableClassifier):
             index, y = index[sampled], y[sampled]
             weight = reweighed(weight[sampled], y, mass)
         rows = table[index]
-        self.mean_, self.scale_ = _moments(rows[:, self.columns_], weight)
+        self.mean_, deviation = _moments(rows[:, self.columns_], weight)
+        self.scale_ = _positive(deviation)
+        if self.scaling < 1.0:
+            length = np.sqrt((deviation ** (2.0 - 2.0 * self.scaling)).sum())
+            self.scale_ = _positive(deviation**self.scaling * length)
         numbers_of_rows = self._numbers(rows)
         if self.landmarks:
             self._choose_landmarks(numbers_of_rows, opened.hashes[index])
@@ -152,12 +162,59 @@ class TableLinear(TableClassifier):
         return probabilities
 
 
+class TableBayes(TableClassifier):
+    """Multinomial naive Bayes for counts and other numbers that are not negative.
+
+    Missing and negative numbers count as 0.
+
+    Parameters
+    ----------
+    smoothing : float > 0, default=0.1
+        Count that is added to each column in each class.
+    """
+
+    def __init__(self, smoothing: float = 0.1) -> None:
+        self.smoothing = smoothing
+
+    def open_table(
+        self, opened: OpenTable, y: Ints, n_classes: int, sample_weight: Floats | None = None
+    ) -> LinearSession:
+        """Return a session on an open table, see `protocols.TableLearner`."""
+        return LinearSession(self, opened, np.asarray(y), n_classes)
+
+    def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
+        """Fit the model to rows of at least two classes."""
+        self.table_ = opened.reader
+        index = np.flatnonzero(weight > 0.0)
+        n_classes = int(y[index].max()) + 1
+        own = sp.csr_matrix((weight[index], (y[index], index)), shape=(n_classes, len(y)))
+        counts = own @ _counts(opened.table)
+        counts = (counts.toarray() if sp.issparse(counts) else counts) + self.smoothing
+        self.coef_ = np.log(counts / counts.sum(axis=1, keepdims=True))
+        self.intercept_ = np.log(np.asarray(own.sum(axis=1)).ravel() / weight[index].sum())
+        self.classes_ = np.arange(n_classes)
+        return self
+
+    def predict_proba_table(self, table: Table) -> Floats:
+        """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
+        return np.asarray(softmax(_counts(table) @ self.coef_.T + self.intercept_, axis=1))
+
+
+def _counts(table: Table) -> Any:
+    """Return the numbers of a table, with 0 for missing and negative ones."""
+    if not sp.issparse(table):
+        return np.nan_to_num(table.astype(np.float64)).clip(0.0)
+    counts = table.astype(np.float64)
+    counts.data = np.nan_to_num(counts.data).clip(0.0)
+    return counts
+
+
 class LinearSession:
     """All fits of one learner on one table.
 
     Parameters
     ----------
-    template : TableLinear
+    template : TableLinear or TableBayes
         The learner.
     opened : OpenTable
         The rows.
@@ -169,7 +226,9 @@ class LinearSession:
 
     concurrent = True
 
-    def __init__(self, template: TableLinear, opened: OpenTable, y: Ints, n_classes: int) -> None:
+    def __init__(
+        self, template: TableLinear | TableBayes, opened: OpenTable, y: Ints, n_classes: int
+    ) -> None:
         self.template, self.opened, self.y, self.n_classes = template, opened, y, n_classes
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
@@ -178,7 +237,7 @@ class LinearSession:
         present = np.unique(self.y[weight > 0.0])
         if len(present) == 1:
             return constant(int(present[0]), self.n_classes)
-        model = TableLinear(**self.template.get_params())
+        model = clone(self.template)
         model.learn(self.opened, np.searchsorted(present, self.y), weight)
         model.classes_ = present
         return model
@@ -197,18 +256,18 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
 
 
 def _moments(table: Table, weight: Floats) -> tuple[Floats, Floats]:
-    """Return weighted mean and standard deviation of the columns without missing values; 1 instead of 0."""
+    """Return weighted mean and standard deviation of the columns without missing values."""
     if sp.issparse(table):
         present = table.copy()
         present.data = np.nan_to_num(present.data.astype(np.float64))
         square = present.multiply(present)
         scale = np.sqrt(np.asarray(square.T @ (weight / weight.sum())).ravel())
-        return np.zeros(table.shape[1]), _positive(scale)
+        return np.zeros(table.shape[1]), scale
     present = ~np.isnan(table)
     total = np.maximum(weight @ present, np.finfo(np.float64).tiny)
     values = np.where(present, table, 0.0).astype(np.float64)
     mean = weight @ values / total
-    return mean, _positive(np.sqrt(weight @ (present * (values - mean)) ** 2 / total))
+    return mean, np.sqrt(weight @ (present * (values - mean)) ** 2 / total)
 
 
 def _positive(scale: Floats) -> Floats:

@@ -4,9 +4,9 @@ A rate is a mean over rows that depends only on the answers. The same expression
 report and certificate. Rates are values: they compare equal, and can be hashed, pickled and written as text.
 """
 
+from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.grammar import checked_limits as checked_limits
 from tailboost.rates.grammar import parse
-from tailboost.rates.make import InfeasibleLimitsError as InfeasibleLimitsError
 from tailboost.rates.make import (
     Largest,
     Spread,
@@ -16,6 +16,8 @@ from tailboost.rates.make import (
     error,
     f_score,
     false_alarm,
+    fnr,
+    fpr,
     gap,
     jaccard,
     largest,
@@ -23,7 +25,12 @@ from tailboost.rates.make import (
     npv,
     precision,
     ratio,
+    recall,
     selected,
+    sensitivity,
+    specificity,
+    tnr,
+    tpr,
 )
 from tailboost.rates.make import Objective as Objective
 from tailboost.rates.measure import Answered as Answered
@@ -54,6 +61,8 @@ __all__ = [
     "error",
     "f_score",
     "false_alarm",
+    "fnr",
+    "fpr",
     "gap",
     "jaccard",
     "largest",
@@ -63,6 +72,11 @@ __all__ = [
     "parse",
     "precision",
     "ratio",
+    "recall",
     "selected",
+    "sensitivity",
+    "specificity",
+    "tnr",
+    "tpr",
     "wrong",
 ]

@@ -129,6 +129,10 @@ class _Parser:
 
     def _unreadable(self, at: int) -> ValueError:
         sign = self.text[at]
+        if self.code.count("(") > self.code.count(")") and sign not in "'\"":
+            start = 1 + max(self.text.rfind(before, 0, at) for before in "([{,:=")
+            label = re.split(r"[,()\[\]{}]", self.text[start:])[0].strip()
+            return self.error(f"quote a label with other signs than letters and digits: {label!r}", at)
         if sign in "<>":
             return self.error(f"a limit includes its bound; write {sign}=", at)
         return self.error("the quote is not closed" if sign in "'\"" else "is not understood", at)

@@ -13,20 +13,6 @@ from tailboost.core.subgroups import DEFERRAL
 from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 from tailboost.rates.strata import plain
 
-
-class InfeasibleLimitsError(ValueError):
-    """Raised if no mixture of decision rules satisfies all limits on the selection data.
-
-    Attributes
-    ----------
-    unselected : classifier or None
-        After `fit`, `tune` and `from_probabilities` the classifier with its fitted models and without a rule.
-        Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
-    """
-
-    unselected: Any = None
-
-
 # Larger than any cost.
 ALL_COSTS = 1e12
 
@@ -234,6 +220,133 @@ def false_alarm(label: Any, by: Any = None) -> Rate:
     Rate
     """
     return Rate("false_alarm", checked_label(label), _by(by))
+
+
+def recall(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of the rows of a class that is found: 1 − `miss`.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class. A deferred row is not missed, so it counts as found.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+        As an objective it is maximised.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.recall("ill", by="site") >= 0.6)
+    recall of 'ill' by site: at least 0.6
+    """
+    return Rate("recall", checked_label(label), _by(by))
+
+
+def sensitivity(label: Any, by: Any = None) -> Rate:
+    """Return `recall` under its name in medicine.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("sensitivity", checked_label(label), _by(by))
+
+
+def tpr(label: Any, by: Any = None) -> Rate:
+    """Return `recall` under the name true positive rate.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("tpr", checked_label(label), _by(by))
+
+
+def fnr(label: Any, by: Any = None) -> Rate:
+    """Return `miss` under the name false negative rate.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The class.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("fnr", checked_label(label), _by(by))
+
+
+def specificity(label: Any, by: Any = None) -> Rate:
+    """Return the fraction of the rows of other classes that is not answered ``label``: 1 − `false_alarm`.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+        As an objective it is maximised.
+    """
+    return Rate("specificity", checked_label(label), _by(by))
+
+
+def tnr(label: Any, by: Any = None) -> Rate:
+    """Return `specificity` under the name true negative rate.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("tnr", checked_label(label), _by(by))
+
+
+def fpr(label: Any, by: Any = None) -> Rate:
+    """Return `false_alarm` under the name false positive rate.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : optional
+        As in `error`.
+
+    Returns
+    -------
+    Rate
+    """
+    return Rate("fpr", checked_label(label), _by(by))
 
 
 def selected(label: Any, by: Any = None) -> Rate:

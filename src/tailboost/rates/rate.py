@@ -95,10 +95,27 @@ def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
     return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
 
 
+def _found(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    missed, among = _misses(K, A, k)
+    return among - missed, among
+
+
+def _rejected(K: int, A: int, k: int) -> tuple[Floats, Floats]:
+    alarms, among = _false_alarms(K, A, k)
+    return among - alarms, among
+
+
 KINDS = {
     "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
     "miss": Kind("miss rate of {label}", _misses, labelled=True),
     "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
+    "recall": Kind("recall of {label}", _found, labelled=True, gain=True),
+    "sensitivity": Kind("sensitivity for {label}", _found, labelled=True, gain=True),
+    "specificity": Kind("specificity for {label}", _rejected, labelled=True, gain=True),
+    "tpr": Kind("true positive rate of {label}", _found, labelled=True, gain=True),
+    "tnr": Kind("true negative rate of {label}", _rejected, labelled=True, gain=True),
+    "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
+    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
     "selected": Kind(
         "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
     ),
@@ -254,6 +271,23 @@ class Rate(Expression):
             counted = self._costs(strata)
         return (among - counted if self.complement else counted), among
 
+    def needs_labels(self, strata: Strata) -> bool:
+        """Return whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
+        names = self.by if isinstance(self.by, tuple) else (self.by,)
+        differ = any((table != table[0]).any() for table in self.tables(strata))
+        return differ or self.needs_costs or "class" in names or "cell" in names
+
+    def by_stratum(self, strata: Strata) -> tuple[Floats, Floats]:
+        """Return numerator and denominator by stratum and action, shape (S, A) each.
+
+        Rows without labels count like others if the rate needs no label, and otherwise not at all.
+        """
+        counted, among = self.tables(strata)
+        if strata.has_unlabeled:
+            counts = 0.0 if self.needs_labels(strata) else 1.0
+            counted, among = (np.concatenate([table, counts * table[:1]]) for table in (counted, among))
+        return counted[strata.y], among[strata.y]
+
     def _costs(self, strata: Strata) -> Floats:
         assert self.matrix is not None
         costs, K = np.array(self.matrix, dtype=np.float64), strata.n_classes
@@ -299,8 +333,7 @@ class Rate(Expression):
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
         names, inside = strata.subgroups(self.by)
-        y = strata.y
-        top, bottom = (inside[:, :, None] * table[y] for table in self.tables(strata))
+        top, bottom = (inside[:, :, None] * table for table in self.by_stratum(strata))
         nothing = np.zeros_like(top)
         if strata.mean_costs is None:
             if self.needs_costs:

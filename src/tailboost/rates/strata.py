@@ -43,6 +43,8 @@ class Strata:
     known : tuple of tuples, optional
         Combinations of groups that exist, also without rows, as values by column. None if all combinations of
         the values exist.
+    has_unlabeled : bool
+        Whether the last G strata are those of rows without labels. They count in rates that need no label.
     """
 
     classes: tuple[Any, ...]
@@ -55,6 +57,7 @@ class Strata:
     mean_costs: Floats | None = None
     cost_range: tuple[float, float] = (0.0, 1.0)
     known: tuple[tuple[Any, ...], ...] | None = ()
+    has_unlabeled: bool = False
 
     @classmethod
     def of(
@@ -134,13 +137,13 @@ class Strata:
 
     @property
     def y(self) -> Ints:
-        """Class number of each stratum, shape (S,)."""
-        return np.repeat(np.arange(self.n_classes), self.n_combinations)
+        """Class number of each stratum, shape (S,); K of rows without labels."""
+        return np.repeat(np.arange(self.n_classes + self.has_unlabeled), self.n_combinations)
 
     @property
     def combination(self) -> Ints:
         """Number of the combination of groups of each stratum, shape (S,)."""
-        return np.tile(np.arange(self.n_combinations), self.n_classes)
+        return np.tile(np.arange(self.n_combinations), self.n_classes + self.has_unlabeled)
 
     @property
     def names(self) -> list[tuple[Any, ...]]:
@@ -201,7 +204,8 @@ class Strata:
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
         existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
-        combinations = np.unique(np.concatenate([keys[self.mass > 0], existing]), axis=0)
+        there = (self.mass > 0) & ((self.y < self.n_classes) | (None not in columns))
+        combinations = np.unique(np.concatenate([keys[there], existing]), axis=0)
         names = [
             tuple(
                 self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)

@@ -83,17 +83,32 @@ class Pool:
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
     _numbers: dict[bytes, int] = field(default_factory=dict)
+    # The same candidates on the rows on which their rates are estimated, if those are others.
+    _measured: Pool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"data": self.data, "candidates": self.candidates, "counts": self.counts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._numbers = {}
+        self._numbers, self._measured = {}, None
 
     def copy(self) -> Pool:
         """Return a pool of the same candidates, to which others may be added."""
-        return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers))
+        measured = None if self._measured is None else self._measured.copy()
+        return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers), measured)
+
+    def measured_on(self, data: AnySelectionData) -> Pool:
+        """Return the same candidates with their counts for estimates, which are made once.
+
+        These data have the same rows, so that the candidates have the same numbers.
+        """
+        if data is self.data:
+            return self
+        if self._measured is None:
+            self._measured = Pool(data)
+        self._measured.add_all(self.candidates[len(self._measured.candidates) :])
+        return self._measured
 
     def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
@@ -146,7 +161,7 @@ class Pool:
 def plain_costs(data: AnySelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = data.strata
-    plain = OVERALL_ERROR.terms(strata).linear[0][: len(strata.mass)].copy()
+    plain = OVERALL_ERROR.terms(strata).linear[0][: strata.n_classes * strata.n_combinations].copy()
     if strata.defers:
         plain[:, -1] = 2.0 * np.abs(plain).max()
     return plain

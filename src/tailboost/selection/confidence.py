@@ -211,7 +211,7 @@ class CountedRate:
 def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats, least: float) -> Floats:
     """Return the mean square of costs less ``least``, for a matrix of costs, shape (m,)."""
     n_strata = len(strata.mass)
-    squares = (rate.tables(strata)[0][strata.y] - least) ** 2
+    squares = (rate.by_stratum(strata)[0] - least) ** 2
     among = terms.bottom[:, :n_strata] * counts[:n_strata]
     total = among.sum(axis=(1, 2))
     return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
@@ -413,6 +413,8 @@ def confident(
     confidence: float,
     refit: bool,
     again: Callable[[Program], Selection],
+    strata: Strata,
+    counts_of: Callable[[Selection], Floats],
 ) -> Selection:
     """Return the selection of least objective whose limits hold on new rows with a stated probability.
 
@@ -420,18 +422,19 @@ def confident(
     the probability, the most probable one is returned. If one does, but the limits leave little room, the
     selection aims at a probability nearer to 1. A rule with one action for nearly all rows is left out unless
     the stated limits lead to such a rule. ``limits`` for new rows are the first ones of the program,
-    ``found`` is the selection within the program, and ``again(program)`` selects within other limits.
+    ``found`` is the selection within the program, and ``again(program)`` selects within other limits. The
+    probability is that of the ``strata`` and counts of the rows on which rates are estimated.
     """
-    strata, others = program.strata, program.limits[len(limits) :]
+    others = program.limits[len(limits) :]
 
-    def probability(counts: Floats) -> float:
-        expected = outlook(limits, strata, counts, refit, confidence)
+    def probability(selection: Selection) -> float:
+        expected = outlook(limits, strata, counts_of(selection), refit, confidence)
         return 1.0 if expected is None else expected.probability
 
     def largest_share(counts: Floats) -> float:
-        return float(counts[: len(strata.mass)].sum(axis=0).max())
+        return float(counts[: len(program.strata.mass)].sum(axis=0).max())
 
-    tried = [(probability(found.counts), found)]
+    tried = [(probability(found), found)]
     if tried[0][0] >= confidence:
         return found
     most_alike, last = max(MOST_ALIKE, largest_share(found.counts)), found
@@ -439,12 +442,12 @@ def confident(
     def tighten(by: float) -> tuple[float, Selection]:
         """Select with tightened limits; the probability of a rule that is left out counts as 1."""
         nonlocal last
-        tighter = [tightened(limit, strata, last.counts, refit, by) for limit in limits]
+        tighter = [tightened(limit, strata, counts_of(last), refit, by) for limit in limits]
         new = again(program.within((*tighter, *others)))
         if largest_share(new.counts) > most_alike + ROUNDING:
             return 1.0, new
         last = new
-        tried.append((probability(new.counts), new))
+        tried.append((probability(new), new))
         return tried[-1]
 
     def bisect(aim: float, low: float, high: float, selections: int) -> float:

@@ -13,7 +13,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
-from tailboost.core.subgroups import can_defer, group_arguments
+from tailboost.core.judged import group_arguments, judged
 from tailboost.core.tables import unpack
 from tailboost.rates import Largest, Limit, Objective, Spread, error, measure
 from tailboost.solvers.tradeoff import undominated
@@ -269,7 +269,7 @@ class Curve:
         found, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
             arguments = group_arguments(other, groups)
-            deferred = other.defers(X, **arguments) if can_defer(other) else None
+            deferred = other.defers(X, **arguments) if judged(other).can_defer else None
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
             limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
             found[name] = limited, value

@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import GroupNames, Rows
+from tailboost.boosting.training_set import N_TINY_HASHES, GroupNames, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.rates import Strata
 from tailboost.selection.problem import Problem
+
+# n₀, the labelled rows of a group with which w is one half. On the choosing tables of benchmarks/counts.py,
+# with 500 labelled and up to 8,000 further rows, n₀ = 300 kept limits most often of 0, 100, 300, 1,000, 3,000
+# and infinity.
+BLEND_ROWS = 300.0
+# Added to the probability of each class, so that a row of no class's group has probabilities.
+LEAST_SHARE = 1e-9
+# Steps of iterative scaling.
+SCALINGS = 30
 
 Singles = NDArray[np.float32]
 """Stratum probabilities p(s | x), shape (S, n): one row of numbers for each stratum."""
@@ -42,13 +51,8 @@ def strata_of(
     if problem.needs_groups or group_aware:
         if rows.groups is None or names is None:
             raise ValueError("groups are needed, and none were given")
-        first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
-        titles = names.titles
-        used = problem.columns(titles) if names.columns else [0]
-        if not used:  # a rate names an unknown column; its terms raise the error
-            used = list(range(len(titles)))
-        numbers = (rows.groups if rows.groups.ndim == 2 else rows.groups[:, None]) - first[:-1]
-        numbers, columns = numbers[:, used], tuple(titles[j] for j in used)
+        numbers, used = numbers_by_column(problem, rows.groups, names)
+        columns = tuple(names.titles[j] for j in used)
         values = tuple(names.values[j] for j in used)
     if problem.needs_costs and costs is None:
         raise ValueError(
@@ -66,6 +70,62 @@ def strata_of(
         costs=costs if problem.needs_costs else None,
     )
     return strata, stratum, numbers
+
+
+def numbers_by_column(problem: Problem, groups: Ints, names: GroupNames) -> tuple[Ints, list[int]]:
+    """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
+    first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
+    used = problem.columns(names.titles) if names.columns else [0]
+    if not used:  # a rate names an unknown column; its terms raise the error
+        used = list(range(len(names.titles)))
+    numbers: Ints = (groups if groups.ndim == 2 else groups[:, None]) - first[:-1]
+    return numbers[:, used], used
+
+
+def combination_of_unlabeled(
+    problem: Problem, strata: Strata, groups: Ints | None, names: GroupNames | None, n_rows: int
+) -> Ints:
+    """Return the number of the combination of groups of each row without a label, shape (m,).
+
+    Raises
+    ------
+    ValueError
+        If a combination has no row with a label.
+    """
+    if strata.n_combinations == 1:
+        return np.zeros(n_rows, dtype=np.intp)
+    assert groups is not None
+    assert names is not None
+    numbers = numbers_by_column(problem, groups, names)[0]
+    found = strata.find(numbers)
+    if (absent := numbers[found < 0]).size:
+        values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
+        raise ValueError(
+            f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
+            "has together"
+        )
+    return found
+
+
+def with_unlabeled(
+    strata: Strata, stratum: Ints, rows: Rows, more: UnlabeledRows, combination: Ints
+) -> tuple[Strata, Ints, Rows]:
+    """Return the strata of rows with and without labels, the stratum of each row, and all rows.
+
+    Rows without labels come last, in strata of their own. Rates that need labels leave these strata out, so
+    that estimates and intervals of such rates are those of the labelled rows.
+    """
+    K, G, m = strata.n_classes, strata.n_combinations, len(more)
+    stratum = np.concatenate([stratum, K * G + combination])
+    hashes = rows.row_hashes
+    if hashes is not None:
+        number = int(hashes.max(initial=0)) + 1 + np.unique(more.hashes, return_inverse=True)[1]
+        hashes = np.concatenate([hashes, (number % N_TINY_HASHES).astype(np.uint16)])
+    weight = np.concatenate([rows.weight, np.ones(m)])
+    joined = Rows(np.concatenate([rows.y, np.full(m, K)]), weight, None, rows.words, hashes)
+    mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)
+    sizes = joined.sizes(stratum, (K + 1) * G)
+    return replace(strata, mass=mass, size=sizes, has_unlabeled=True), stratum, joined
 
 
 def spread(stratum: Ints, most: int) -> Ints:
@@ -97,14 +157,19 @@ class SelectionData:
     """The rows on which candidates are compared."""
 
     strata: Strata  # the strata, with the masses of these rows
-    stratum: Ints  # shape (n,): the stratum of each row
-    weights: Floats  # shape (n,), sum to 1
+    # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if it is counted by
+    # its probabilities.
+    stratum: Ints
+    weights: Floats  # shape (e,), sum to 1; negative where probabilities are corrected by labels
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
     costs: Floats | None = None  # shape (n, A): cost of each action in each row
+    row: Ints | None = None  # shape (e,): the row of each entry; None if each row has one
+    # Shape (n,): the stratum of each row, with strata for rows without labels; None if each row has one entry
+    kind: Ints | None = None
 
     @cached_property
     def _cell(self) -> Ints:
-        """Place of each row's stratum in flat counts."""
+        """Place of each entry's stratum in flat counts."""
         cell: Ints = self.stratum * self.strata.n_actions
         return cell
 
@@ -112,7 +177,18 @@ class SelectionData:
         return plain_state(self)
 
     def __len__(self) -> int:
-        return len(self.stratum)
+        return len(self.stratum) if self.kind is None else len(self.kind)
+
+    def by_entry(self, values: Any) -> Any:
+        """Return values of the rows, shape (n, …), for each entry."""
+        return values if self.row is None else values[self.row]
+
+    def by_row(self, values: Floats) -> Floats:
+        """Return the sum of values of the entries, shape (e,), over each row."""
+        if self.row is None:
+            return values
+        sums: Floats = np.bincount(self.row, values, len(self)).astype(np.float64)
+        return sums
 
     @property
     def in_memory(self) -> SelectionData:
@@ -140,19 +216,37 @@ class SelectionData:
         return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, most: int) -> SelectionData:
-        """Return at most ``most`` of the rows, weighted such that each stratum keeps its mass."""
+        """Return at most ``most`` of the rows, weighted such that each stratum keeps its mass.
+
+        Rows with several entries keep the mass of each kind of row.
+        """
         if len(self) <= most:
             return self
-        rows = spread(self.stratum, most)
-        stratum, weights = self.stratum[rows], self.weights[rows]
-        present = np.bincount(stratum, weights, len(self.strata.mass))
-        factor = np.divide(self.strata.mass, present, out=np.zeros(len(present)), where=present > 0)
+        kind, mass, of_row = self.stratum, self.strata.mass, self.by_row(self.weights)
+        if self.kind is not None:
+            kind, mass = self.kind, np.bincount(self.kind, of_row).astype(np.float64)
+        rows = spread(kind, most)
+        present = np.bincount(kind[rows], of_row[rows], len(mass))
+        factor = np.divide(mass, present, out=np.zeros(len(mass)), where=present > 0)[kind]
+        entries, row = rows, None
+        if self.row is not None:
+            place = np.full(len(self), -1)
+            place[rows] = np.arange(len(rows))
+            entries = np.flatnonzero(place[self.row] >= 0)
+            row = place[self.row[entries]]
+        stratum, weights = self.stratum[entries], self.weights[entries] * self.by_entry(factor)[entries]
+        if self.kind is None:
+            mass = np.where(present > 0, mass, 0.0)
+        else:
+            mass = np.maximum(np.bincount(stratum, weights, len(self.strata.mass)), 0.0)
         return SelectionData(
-            replace(self.strata, mass=np.where(present > 0, self.strata.mass, 0.0)),
+            replace(self.strata, mass=mass),
             stratum,
-            weights * factor[stratum],
+            weights,
             None if self.probabilities is None else np.ascontiguousarray(self.probabilities[:, rows]),
             None if self.costs is None else self.costs[rows],
+            row,
+            None if self.kind is None else self.kind[rows],
         )
 
     def count(self, actions: Ints) -> Floats:
@@ -161,12 +255,89 @@ class SelectionData:
         W is S, the number of strata. If the rows have costs, W is 2 S: the second half sums the costs.
         """
         n_strata, A = len(self.strata.mass), self.strata.n_actions
-        place = self._cell + actions
+        place = self._cell + self.by_entry(actions)
         counts = np.bincount(place, self.weights, n_strata * A).astype(np.float64).reshape(n_strata, A)
         if self.costs is None:
             return counts
-        paid = np.bincount(place, self.weights * self.costs[np.arange(len(actions)), actions], n_strata * A)
+        paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
+        paid = np.bincount(place, self.weights * paid, n_strata * A)
         return np.concatenate([counts, paid.reshape(n_strata, A)])
+
+
+def by_probabilities(
+    labelled: SelectionData, kind: Ints, weights: Floats, probabilities: Any
+) -> SelectionData:
+    """Return rows with and without labels, counted by their probabilities, which labels correct.
+
+    The confusion counts of a rule that answers A(x) are, for each class k and group g,
+
+        mean of q_k(x) 1[A(x) = a] over all rows + (1 − w) · mean of (1[y = k] − q_k(x)) 1[A(x) = a] over
+        the rows with labels,
+
+    where q_k(x) = p(k | x, g) has factors by stratum that fit the labels. With w = 0 this is the difference
+    estimator [1]_ [2]_: it is unbiased for any q that is fixed, and has less noise than the labels alone if
+    q predicts them. With w = 1 the labels count through q alone, which has the least noise and is biased if q
+    is wrong. w falls with the number n_g of labelled rows of a group, as n₀/(n₀ + n_g), so that a wrong
+    score cannot mislead the selection on many rows. A row counts the same over all classes together, so rates
+    that need no label are plain counts of all rows.
+
+    Parameters
+    ----------
+    labelled : SelectionData
+        The labelled rows.
+    kind : ndarray of int, shape (n,)
+        Stratum of each row, labelled ones first, from `with_unlabeled`.
+    weights : ndarray of shape (n,)
+        Their weights, of sum 1.
+    probabilities : ndarray of shape (S, n)
+        p(s | x) of all rows.
+
+    References
+    ----------
+    .. [1] C. Cassel, C. Särndal and J. Wretman, "Some results on generalized difference estimation and
+       generalized regression estimation for finite populations", Biometrika 63, 1976.
+    .. [2] A. Angelopoulos, S. Bates, C. Fannjiang, M. Jordan and T. Zrnic, "Prediction-powered inference",
+       Science 382, 2023.
+    """
+    strata = labelled.strata
+    K, G, n, n_labelled = strata.n_classes, strata.n_combinations, len(kind), len(labelled)
+    y, group = np.divmod(kind, G)
+    q = probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64) + LEAST_SHARE
+    q *= _factors(q[:, :n_labelled], labelled)[:, group]
+    q /= q.sum(axis=0)
+    w = 1.0 / (1.0 + strata.size.reshape(K, G).sum(axis=0) / max(BLEND_ROWS, 1e-300))
+    all_mass, mass = (np.bincount(group[:m], weights[:m], G) for m in (n, n_labelled))
+    # A correction by the labelled rows of a group stands for all its rows.
+    times = (1.0 - w) * np.divide(all_mass, mass, out=np.zeros(G), where=mass > 0)
+    correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
+    entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
+    of_class, row = np.nonzero(entries)
+    stratum, counted = of_class * G + group[row], entries[of_class, row]
+    sums: Floats = np.bincount(stratum, counted, K * G).astype(np.float64)
+    return SelectionData(
+        replace(strata, mass=np.maximum(sums, 0.0)),
+        stratum,
+        counted,
+        probabilities,
+        row=row.astype(np.intp),
+        kind=kind,
+    )
+
+
+def _factors(q: Floats, labelled: SelectionData) -> Floats:
+    """Return factors, shape (K, G), with which q, shape (K, n), has the class frequencies of each group.
+
+    This is the fit of an intercept for each class in each group by log loss (iterative scaling).
+    """
+    G = labelled.strata.n_combinations
+    group, mass = labelled.stratum % G, labelled.strata.mass.reshape(-1, G)
+    factors = np.ones_like(mass)
+    for _ in range(SCALINGS):
+        each = q * factors[:, group]
+        each *= labelled.weights / each.sum(axis=0)
+        expected = np.array([np.bincount(group, of_class, G) for of_class in each])
+        factors *= mass / np.where(expected > 0, expected, 1.0)
+    return factors
 
 
 @dataclass(frozen=True, eq=False)

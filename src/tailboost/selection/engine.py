@@ -15,7 +15,14 @@ from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
-from tailboost.selection.data import AnySelectionData, SelectionData, strata_of
+from tailboost.selection.data import (
+    AnySelectionData,
+    SelectionData,
+    by_probabilities,
+    combination_of_unlabeled,
+    strata_of,
+    with_unlabeled,
+)
 from tailboost.selection.loss_mixture import Mixture, combiner_of
 from tailboost.selection.probability_rule import (
     POWERS,
@@ -23,11 +30,19 @@ from tailboost.selection.probability_rule import (
     ProbabilityRule,
     group_features,
     has_group_features,
+    stratum_probabilities,
 )
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, Solution
-from tailboost.selection.selected import Selected, SelectedRule, SelectedTail, without_tiny
+from tailboost.selection.selected import (
+    ONE_SIDED,
+    Comparison,
+    Selected,
+    SelectedRule,
+    SelectedTail,
+    without_tiny,
+)
 from tailboost.selection.selecting import Selection, first_candidates, select, selected, within_budget
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
@@ -36,10 +51,15 @@ from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 class Engine(ABC):
     """Selects among candidates on selection data: another selection needs no fit."""
 
-    data: AnySelectionData
+    data: AnySelectionData  # the rows by whose counts rules are selected
     words: str  # the selection data, for people
     refit: bool  # whether models were fitted again after their outputs were counted
     grows: ClassVar[bool]  # whether candidates are made for a problem
+
+    @property
+    def measured(self) -> AnySelectionData:
+        """The rows on which rates of the selected rule are estimated: usually the same."""
+        return self.data
 
     @abstractmethod
     def first_candidates(self, program: Program) -> Pool:
@@ -94,16 +114,62 @@ class Engine(ABC):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)
         if not problem.confidence or not problem.limits:
-            return rule
-        tightened = confident(program, best, problem.limits, problem.confidence, self.refit, within)
+            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
+
+        def counts_of(selection: Selection) -> Floats:
+            if self.measured is self.data:
+                return selection.counts
+            return selection.counts_in(pool.measured_on(self.measured))
+
+        tightened = confident(
+            program,
+            best,
+            problem.limits,
+            problem.confidence,
+            self.refit,
+            within,
+            self.measured.strata,
+            counts_of,
+        )
         if tightened is best:
-            return rule
-        return replace(self.rule(problem, program, pool, tightened), untightened=best.value)
+            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
+        return replace(self.rule(problem, program, pool, tightened), untightened=rule.selection.value)
+
+    def _with_draws(self, rule: SelectedRule, *, budgeted: bool) -> float | None:
+        """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""
+        own = rule.compared
+        if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
+            return None
+
+        def ahead(mixture: Comparison) -> bool:
+            lead = own.selection.value - mixture.selection.value
+            return lead > 0.0 and lead > ONE_SIDED * own.error_of_difference(mixture)
+
+        pool, program = own.pool, own.program
+        # The mixture of the candidates so far tells whether another selection is worth its time.
+        mixture = Comparison(pool, program, select(pool, program, randomized=True))
+        if ahead(mixture) and self.grows:
+            pool = self.first_candidates(program)
+            mixture = Comparison(pool, program, selected(pool, program, randomized=True, budgeted=budgeted))
+        if not (mixture.selection.keeps and ahead(mixture)):
+            return None
+        if self.measured is self.data:
+            return mixture.selection.value
+        measured = pool.measured_on(self.measured)
+        return rule.program.value(mixture.selection.counts_in(measured))
 
     def rule(self, problem: Problem, program: Program, pool: Pool, selection: Selection) -> SelectedRule:
-        """Return a selection as a rule that answers, with its table."""
-        ensemble = self.ensemble(pool, selection)
-        return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection)
+        """Return a selection as a rule that answers, with its table on the measured rows."""
+        ensemble, compared = self.ensemble(pool, selection), Comparison(pool, program, selection)
+        if self.measured is not self.data:
+            pool = pool.measured_on(self.measured)
+            stated = program.limits[: len(problem.limits)]
+            has_budget = len(program.limits) > len(stated)
+            program = program.over(self.measured.strata).within(stated)
+            if has_budget:
+                program = within_budget(pool, program, problem.error_budget)
+            selection = selection.in_pool(pool, program)
+        return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection, compared)
 
     def along(self, problem: Problem, limited: Any, n_points: int) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
@@ -168,6 +234,9 @@ class ProbabilityEngine(Engine):
     refit: bool
     # Candidates of each objective whatever the limits, made once; model files do not contain them.
     pools: dict[Objective, Pool] = field(default_factory=dict)
+    # The labelled rows alone, and all rows with strata for those without labels; None if all have labels.
+    labelled_alone: SelectionData | None = None
+    with_unlabeled: SelectionData | None = None
     grows: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -184,6 +253,7 @@ class ProbabilityEngine(Engine):
         *,
         group_aware: bool,
         costs: Floats | None = None,
+        X_unlabeled: Any = None,
     ) -> Self:
         """Return the engine on selection data.
 
@@ -203,6 +273,8 @@ class ProbabilityEngine(Engine):
             Whether rules read the group.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
+        X_unlabeled : table of m rows, optional
+            Features of the rows without labels, as X.
         """
         rows = outputs.rows
         if costs is not None and problem.defers:
@@ -232,7 +304,38 @@ class ProbabilityEngine(Engine):
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
         words = f"{rows.words}, groups estimated out of fold" if p.infers else rows.words
-        return cls(outputs, p, data, words, rows.refit or p.infers)
+        engine = cls(outputs, p, data, words, rows.refit or p.infers)
+        return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
+
+    def _counting(self, problem: Problem, X: Any, names: GroupNames | None) -> Self:
+        """Return the engine that also counts the rows without labels, which have features X."""
+        labelled, more, p = self.data.in_memory, self.outputs.unlabeled, self.probabilities
+        assert more is not None
+        combination = combination_of_unlabeled(
+            problem, labelled.strata, more.rows.groups, names, len(more.rows)
+        )
+        strata, kind, joined = with_unlabeled(
+            labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
+        )
+        table = more.table(self.outputs.models.average).beside(X).knowing(combination)
+        probabilities = np.concatenate([labelled.probabilities, stratum_probabilities(p, table)], axis=1)
+        return replace(
+            self,
+            data=by_probabilities(labelled, kind, joined.base, probabilities),
+            words=f"{self.words}, and {len(more.rows):,} rows without labels",
+            labelled_alone=labelled,
+            with_unlabeled=SelectionData(strata, kind, joined.base, probabilities),
+        )
+
+    @property
+    def measured(self) -> AnySelectionData:
+        """The rows on which rates are estimated; those without labels count in rates that need none."""
+        return self.data if self.with_unlabeled is None else self.with_unlabeled
+
+    @property
+    def labelled(self) -> AnySelectionData:
+        """The rows with labels."""
+        return self.data if self.labelled_alone is None else self.labelled_alone
 
     def covers(self, problem: Problem, names: GroupNames | None) -> bool:
         """Whether the strata suffice for a problem."""
@@ -351,6 +454,6 @@ class HypothesisEngine(Engine):
             mixture = cast("Mixture", combiner)
             return SelectedTail(*about, mixture, *counting.table_and_rows, spread=spread, fitted=fitted)
         counts = counting.counted(combiner.pool.shares(ensemble).argmax(axis=1))
-        return SelectedRule(
-            *about, counting.candidates(), Selection.alone(program, 0, counts), spread=spread, fitted=fitted
-        )
+        pool, alone = counting.candidates(), Selection.alone(program, 0, counts)
+        compared = Comparison(pool, program, alone)
+        return SelectedRule(*about, pool, alone, compared, spread=spread, fitted=fitted)

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
-from tailboost.boosting.training_set import N_SHORT_HASHES, Rows
+from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
@@ -269,12 +269,25 @@ class Models:
 
 
 @dataclass(frozen=True)
+class UnlabeledOutputs:
+    """Log-probabilities of the models on rows without labels."""
+
+    logs: tuple[Floats, ...]  # of each model, shape (m, K)
+    rows: UnlabeledRows
+
+    def table(self, average: Average | None) -> LogProbabilities:
+        """Return the log-probabilities by model."""
+        return LogProbabilities.of(self.logs, self.rows.groups, average)
+
+
+@dataclass(frozen=True)
 class ModelOutputs:
     """Out-of-fold log-probabilities of models: all that the selection depends on."""
 
     models: Models
     logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
     rows: Rows  # the selection data
+    unlabeled: UnlabeledOutputs | None = None  # of further rows without labels
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
@@ -291,8 +304,14 @@ class ModelOutputs:
             keys = np.column_stack([hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)])
             number = np.unique(keys, axis=0, return_inverse=True)[1]
         return cls(
-            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_SHORT_HASHES).astype(np.uint16))
+            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16))
         )
+
+    def with_unlabeled(self, X: Any, rows: UnlabeledRows) -> ModelOutputs:
+        """Return the outputs with those of the models on rows without labels, with features X."""
+        table = self.models.transform(X)
+        logs = tuple(table[i] for i in range(len(self.models.names)))
+        return replace(self, unlabeled=UnlabeledOutputs(logs, rows))
 
     def check_order(self, classes: NDArray[Any]) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""
@@ -318,7 +337,7 @@ def averaging(judged: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data."""
     rows, logs = judged.rows, judged.logs
     if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
-        chosen = rows.row_hashes < N_SHORT_HASHES * (MOST_ROWS / len(rows.y))
+        chosen = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
         rows, logs = rows.part(chosen), tuple(log[chosen] for log in logs)
     return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
 

@@ -321,7 +321,9 @@ class Rule:
         """
         self._refuse_inferred()
         if self.groups is not None and group is None:
-            raise ValueError("group is needed: the rule reads the group of each row")
+            raise ValueError(
+                "group='COL' is needed, --group COL in the shell: the rule reads the row's group"
+            )
         name = columns if callable(columns) else _named(columns, self.classes)
         names = {(model, label): name(model, label) for model in self.models for label in self.classes}
         _refuse_shared(names)

@@ -66,6 +66,8 @@ def line(
     place = np.searchsorted(places, at, side="right")  # the first threshold at which a row has changed
     place[~moves] = len(places)
     size, cell = n_strata * A, data.stratum * A
+    paid = None if data.costs is None else (data.costs[:, to], data.costs[np.arange(n), other])
+    other, takes, place = (data.by_entry(each) for each in (other, takes, place))
 
     def summed(if_taken: Floats, if_not: Floats) -> Floats:
         first = np.bincount(cell + np.where(takes, to, other), np.where(takes, if_taken, if_not), size)
@@ -76,9 +78,8 @@ def line(
         return sums.reshape(-1, n_strata, A)
 
     counts = [summed(data.weights, data.weights)]
-    if data.costs is not None:
-        paid = data.costs[:, to], data.costs[np.arange(n), other]
-        counts.append(summed(*(data.weights * each for each in paid)))
+    if paid is not None:
+        counts.append(summed(*(data.weights * data.by_entry(each) for each in paid)))
     return places, np.concatenate(counts, axis=1)
 
 

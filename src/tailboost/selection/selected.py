@@ -50,10 +50,16 @@ SHOWN = 4
 MOST_EQUAL = 0.95
 # 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
-# A rule gets a warning if its objective exceeds the objective of the best mixture by a larger fraction.
-WORSE_THAN_MIXTURE = 0.1
+# Rates within this difference of the largest one are the largest too.
+SAME_RATE = 1e-3
+# ``confidence`` gets a warning if it costs a larger share of the improvement over a random guess.
+DEAR_CONFIDENCE = 0.25
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
+UNLABELED = (
+    "rates that need labels are estimated on the labelled rows, other rates on all rows; the selection "
+    "counted the rows without labels by their probabilities"
+)
 UNKNOWN = "no probability that limits hold on new rows: confusion counts do not tell how costs of rows vary"
 # Measured with one score and two groups, 40 draws: a limit on a gap held on new rows in 22 %. The computed
 # probability was 54 %.
@@ -181,12 +187,60 @@ class Selected(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Comparison:
+    """A selection with the candidates and the program by which it was made."""
+
+    pool: Pool
+    program: Program
+    selection: Selection
+
+    def error_of_difference(self, other: Comparison) -> float:
+        """Return the standard error of the difference of two objectives on the same rows.
+
+        This is the delta method for paired rows. If the objective is the largest of several rates, the
+        largest standard error counts among the rates that are the largest for either rule.
+        """
+        data, own = self.pool.data.in_memory, self._parts()
+        parts = [one - two for one in own for two in other._parts()]
+        return max(float(np.sqrt((data.by_row(each) ** 2).sum())) for each in parts)
+
+    def _parts(self) -> list[Floats]:
+        """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
+        data, counts, objective = self.pool.data.in_memory, self.selection.counts, self.program.objective
+        terms, n_strata = objective.rate.terms(self.program.strata), len(data.strata.mass)
+        values, found = terms.values(counts), []
+        for largest in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
+            slope = terms.top[largest] - values[largest] * terms.bottom[largest]
+            slope = slope / float((terms.bottom[largest] * counts).sum())
+            parts = np.zeros(len(data.stratum))
+            for number, share in zip(self.selection.numbers.tolist(), self.selection.weights, strict=True):
+                actions = data.actions(self.pool.candidates[number])
+                taken = data.by_entry(actions)
+                parts += share * slope[data.stratum, taken]
+                if data.costs is not None:
+                    paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
+                    parts += share * slope[n_strata + data.stratum, taken] * paid
+            found.append(data.weights * parts)
+        return found
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the same selection as one made within these limits."""
+        program = self.program.within(limits)
+        selection = replace(self.selection, violations=program.violations(self.selection.counts))
+        return replace(self, program=program, selection=selection)
+
+
+@dataclass(frozen=True, eq=False)
 class SelectedRule(Selected):
     """The rule selected for rates, which are functions of its confusion counts."""
 
-    pool: Pool  # the candidates
-    selection: Selection
+    pool: Pool  # the candidates, with their counts for estimates
+    selection: Selection  # with the counts for estimates
+    compared: (
+        Comparison  # with the counts of the selection, which are others if there are rows without labels
+    )
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+    drawn: float | None = None  # the objective with draws within the limits, if it is lower beyond noise
 
     @property
     def counts(self) -> Floats:
@@ -213,6 +267,8 @@ class SelectedRule(Selected):
             table = self._counted(stated, "", [None, *prices]).expecting(self.outlook)
         if self.outlook is None and self.problem.limits and not self.fitted and not np.isnan(self.spread):
             table = replace(table, notes=(*table.notes, GUESSED if self._guesses_groups else UNKNOWN))
+        if self.program.strata.has_unlabeled:
+            table = replace(table, notes=(*table.notes, UNLABELED))
         before, value = self.untightened, self.selection.value
         if before is None:
             return table
@@ -230,19 +286,29 @@ class SelectedRule(Selected):
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:
         """The shadow prices of the limits, for the best mixture of all rules; None if none can be added."""
-        if not self.program.limits or not self.pool.data.in_memory.has_probabilities:
+        pool, program = self.compared.pool, self.compared.program
+        if not program.limits or not pool.data.in_memory.has_probabilities:
             return None
-        small = self.pool.data.in_memory.thinned(ROWS)
-        pool = self.pool.copy() if small is self.pool.data else self.pool.on(small)
-        solution = grow(pool, self.program.over(small.strata))
-        return solution.program.shadow_prices(solution.duals, self.selection.counts)
+        small = pool.data.in_memory.thinned(ROWS)
+        pool = pool.copy() if small is pool.data else pool.on(small)
+        solution = grow(pool, program.over(small.strata))
+        return solution.program.shadow_prices(solution.duals, self.compared.selection.counts)
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same rule as one selected within these limits."""
         program = self.program.within(limits)
         selection = replace(self.selection, violations=program.violations(self.counts))
         problem = replace(self.problem, limits=tuple(limits), aims=False, confidence=None)
-        return replace(self, problem=problem, program=program, selection=selection, untightened=None)
+        compared = self.compared.within(limits)
+        return replace(
+            self,
+            problem=problem,
+            program=program,
+            selection=selection,
+            compared=compared,
+            untightened=None,
+            drawn=None,
+        )
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with constants and the most accurate rule; ``name`` names this rule.
@@ -298,8 +364,8 @@ class SelectedRule(Selected):
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
-        if limits and not self.problem.randomized and selection.keeps:
-            self._warn_of_mixture()
+            self._warn_of_price(self.problem.confidence)
+        self._warn_of_mixture()
         if (why := useless(self.pool, self.program, selection)) is not None:
             warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
         if strata.defers:
@@ -312,6 +378,14 @@ class SelectedRule(Selected):
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
             reached = _violated(limit, strata, limit.rate.terms(strata).values(selection.counts))
+            if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
+                warn_user(
+                    f"limit violated on the labelled rows: {limit}, but this rule has {reached} there. The "
+                    "selection counts rows without labels by their probabilities; by these counts the limit "
+                    "holds",
+                    BoundNotMetWarning,
+                )
+                continue
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
@@ -338,27 +412,44 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_mixture(self) -> None:
-        """Warn if a mixture of rules has a clearly lower objective within the limits."""
-        selection = self.selection
-        if selection.gap <= WORSE_THAN_MIXTURE * abs(selection.value):
+        """Warn if a rule that draws has a lower objective within the limits, beyond noise."""
+        if self.drawn is None:
             return
-        most = selection.counts[: len(self.program.strata.mass)].sum(axis=0).max()
+        most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
         warn_user(
-            f"the best rule found within the limits on {self.words} {one_action}has {self.objective}: "
-            f"{selection.value:.4g}; randomized=True, a mixture of rules, reaches {selection.bound:.4g}"
+            f"price of determinism: within the limits this rule {one_action}has {self.objective}: "
+            f"{self.selection.value:.4g} on {self.words}; with randomized=True a rule that draws has "
+            f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)"
         )
+
+    def _warn_of_price(self, confidence: float) -> None:
+        """Warn if the confidence costs a large share of the improvement over a random guess."""
+        before, value = self.untightened, self.selection.value
+        if before is None:
+            return
+        constants = constants_of(self.pool)
+        guess = best_guess(constants, deferring_no_more(self.program, self.counts))
+        if guess is None or guess <= before:
+            return
+        if (share := (value - before) / (guess - before)) > DEAR_CONFIDENCE:
+            warn_user(
+                f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
+                f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
+                "Lower confidence=, widen the limits, bring more rows, or try randomized=True"
+            )
 
     def _warn_of_deferral(self) -> None:
         """Warn if the error on deferred rows would not exceed the error on the other rows."""
         data, K, sums = self.pool.data.in_memory, self.program.strata.n_classes, np.zeros(5)
         y = data.strata.y[data.stratum]
+        labelled = np.where(y < K, data.weights, 0.0)
         for weight, number in zip(self.selection.weights, self.selection.numbers.tolist(), strict=True):
             costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
             deferred, wrong = decide(costs) == K, rates.wrong(decide(costs[:K]), y)
             each = deferred, deferred & wrong, ~deferred, ~deferred & wrong
             sums += weight * np.array(
-                [*(data.weights[rows].sum() for rows in each), (data.weights[deferred] ** 2).sum()]
+                [*(labelled[rows].sum() for rows in each), (labelled[deferred] ** 2).sum()]
             )
         deferred, deferred_wrong, answered, answered_wrong, squares = sums.tolist()
         error_deferred = deferred_wrong / max(deferred, 1e-300)
@@ -531,7 +622,8 @@ def _why(
     strata = program.strata
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())
-    right = np.bincount(strata.y, strata.mass, strata.n_actions)[most]
+    of_class = np.bincount(strata.y, strata.mass, strata.n_actions + 1)[: strata.n_classes]
+    right = of_class[most] / of_class.sum() if most < strata.n_classes else 0.0
     if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
         action: Any = strata.classes[most] if most < strata.n_classes else "deferral"
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"

@@ -1,9 +1,9 @@
-"""Selection: the only module that compares candidates."""
+"""Selection among candidates within limits, and the candidates that can help."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,18 @@ class Selection:
         value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
         violations = program.violations(counts)
         return cls(np.array([number]), np.ones(1), counts, value, value, violations, unknown, None)
+
+    def counts_in(self, pool: Pool) -> Floats:
+        """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
+        return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
+
+    def in_pool(self, pool: Pool, program: Program) -> Selection:
+        """Return the same selection in a pool of the same candidates on other rows, with its gap."""
+        counts = self.counts_in(pool)
+        value = program.value(counts)
+        return replace(
+            self, counts=counts, value=value, bound=value - self.gap, violations=program.violations(counts)
+        )
 
     @property
     def gap(self) -> float:
@@ -286,7 +298,8 @@ def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
     costs = expected_costs(data.probabilities, candidate.action_costs)
     gain = costs[:K].min(axis=0) - costs[K]
     order = np.argsort(-gain, kind="stable")
-    spent = np.cumsum(data.weights[order] * caps[:, data.stratum[order]], axis=1)
+    of_row = [data.by_row(data.weights * cap[data.stratum]) for cap in caps]
+    spent = np.cumsum(np.array(of_row)[:, order], axis=1)
     inside = (spent <= most[:, None] + ROUNDING).all(axis=0)
     first_outside = len(order) if inside.all() else int(inside.argmin())
     ordered = gain[order]

@@ -220,7 +220,9 @@ class ThresholdRule:
             a backslash.
         """
         if self.groups is not None and group is None:
-            raise ValueError("group is needed: the action depends on the row's group")
+            raise ValueError(
+                "group='COL' is needed, --group COL in the shell: the action depends on the row's group"
+            )
         if what == "label" and self.defers:
             raise ValueError("the rule defers rows, which have no label: use what='action'")
         score = sql_number(table, str(self.column if column is None else column))

@@ -15,10 +15,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
+from tailboost.core.judged import Judged, judged
 from tailboost.core.pipelines import last_step
-from tailboost.core.probe import Answers, answers, rows_of
-from tailboost.guarantees.leakage import KnownRows
+from tailboost.core.probe import Answers, answers
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused
 from tailboost.storage.model_files import ARRAYS, LEDGERS, STRUCTURE, Unreadable, packed, reading, unpacked
@@ -38,10 +39,6 @@ _WHERE_USED = {
     "torch": ("tailboost.learners.torch.",),
 }
 _LONGEST = 400  # maximum number of characters from a file in a message
-
-
-class ModelVersionWarning(UserWarning):
-    """Warning: a model was saved with other library versions, and has no probe rows for a comparison."""
 
 
 def check_model_path(path: str | os.PathLike[str]) -> Path:
@@ -130,7 +127,7 @@ def save_model(
         check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
     classifier = last_step(model)
-    if isinstance(classifier, KnownRows):
+    if isinstance(classifier, Judged):
         writer.ledger_number(classifier.ledger_)  # the first one
     try:
         structure = writer.finished(writer.value(model))
@@ -181,7 +178,7 @@ def _version(name: str) -> str:
 
 def _answered(model: Any) -> dict[str, Any] | None:
     """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
-    rows = rows_of(model)
+    rows = judged(model).probe_rows_
     if rows is None:
         return None
     try:
@@ -202,19 +199,19 @@ def _ledgers(members: Mapping[str, bytes]) -> list[Ledger]:
 
 
 def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Ledger:
-    """Read the ledger of a model file, without loading the model.
+    """Read the ledger of a model file, without loading the model; it is empty if the model has none.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a model file, is damaged or too large, or its model has no ledger.
+        If the file is not a model file, is damaged or too large.
     """
     with _naming(path):
         members, _ = unpacked(Path(path), max_bytes)
         with reading("is damaged: its ledger is invalid"):
-            return _ledgers(members)[0]
+            return next(iter(_ledgers(members)), Ledger())
 
 
 def write_ledger(path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES) -> None:
@@ -374,7 +371,7 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
 def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
     """Compare the predictions for the probe rows with the predictions at saving."""
     with reading("is damaged: its model is invalid"):
-        rows = rows_of(model)
+        rows = judged(model).probe_rows_
     if kept is None or rows is None:
         if changed:
             warnings.warn(

@@ -175,14 +175,15 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.core.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.core.schema", "TableSchema"),
-    **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows"),
+    **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows",
+        "UnlabeledRows"),
     **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
     **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
     **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
-    **_names("tailboost.learners.linear", "TableLinear"),
+    **_names("tailboost.learners.linear", "TableBayes", "TableLinear"),
     **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
         left_out=frozenset({"_booster"}), finish=_boosted_bytes),
     **_names("tailboost.learners.table", "ClassProbabilities", "Ranked"),
@@ -210,9 +211,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.program", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
-    **_names("tailboost.classifiers.base", "Plan"),
     # -- results of a fit
-    **_names("tailboost.guarantees.certificates", "Certificate"),
+    **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.guarantees.leakage", "UsedRows"),
     **_names("tailboost.guarantees.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
@@ -227,9 +227,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.probability_rule", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
-    **_names("tailboost.selection.selected", "SelectedRule", "SelectedTail"),
+    **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models"),
+    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models",
+        "UnlabeledOutputs"),
     # -- baselines
     **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),
 }  # fmt: skip

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from tailboost import NotCertifiedError
@@ -13,6 +17,7 @@ from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
+from tailboost.core.judged import Judged
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -110,9 +115,17 @@ def _two_numbers(option: str, text: str) -> tuple[float, float]:
 
 
 def calibrate(
-    model: options.ModelOrRule,
-    data: options.Data,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="Model file, rule file of `tailboost tune`, or with --score the table of scores itself.",
+        ),
+    ],
     out: options.ModelOut,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="Table of fresh rows; none with --score.")
+    ] = None,
     max_error: options.MaxError = None,
     limit: options.Limits = None,
     target: options.Labels = None,
@@ -123,38 +136,59 @@ def calibrate(
         Path | None, options.option("FILE", "Another model file, whose recorded attempts count too.")
     ] = None,
     selection: Annotated[
-        Path | None, options.option("FILE", "For a rule file: its selection data, to select again.")
+        Path | None,
+        options.option(
+            "FILE",
+            "For a rule file: its selection data, to select again. Default: a random part of DATA selects.",
+        ),
     ] = None,
+    score: Annotated[
+        list[str] | None,
+        options.option("COL", "Column of the score in the table MODEL; one for each label if repeated."),
+    ] = None,
+    positive: options.Positive = None,
+    kind: options.Kind = "probability",
+    missing: options.Missing = None,
+    by_group: options.ByGroup = False,
+    objective: options.Objective = None,
     sep: options.Sep = ",",
 ) -> None:
-    """Select a point of the trade-off curve with certified targets, on fresh rows.
+    """Select the least restricted rule with certified targets or limits, on fresh rows.
 
-    The selected point has the smallest overall error of all certified points. No fit may have used the rows
-    of DATA. Bounds on other rates need further rows (`tailboost certify`). The defaults of --max-error
-    and --limit are the targets and limits of the fit. If no point is certified, no model is written and
-    the exit code is 1. The attempt is recorded in the file MODEL before the test, and in the new file. A
-    later attempt counts all recorded ones, and needs other rows.
+    The rule has the smallest overall error of all certified ones. No fit may have used the rows. Bounds on
+    other rates need further rows (`tailboost certify`). The defaults of --max-error and --limit are the
+    targets and limits of the fit. A model or score without a selected rule needs no other table: a random
+    part of the rows selects. If no rule is certified, no file is written and the exit code is 1. The attempt
+    is recorded in the file MODEL before the test, and in the new file. A later attempt counts all recorded
+    ones, and needs other rows. A table of scores records no attempt.
     """
     targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
+    before = _attempts_in(previous)
+    if score:
+        if data is not None or selection is not None or target is None:
+            raise shared.BadInput("--score: give one table, the --target column, and no model")
+        if targets is None and not limits:
+            raise shared.BadInput("--max-error or --limit: one of them is needed")
+        scores = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
+        minimised = stated.read_objective(objective)
+        _calibrate_scores(
+            model, out, sep, score, target, targets, columns=list(group or []), limits=limits,
+            objective=minimised, cluster=cluster, confidence=confidence, previous=before, **scores,
+        )  # fmt: skip
+        return
+    if data is None:
+        raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
     if score_rules.is_rule_file(model) != score_rules.is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, data, selection)
-        if selection is None:
-            raise shared.BadInput("--selection: name the file on which the rule was selected")
-        stored = stored.selected_again(selection, sep)
+        stored = stored if selection is None else stored.selected_again(selection, sep)
     else:
         check_model_output(out, model, data, previous)
-    classifier = stored.classifier
-    if not hasattr(classifier, "tradeoff"):
-        raise shared.BadInput(
-            f"{str(model)!r}: a {type(classifier).__name__} has no trade-off curve to select from"
-        )
-    earlier = None if previous is None else score_rules.read_model(previous).read_ledger()
-    ledger = classifier.ledger_ = FileLedger(stored)
+    classifier, ledger = stored.classifier, FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
     targets = stated.targets_by_label(targets, classifier.classes_, columns)
@@ -165,34 +199,96 @@ def calibrate(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     with_groups = stored.by_group or bool(limits or group or own_limits)
-    with stored.labelled_rows(
-        data, sep, target, purpose=Purpose.CALIBRATE, columns=columns, cluster=cluster
-    ) as rows:
-        try:
+    asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
+    options_of_call = {"confidence": confidence, "previous": before}
+    with (
+        stored.labelled_rows(
+            data, sep, target, purpose=Purpose.CALIBRATE, columns=columns, cluster=cluster
+        ) as rows,
+        _missing_said(model, ledger),
+    ):
+        if isinstance(classifier, Judged):
+            classifier.ledger_ = ledger
             point = calibrate_model(
                 classifier,
                 rows.features,
                 rows.y,
                 targets,
-                limits=[stated.in_table_terms(one, labels, columns) for one in limits] or None,
-                confidence=confidence,
+                limits=asked,
                 groups=rows.groups if with_groups else None,
-                previous=earlier if earlier is not None and earlier.attempts else None,
                 clusters=rows.clusters,
+                **options_of_call,
             )
-        except NotCertifiedError as error:
-            code = shared.fail(f"no model is written: {error.reason}", 1)
-            if error.attempts:
-                shared.say_aside(
-                    f"The rows of {data} cannot be used again. Attempts recorded in {model}: "
-                    f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
-                    "attempt has a smaller part of the error probability"
-                )
-            raise typer.Exit(code) from None
+        else:
+            batch = stored.one_batch(rows, targets, asked or (list(own_limits) if targets is None else None))
+            batch.classifier.ledger_ = ledger
+            point, stored = batch.certified(**options_of_call), stored.selected_on(data)
     stored.save(point, out, calibrated=str(data.name))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    shared.say(f"Model: {out}, the point with the smallest overall error whose targets are certified.")
+    shared.say(f"Model: {out}, the rule with the smallest overall error whose targets are certified.")
+
+
+def _attempts_in(previous: Path | None) -> Any:
+    """Return the recorded attempts of a file; None without any."""
+    ledger = None if previous is None else score_rules.read_model(previous).read_ledger()
+    return ledger if ledger is not None and ledger.attempts else None
+
+
+@contextmanager
+def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
+    """End with exit code 1 if nothing is certified, with a line for each target and the attempts so far."""
+    try:
+        yield
+    except NotCertifiedError as error:
+        code = shared.fail(f"no model is written: {error.reason}", 1)
+        for short in error.shortfalls:
+            shared.say_aside(f"{short}. Missing: {short.missing}.")
+        if error.attempts:
+            shared.say_aside(
+                "These rows cannot be used again, also not with other limits. No file records this attempt"
+                if recorded_in is None
+                else f"These rows cannot be used again. Attempts recorded in {recorded_in}: "
+                f"{len(ledger.attempts)}. Call calibrate again with a file of other rows: each further "
+                "attempt has a smaller part of the error probability"
+            )
+        raise typer.Exit(code) from None
+
+
+def _calibrate_scores(
+    data: Path,
+    out: Path,
+    sep: str,
+    score: list[str],
+    target: str,
+    targets: Any,
+    *,
+    columns: list[str],
+    limits: Any,
+    cluster: str | None,
+    confidence: float,
+    previous: Any,
+    **options_of_rule: Any,
+) -> None:
+    """Calibrate a rule on the scores of one table."""
+    if not score_rules.is_rule_file(out):
+        raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
+    shared.check_output("--model", out, data)
+    with shared.warnings_as_lines():
+        selection, rows = score_rules.RuleSelection.stated(
+            data, sep, score, target, columns=columns, limits=limits, **options_of_rule
+        )
+        rows = replace(rows, cluster_column=cluster)
+        with shared.bad_input(f"{data}: "):
+            labels = np.unique(rows.y)
+            allowed = stated.targets_by_label(targets, labels, columns)
+            batch = selection.one_batch(rows, allowed, list(selection.limits) or None)
+            with _missing_said(None, batch.classifier.ledger_):
+                point = batch.certified(confidence=confidence, previous=previous)
+    selection = replace(selection, limits=tuple(point.limits or ()))
+    shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
+    shared.tell(str(point.certificate_))
+    shared.say(f"Rule: {out}")
 
 
 def card(

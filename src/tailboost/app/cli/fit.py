@@ -29,6 +29,7 @@ from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.interrupts import ending_at_interrupts
+from tailboost.core.judged import judged
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
@@ -229,7 +230,7 @@ def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, An
         _showing_rounds(classifier, method),
     ):
         pipeline.fit(table.data, table.target, **arguments)
-    if hasattr(classifier, "group_features_"):  # columns of the file instead of encoded ones
+    if judged(classifier).group_features_:  # columns of the file instead of encoded ones
         features = revealing_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")

@@ -21,7 +21,8 @@ from tailboost.app.cli.rates import (
     read_rates,
 )
 from tailboost.app.cli.score_rules import read_model
-from tailboost.core.subgroups import GroupUse, answers_by_group, can_defer, deferral_words, group_uses
+from tailboost.core.judged import group_uses, judged
+from tailboost.core.subgroups import GroupUse, deferral_words
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 
 CONFIDENCE = 0.95  # of the intervals
@@ -55,7 +56,7 @@ def evaluate(
         by_column = {} if rows.groups is None else rows.groups
         groups = stored.group_arguments(rows)
         predicted = classifier.predict(rows.features, **groups)
-        deferred = classifier.defers(rows.features, **groups) if can_defer(classifier) else None
+        deferred = classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None
         leakage = warn_of_leakage(classifier, rows.features)
         measured = measured_rates(asked or fitted_rates(classifier, columns), stored, rows, costs, sep)
     targets = targets_by_name(classifier)
@@ -93,7 +94,7 @@ def evaluate(
 
 def warn_of_leakage(classifier: Any, features: Any) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
-    fraction = float(classifier.seen_share(features)) if hasattr(classifier, "seen_share") else 0.0
+    fraction = float(classifier.seen_share(features)) if judged(classifier).knows_rows else 0.0
     if fraction > LEAKAGE:
         shared.warn(
             f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"
@@ -108,9 +109,9 @@ def inspect_model(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print the content of a model file: method, training data, classes, errors, summary, versions."""
+    """Print the content of a model file or rule file: method, data, classes, rule, errors, versions."""
     with shared.warnings_as_lines():
-        stored = StoredModel.read(model)
+        stored = read_model(model)
     about = _description(stored)
     if as_json:
         shared.tell_json(about)
@@ -124,7 +125,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
     changed = {
         name: repr(value)
         for name, value in classifier.get_params(deep=False).items()
-        if value is not None and repr(value) != repr(defaults.get(name))
+        if name != "rule" and value is not None and repr(value) != repr(defaults.get(name))
     }
     columns = [] if encoder is None else encoder.schema_.columns
     summary, rates = getattr(classifier, "summary_", None), getattr(classifier, "rates_", None)
@@ -140,6 +141,7 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "columns": [
             {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
         ],
+        "rule": stored.rule,
         "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
@@ -163,6 +165,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         "groups": ". ".join(group_sentences(classifier, stored.group_columns, no_features)),
         "weights": notes.get("weight") or "",
         "no features": ", ".join(no_features),
+        "rule": about["rule"] or "",
         "versions": ", ".join(f"{name} {number}" for name, number in about["versions"].items()),
     }
     shared.plain_table(("", ""), [(name, text) for name, text in lines.items() if text], left=2)
@@ -200,12 +203,12 @@ def rule(
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
 
     The rule of a robustmixture is a function of its models' class probabilities. A database or service with
-    these probabilities needs nothing more. The SQL expression is NULL for rows with missing or invalid
-    probabilities.
+    these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
+    is NULL for rows with missing or invalid probabilities.
     """
     if as_json and sql:
         raise shared.BadInput("--json and --sql: give one of them")
-    classifier = StoredModel.read(model).classifier
+    classifier = read_model(model).classifier
     if not hasattr(classifier, "rule_"):
         raise shared.BadInput(
             f"{str(model)!r}: a {type(classifier).__name__} has no rule on class probabilities; use --method "
@@ -324,7 +327,7 @@ def group_sentences(classifier: Any, columns: Sequence[str], not_features: Seque
     sentences = []
     for name in columns:
         names = () if name in not_features else (name,)
-        use = uses.get(name) or GroupUse(name, answers_by_group(classifier), names)
+        use = uses.get(name) or GroupUse(name, judged(classifier).by_group, names)
         drop = " ".join(f"--drop {feature}" for feature in use.features or ())
         sentences.append(f"{use}{f' ({drop})' if drop else ''}")
     return sentences

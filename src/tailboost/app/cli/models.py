@@ -19,9 +19,11 @@ from sklearn.pipeline import Pipeline
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
+from tailboost.classifiers.calibrating import OneBatch
+from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
-from tailboost.core.subgroups import answers_by_group
+from tailboost.core.spelling import other_separator
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
@@ -64,9 +66,8 @@ class NewRows:
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
-            raise BadInput(
-                f"{option}: the data have no column {name!r}; they have {', '.join(map(repr, self.table))}"
-            )
+            has = other_separator(list(self.table)) or f"they have {', '.join(map(repr, self.table))}"
+            raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
         if missing := int(column.isna().sum()):
             raise BadInput(f"{option}: column {name!r} has {missing} missing values")
@@ -133,6 +134,11 @@ class StoredModel:
         return first if isinstance(first, TableEncoder) else None
 
     @property
+    def rule(self) -> str | None:
+        """The rule of a rule file as text; None of a model file, whose rule `tailboost rule` prints."""
+        return None
+
+    @property
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target
@@ -146,7 +152,7 @@ class StoredModel:
     @property
     def by_group(self) -> bool:
         """Whether the rule is group-aware."""
-        return answers_by_group(self.classifier)
+        return judged(self.classifier).by_group
 
     def read_ledger(self) -> Ledger:
         """Read the ledger of the file."""
@@ -159,6 +165,22 @@ class StoredModel:
     def digest(self) -> str:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
+
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
+        return OneBatch.of(
+            self.classifier,
+            rows.features,
+            rows.y,
+            max_error,
+            limits=limits,
+            groups=rows.groups,
+            clusters=rows.clusters,
+        )
+
+    def selected_on(self, data: Path) -> StoredModel:
+        """Return the content of the file of a rule that was selected on other rows."""
+        return self
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""

@@ -17,6 +17,7 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import NewRows, Purpose, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
+from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import monitored_columns
 
@@ -156,7 +157,7 @@ class Tested:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
         certificate = None if path is None else _certificate(path)
         if not n_given:
-            certificate = getattr(classifier, "certificate_", None)
+            certificate = judged(classifier).latest_certificate
         if not n_given and certificate is None:
             targets, limits = stated.fitted_targets(classifier), list(stated.fitted_limits(classifier) or ())
             if targets is None and not limits:
@@ -175,7 +176,7 @@ class Tested:
             return Monitor.of(self.certificate)
         subgroups = None
         if columns:
-            known = [each for each in getattr(self.classifier, "groups_", []) if isinstance(each, tuple)]
+            known = [each for each in judged(self.classifier).groups_ if isinstance(each, tuple)]
             new = sorted({(name, value) for name in columns for value in groups[name]})
             subgroups = list(dict.fromkeys([*known, *new]))
         if self.limits:

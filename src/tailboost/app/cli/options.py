@@ -72,6 +72,22 @@ Keep = Annotated[
 ]
 Weight = Annotated[str | None, option("COL", "Column of row weights; no feature.")]
 
+# Scores.
+Positive = Annotated[
+    list[str] | None,
+    option("LABEL", "Label of high scores, one for each score. Default: the label in its name."),
+]
+Kind = Annotated[
+    Literal["probability", "logit", "number"],
+    option(None, "Kind of the score; number: only its order matters, such as a grade."),
+]
+Missing = Annotated[
+    float | None, option("SCORE", "Score of rows without one. Default: such rows are refused.")
+]
+ByGroup = Annotated[
+    bool, option(None, "Select thresholds for each group of the single --group.", "--by-group")
+]
+
 # Numbers.
 Confidence = Annotated[float, option("P", "Probability that all bounds hold together, in (0, 1).")]
 Seed = Annotated[int, option(None, "Seed of all random numbers.", min=0)]

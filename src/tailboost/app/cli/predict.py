@@ -13,7 +13,7 @@ from tailboost.app.cli import options, shared
 from tailboost.app.cli.models import Purpose, StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, label_rows, read_label_rules, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
-from tailboost.core.subgroups import can_defer
+from tailboost.core.judged import judged
 
 
 def predict(
@@ -71,7 +71,7 @@ def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict
         margin = classifier.margin(features, **groups)
         return answers if margin is None else answers | {"margin": np.round(margin, 9)}
     columns = {"prediction": classifier.predict(features, **groups)}
-    if can_defer(classifier):
+    if judged(classifier).can_defer:
         columns["deferred"] = classifier.defers(features, **groups)
     if hasattr(classifier, "predict_proba"):
         by_label = {"probability": classifier.predict_proba(features)}
@@ -139,7 +139,7 @@ def decide(
         "candidate": decisions.candidate,
         "u": decisions.u,
     }
-    if can_defer(stored.classifier):
+    if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
     shared.write_out(out, _csv(columns, escape_formulas))
     deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""

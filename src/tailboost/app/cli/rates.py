@@ -12,9 +12,10 @@ import numpy as np
 from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
+from tailboost.core.judged import judged
 from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import DEFERRAL, can_defer
+from tailboost.core.subgroups import DEFERRAL
 from tailboost.selection.rate_table import RateTable
 
 Targets: TypeAlias = float | dict[Any, float] | None
@@ -111,7 +112,7 @@ def fitted_targets(classifier: Any) -> Any:
 
 def _certified_targets(classifier: Any) -> dict[Any, float]:
     """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
-    certificate = getattr(classifier, "certificate_", None)
+    certificate = judged(classifier).latest_certificate
     bounds = [] if certificate is None else certificate.bounds
     return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 
@@ -124,7 +125,7 @@ def fitted_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
     """
     rate = rate_of(getattr(classifier, "objective", None))
     stated = [*([] if rate is None else [rate]), *fitted_limits(classifier)]
-    if can_defer(classifier):
+    if judged(classifier).can_defer:
         subgroups = [None, "class", *(["group"] if columns else [])]
         deferral_rates = [make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups]
         stated += [rate for rate in deferral_rates if rate not in map(rate_of, stated)]
@@ -166,7 +167,8 @@ def in_table_terms(
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
-            raise BadInput(f"{rate!r} needs the groups of {name!r}; add --group {name}")
+            near = did_you_mean(str(name), columns)
+            raise BadInput(f"{rate!r} needs the groups of {name!r}; {near or f'add --group {name}'}")
 
     def label(name: Any) -> Any:
         return labels.get(str(name), name)
@@ -222,7 +224,7 @@ def measured_rates(
         rows.y,
         classifier.predict(rows.features, **groups),
         groups=rows.groups,
-        deferred=classifier.defers(rows.features, **groups) if can_defer(classifier) else None,
+        deferred=classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None,
         costs=by_row,
         labels=classifier.classes_,
     )

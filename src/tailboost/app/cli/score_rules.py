@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -29,8 +30,10 @@ from tailboost.app.cli.shared import (
     warnings_as_lines,
     write_out,
 )
+from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
+from tailboost.core.judged import Judged, judged
 from tailboost.core.output import write_output
 from tailboost.guarantees.leakage import UsedRows
 from tailboost.guarantees.ledger import Ledger
@@ -67,25 +70,21 @@ def tune(
         ),
     ],
     out: Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")],
-    positive: Annotated[
-        list[str] | None,
-        options.option("LABEL", "Label of high scores, one for each score. Default: the label in its name."),
-    ] = None,
-    kind: Annotated[
-        Literal["probability", "logit", "number"],
-        options.option(None, "Kind of the score; number: only its order matters, such as a grade."),
-    ] = "probability",
-    missing: Annotated[
-        float | None, options.option("SCORE", "Score of rows without one. Default: such rows are refused.")
-    ] = None,
+    positive: options.Positive = None,
+    kind: options.Kind = "probability",
+    missing: options.Missing = None,
     group: options.Groups = None,
-    by_group: Annotated[
-        bool, options.option(None, "Select thresholds for each group of the single --group.", "--by-group")
-    ] = False,
+    by_group: options.ByGroup = False,
     limit: options.Limits = None,
     objective: options.Objective = None,
     confidence: Annotated[
         float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
+    ] = None,
+    unlabeled: Annotated[
+        Path | None,
+        options.option(
+            "FILE", "Rows without labels: scores and groups, which the selection counts too (CSV or Parquet)."
+        ),
     ] = None,
     sep: options.Sep = ",",
 ) -> None:
@@ -99,41 +98,39 @@ def tune(
     """
     as_model = not is_rule_file(out)
     if as_model:
-        check_model_output(out, data, option="--out")
+        check_model_output(out, data, unlabeled, option="--out")
     else:
-        check_output("--out", out, data)
+        check_output("--out", out, data, unlabeled)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
     if len(target) > 1:
-        if as_model or columns or by_group or confidence is not None:
+        if as_model or columns or by_group or confidence is not None or unlabeled is not None:
             raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group or --confidence"
+                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+                "--unlabeled"
             )
         _tune_labels(
             data, sep, score, target, out, kind=kind, missing=missing, limits=limits, objective=minimised
         )
         return
-    if by_group and len(columns) != 1:
-        raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
     with warnings_as_lines():
-        rows = score_rows(data, sep, score, target=target[0], columns=columns)
-        labels = sorted(set(rows.y.tolist()))
-        if REVIEW in labels:
-            raise BadInput(f"{str(data)!r}: column {target[0]!r} has the label {REVIEW!r}")
-        selection = RuleSelection(
-            tuple(score),
-            _positives(positive, score, labels),
-            kind,
-            missing,
+        selection, rows = RuleSelection.stated(
+            data,
+            sep,
+            score,
             target[0],
-            tuple(columns),
-            by_group,
-            in_table_terms(minimised, labels, columns),
-            tuple(in_table_terms(one, labels, columns) for one in limits),
-            confidence,
-            digest_of(data),
+            positive=positive,
+            kind=kind,
+            missing=missing,
+            columns=columns,
+            by_group=by_group,
+            objective=minimised,
+            limits=limits,
+            confidence=confidence,
+            unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
+        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         with bad_input(f"{data}: "):
-            classifier = selection.run(rows)
+            classifier = selection.run(rows, more)
             rule = classifier.rule_
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
@@ -155,7 +152,10 @@ def _positives(
 ) -> tuple[str, ...]:
     """Return the label of high values of each score."""
     if positive and len(positive) != len(score):
-        raise BadInput(f"--positive: {len(positive)} labels for {len(score)} scores")
+        raise BadInput(
+            f"--positive: {len(positive)} labels for {len(score)} scores; each score "
+            "needs a label, in the order of --score"
+        )
     found = []
     for i, column in enumerate(score):
         if positive:
@@ -223,6 +223,48 @@ class RuleSelection:
     limits: tuple[rates.Limit, ...]
     confidence: float | None
     data: str  # digest of the selection data
+    unlabeled: str | None = None  # digest of the file of rows without labels
+
+    @classmethod
+    def stated(
+        cls,
+        data: Path,
+        sep: str,
+        score: Sequence[str],
+        target: str,
+        *,
+        positive: Sequence[str] | None,
+        kind: str,
+        missing: float | None,
+        columns: Sequence[str],
+        by_group: bool,
+        objective: Any,
+        limits: Sequence[rates.Limit],
+        confidence: float | None = None,
+        unlabeled: str | None = None,
+    ) -> tuple[Self, NewRows]:
+        """Return the settings of the options, and the rows of a file."""
+        if by_group and len(columns) != 1:
+            raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
+        rows = score_rows(data, sep, score, target=target, columns=columns)
+        labels = sorted(set(rows.y.tolist()))
+        if REVIEW in labels:
+            raise BadInput(f"{str(data)!r}: column {target!r} has the label {REVIEW!r}")
+        selection = cls(
+            tuple(score),
+            _positives(positive, score, labels),
+            kind,
+            missing,
+            target,
+            tuple(columns),
+            by_group,
+            in_table_terms(objective, labels, columns),
+            tuple(in_table_terms(one, labels, columns) for one in limits),
+            confidence,
+            digest_of(data),
+            unlabeled,
+        )
+        return selection, rows
 
     @property
     def model(self) -> Scores:
@@ -233,8 +275,8 @@ class RuleSelection:
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
 
-    def run(self, rows: NewRows) -> Any:
-        """Select on labelled rows."""
+    def run(self, rows: NewRows, more: NewRows | None = None) -> Any:
+        """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
             rows.features,
@@ -244,11 +286,27 @@ class RuleSelection:
             limits=list(self.limits),
             confidence=self.confidence,
             by_group=self.by_group,
+            X_unlabeled=None if more is None else more.features,
+            groups_unlabeled=None if more is None else more.groups,
+        )
+
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, for a calibration on the others."""
+        return OneBatch.of(
+            self.model,
+            rows.features,
+            rows.y,
+            max_error,
+            limits=limits,
+            groups=rows.groups,
+            clusters=rows.clusters,
+            objective=self.objective,
+            by_group=self.by_group,
         )
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = getattr(classifier, "certificate_", None)
+        certificate = judged(classifier).latest_certificate
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
@@ -258,7 +316,7 @@ class RuleSelection:
                 "objective": objective,
                 "limits": [repr(limit) for limit in self.limits],
             },
-            "groups": list(getattr(classifier, "groups_", [])),
+            "groups": list(judged(classifier).groups_),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
                 "selection": [rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON],
@@ -283,7 +341,7 @@ class RuleSelection:
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
-class RuleClassifier(ClassifierMixin, BaseEstimator):
+class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     """The rule of a file as a fitted classifier of the table of scores.
 
     Parameters
@@ -296,14 +354,13 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         The limits of the selection.
     """
 
-    reads_scores = True
-
     def __init__(
         self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
     ) -> None:
         self.rule = rule
         self.scores = scores
         self.limits = limits
+        self.by_group = rule.groups is not None
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -314,9 +371,14 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.rule.classes)
 
     @property
-    def by_group(self) -> bool:
-        """Whether the rule is group-aware."""
-        return self.rule.groups is not None
+    def rule_(self) -> ThresholdRule | Rule:
+        """The rule."""
+        return self.rule
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return True
 
     @property
     def can_defer(self) -> bool:
@@ -328,7 +390,7 @@ class RuleClassifier(ClassifierMixin, BaseEstimator):
         names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(X[self.rule.column], **names)
-        model = self.scores
+        model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
         P = pd.DataFrame(model.predict_proba(X), columns=model.label)
         return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=REVIEW)
@@ -408,6 +470,11 @@ class StoredRule(StoredModel):
         return digest(json.dumps(content, sort_keys=True).encode())
 
     @property
+    def rule(self) -> str:
+        """The rule as text."""
+        return str(self.classifier.rule_)
+
+    @property
     def target(self) -> str:
         """The name of the target column."""
         return self.selection.target
@@ -417,12 +484,25 @@ class StoredRule(StoredModel):
         if digest_of(data) != self.selection.data:
             raise BadInput(f"--selection: {str(data)!r} is not the file on which the rule was selected")
         selection = self.selection
+        if selection.unlabeled is not None:
+            raise BadInput(
+                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
+                "FILE.model, which keeps these rows"
+            )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
 
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, as the rule was selected."""
+        return self.selection.one_batch(rows, max_error, limits)
+
+    def selected_on(self, data: Path) -> StoredRule:
+        """Return the content of the file of a rule that was selected on other rows."""
+        return replace(self, selection=replace(self.selection, data=digest_of(data)))
+
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
-        """Write the rule of another selection on the same data, with its own limits."""
+        """Write the rule of another selection, with its own limits."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
@@ -437,7 +517,8 @@ class StoredRule(StoredModel):
         unused: Sequence[str] = (),
     ) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
-        if purpose.needs_fresh_rows and digest_of(data) == self.selection.data:
+        used = self.selection.data, self.selection.unlabeled
+        if purpose.needs_fresh_rows and digest_of(data) in used:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))

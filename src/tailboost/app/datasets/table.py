@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.schema import NUMBERS, TableSchema, as_written, group_names, refuse_kinds, text
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 
 _MAX_GROUPS = 100
@@ -186,8 +186,8 @@ def _typed(raw: Any, other_roles: Collection[str | None] = (), unused: Collectio
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     message = f"{source} has no column {name!r} ({role})"
-    if len(names) == 1 and re.search(r"[;\t|]", names[0]):
-        return f"{message}: its only column is {names[0][:60]!r}; separate values by commas, or set sep"
+    if advice := other_separator(names):
+        return f"{message}: {advice}"
     if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
         return f"{message}; name each column by itself (in the shell: --{role} once for each)"
     if hint := did_you_mean(str(name), names):

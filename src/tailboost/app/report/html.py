@@ -14,6 +14,7 @@ from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.demo import TAILS, TODAY, Demo
 from tailboost.app.report.results import Results
+from tailboost.core.judged import judged
 
 if TYPE_CHECKING:
     from tailboost import Monitor
@@ -77,7 +78,7 @@ def render_demo(demo: Demo) -> str:
     return page(
         "demo.html.j2",
         demo=demo,
-        certificate=getattr(use.rule, "certificate_", None),
+        certificate=judged(use.rule).latest_certificate,
         missed=charts.bar_chart(titles["missed"], bars["missed"], use.limits[0].bound),
         price=charts.bar_chart(titles["error"], bars["error"], None),
         bars=charts.line_styles(),

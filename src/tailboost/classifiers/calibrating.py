@@ -1,0 +1,345 @@
+"""Calibration of any fitted model in one batch: some rows select the rule, the others certify it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from tailboost.boosting.cross_fitting import held_out
+from tailboost.boosting.training_set import take
+from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
+from tailboost.core.array_types import Ints, Mask
+from tailboost.core.checks import check_indexes, check_length, check_number, label_column, n_rows_of, numbered
+from tailboost.core.exceptions import (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallSubgroupsWarning,
+    UselessRuleWarning,
+)
+from tailboost.core.fingerprints import stratified_places
+from tailboost.core.judged import EqualRows, Judged
+from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
+from tailboost.guarantees.fresh_rows import Rule
+from tailboost.guarantees.rank_rules import shares_of
+from tailboost.rates import Answered, Limit, Strata
+
+__all__ = ["OneBatch", "calibrate"]
+
+# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks, which read
+# the labels of the selected rows for the objective alone.
+FOR_TESTS, FOR_COMPARISONS, FOR_RANKS = 0.3, 0.2, 0.1
+# Warnings about limits on the selection data: the limits are tested on the other rows.
+ABOUT_SELECTION = (
+    BoundNotMetWarning,
+    ConfidenceNotReachedWarning,
+    LimitBelowNoiseWarning,
+    SmallSubgroupsWarning,
+    UselessRuleWarning,
+)
+
+
+def calibrate(
+    model: Any,
+    X_cal: Any,
+    y_cal: Any,
+    max_error: Any = None,
+    *,
+    limits: Any = None,
+    confidence: float = 0.95,
+    groups: Any = None,
+    rule: Rule = "predict",
+    previous: Any = None,
+    subgroups: Any = None,
+    equal_rows: EqualRows = "copies",
+    clusters: Any = None,
+    attempts: int | None = None,
+    selection_share: float | None = None,
+    **params: Any,
+) -> Any:
+    """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
+
+    A model that has no selected rule yet is tuned first, on a part of the rows: see ``selection_share``.
+
+    * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
+      selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
+      up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
+      between groups, if the rule reads the group.
+    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest overall error
+      within the targets. The sequence depends on the selection data alone. Each rule is tested for all
+      targets at the whole level, and the last rule before the first failure is returned ([1]_).
+
+    An attempt spends .9 of the error probability that earlier ones left, so all certificates of all
+    attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
+    copies.
+
+    Parameters
+    ----------
+    model : classifier, or any model that `tailboost.tune` takes
+        A classifier of tailboost. The attempt is recorded in its ``ledger_`` before any rule is tested;
+        nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry the
+        attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
+        model has no ledger, so ``previous`` must name earlier attempts.
+    X_cal, y_cal : array-like of shape (n, d), (n,)
+        Fresh rows and their labels: independent draws, unused in the fit.
+    max_error : float or dict, optional
+        The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
+        class; or by name.
+    limits : list of Limit or str, optional
+        Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
+        rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
+        data. The sequence starts at the strictest rule with a high predicted power.
+    confidence : float in (0, 1), default=0.95
+        Probability that all targets hold.
+    groups : array-like of shape (n,), or table of shape (n, c), optional
+        Groups of the rows, for targets of groups or cells and for a group-aware model.
+    rule : {"predict", "randomised"}, default="predict"
+        The rule with the targets: ``predict``, by exact binomial tests, or the randomised rule with the label
+        distribution ``predict_distribution``, by betting.
+    previous : NotCertifiedError, Certificate or calibrated classifier, optional
+        The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
+        counts, with all earlier ones.
+    subgroups : list or dict of lists, optional
+        All subgroups, as in `tailboost.certify`; by default the groups of the model's fit (``groups_``). A
+        number as ``max_error`` is a target of each, also without rows.
+    equal_rows, clusters : optional
+        As in `tailboost.certify`; ``shortfalls`` then count clusters.
+    attempts : int, optional
+        The number of attempts that are made at most. They divide the error probability evenly: with 1 this
+        attempt has all of it, and further ones are refused. By default any number may follow.
+    selection_share : float in (0, 1), optional
+        For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
+        selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
+        all limits and no limit compares groups that the rule does not read. Rows are drawn at random, evenly
+        from each class and group. The draw depends on their order and on ``random_state``, not on content.
+    **params
+        For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
+        ``random_state`` (default 0).
+
+    Returns
+    -------
+    classifier
+        With the same candidates. `certify` refuses all rows of this call. Its ``certificate_`` holds the
+        targets. Other errors, also on the calibration rows, are estimates: `tailboost.certify` bounds them
+        on further rows.
+
+    Raises
+    ------
+    NotCertifiedError
+        If the safest rule misses a target, for example of a group without rows.
+        ``shortfalls`` names the targets and gives approximate numbers of sufficient rows.
+    LeakageError
+        If rows were used in the fit, the selection or an earlier attempt.
+    ValueError
+        If an argument is not as described.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
+       Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> import tailboost as tb
+    >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
+    >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
+    >>> calibrated = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
+    >>> [(b.name, b.upper) for b in calibrated.certificate_.bounds]
+    [('class 1', 0.3)]
+
+    A model of another library needs no other rows:
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> certified = tb.calibrate(model, X[1000:], y[1000:], limits=["miss(1) <= .35"])
+    >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
+    True 1800
+    """
+    options: dict[str, Any] = {
+        "confidence": confidence,
+        "rule": rule,
+        "previous": previous,
+        "subgroups": subgroups,
+        "equal_rows": equal_rows,
+        "attempts": attempts,
+    }
+    if isinstance(model, Judged):  # its rule was selected on other rows
+        if given := [*["selection_share"] * (selection_share is not None), *params]:
+            raise ValueError(
+                f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "
+                "these arguments are for a model without a selected rule"
+            )
+        of_rows = {"groups": groups, "clusters": clusters}
+        return calibrate_selected(model, X_cal, y_cal, max_error, limits=limits, **of_rows, **options)
+    batch = OneBatch.of(
+        model,
+        X_cal,
+        y_cal,
+        max_error,
+        limits=limits,
+        groups=groups,
+        clusters=clusters,
+        selection_share=selection_share,
+        **params,
+    )
+    try:
+        return batch.certified(**options)
+    except NotCertifiedError as error:
+        raise NotCertifiedError(
+            error.reason,
+            error.shortfalls,
+            error.attempts,
+            f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt give "
+            "previous= this error, and rows that no attempt had. Its rows cannot be used again, also not "
+            "with other limits.",
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class OneBatch:
+    """Rows of which a part has selected the rule of a model; the others are to certify it.
+
+    Attributes
+    ----------
+    classifier : RobustMixtureClassifier
+        Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
+    X, y, groups, clusters : array-like
+        The other rows.
+    max_error : float or dict, optional
+        The largest errors allowed.
+    limits : list of Limit, optional
+        The limits.
+    n_selected : int
+        Number of rows that selected.
+    """
+
+    classifier: RobustMixtureClassifier
+    X: Any
+    y: Any
+    groups: Any
+    clusters: Any
+    max_error: Any
+    limits: list[Limit] | None
+    n_selected: int
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        max_error: Any = None,
+        *,
+        limits: Any = None,
+        groups: Any = None,
+        clusters: Any = None,
+        selection_share: float | None = None,
+        **params: Any,
+    ) -> Self:
+        """Divide the rows, and select on the first part; parameters as in `calibrate`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is not as described, or a part would be empty.
+        """
+        stated = stated_limits(max_error, limits)
+        check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=clusters)
+        labels = label_column(y, "y_cal")
+        check_length(labels, "y_cal", n_rows_of(X), "X_cal")
+        if groups is not None:
+            check_length(groups, "groups", len(labels), "X_cal")
+        of_cluster = None if clusters is None else numbered(clusters, "clusters", len(labels))
+        if selection_share is not None:
+            check_number(selection_share, "selection_share", 0, 1, below=True)
+        answered = Answered.of(labels, labels, groups=groups)
+        by_group = bool(params.get("by_group", False))
+        share = selection_share or default_share(stated, answered.strata, by_group=by_group)
+        params = {"random_state": 0} | params
+        seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
+        selects = drawn_part(answered.stratum, of_cluster, share, seed)
+        first = [take(each, selects) for each in (X, y, groups)]
+        X, y, groups, clusters = (take(each, ~selects) for each in (X, y, groups, clusters))
+        with warnings.catch_warnings():
+            for category in ABOUT_SELECTION:
+                warnings.simplefilter("ignore", category)
+            classifier = tune(model, first[0], first[1], groups=first[2], limits=stated, **params)
+        return cls(classifier, X, y, groups, clusters, max_error, stated or None, int(selects.sum()))
+
+    def certified(self, **options: Any) -> Any:
+        """Return the certified classifier, which knows all rows; options as in `calibrate`."""
+        # Rows of one batch are different rows, also if a row of each part has the same content.
+        bare = self.classifier
+        chosen, used = bare.chosen_rows_, bare.used_rows_
+        bare.chosen_rows_, bare.used_rows_ = (), ()
+        of_rows = {"groups": self.groups, "clusters": self.clusters}
+        found = calibrate_selected(
+            bare, self.X, self.y, self.max_error, limits=self.limits, **of_rows, **options
+        )
+        found.chosen_rows_, found.used_rows_ = (*chosen, *found.chosen_rows_), (*used, *found.used_rows_)
+        certificate = found.certificate_
+        n = self.n_selected + certificate.n_rows
+        note = (
+            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random by class and group, "
+            "selected the rules. The others certify. All of them are used up. Assumption: no row of the "
+            "batch is a copy of another one."
+        )
+        knowing = certificate.model
+        knowing.chosen_rows_, knowing.used_rows_ = found.chosen_rows_, found.used_rows_
+        found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
+        return found
+
+
+def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) -> float:
+    """Return the fraction of the rows that select, see `calibrate`."""
+    if not limits or any(limit.rate.counts_deferral for limit in limits):
+        return FOR_TESTS
+    if any(shares_of(limit, strata, []) is None for limit in limits):
+        return FOR_TESTS
+    if any(limit.compares for limit in limits):
+        return FOR_COMPARISONS if by_group and len(limits) == 1 else FOR_TESTS
+    return FOR_RANKS if by_group or not any(limit.rate.needs_groups for limit in limits) else FOR_TESTS
+
+
+def drawn_part(stratum: Ints, clusters: Ints | None, share: float, seed: int) -> Mask:
+    """Return which rows are drawn: a fraction of the rows or clusters, evenly from each stratum.
+
+    Each row has the same probability, whatever its content, so the rows of a stratum stay independent draws.
+
+    Parameters
+    ----------
+    stratum : ndarray of int, shape (n,)
+        The number of each row's class and group.
+    clusters : ndarray of int, shape (n,), optional
+        A cluster stays together.
+    share : float in (0, 1)
+        The fraction.
+    seed : int
+        Of the draw.
+
+    Raises
+    ------
+    ValueError
+        If a part would be empty.
+    """
+    units = np.arange(len(stratum)) if clusters is None else clusters
+    rng = np.random.default_rng(seed)
+    numbers = rng.permutation(int(units.max(initial=-1)) + 1).astype(np.uint64)
+    if len(numbers) < 2:
+        raise ValueError(
+            "X_cal: one part of the rows selects, the other certifies: two rows or clusters are needed"
+        )
+    places = stratified_places(numbers[units], stratum, np.ones(len(stratum)))
+    # The first place is a random one, so that no stratum is preferred.
+    drawn = held_out((places + int(rng.integers(len(numbers)))) % len(numbers), share)
+    if drawn.all() or not drawn.any():
+        raise ValueError(
+            f"selection_share={share:g} of {len(numbers):,} rows or clusters leaves one part without rows"
+        )
+    return drawn

@@ -1,0 +1,374 @@
+"""What certificates, the monitor, reports and model files read of a fitted classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from tailboost.core.array_types import Floats, Ints
+from tailboost.core.exceptions import LeakageError
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    hash_rounded_rows,
+    hash_rows,
+    labels_too_alike,
+    tiny_hashes,
+    too_many,
+)
+from tailboost.core.pipelines import final_step, last_step
+from tailboost.core.subgroups import GroupUse
+
+if TYPE_CHECKING:  # of the wings above
+    from tailboost.boosting.training_set import Rows
+    from tailboost.guarantees.leakage import UsedRows
+    from tailboost.selection.rate_table import RateTable
+
+#: Reason for rows that equal training rows: copies, or features with few values.
+EqualRows = Literal["copies", "natural"]
+# The remedy as a parameter and as an option of the command line, which prints the same messages.
+EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
+
+
+class Judged:
+    """A fitted classifier of tailboost, as far as other parts of the library read it.
+
+    The values here are those of a classifier of another library.
+
+    Attributes
+    ----------
+    by_group : bool
+        Whether answers need the groups of the rows.
+    knows_rows : bool
+        Whether ``seen_rows_`` has the training rows.
+    groups_, group_combinations_ : array or tuple
+        Names of the groups of the fit, and the combinations of several columns that occurred.
+    group_features_ : tuple
+        For each column of groups, its name and the features that reveal it.
+    probe_rows_ : object or None
+        Rows by which a model file is checked.
+    seen_rows_ : Fingerprint
+        Fingerprints of the training rows: of all, if ``complete``.
+    chosen_rows_ : tuple of Fingerprint
+        Fingerprints of other rows of the selection.
+    used_rows_ : tuple of UsedRows
+        Rows with labels that are compared as whole tables: selection data of a rule on scores, and the rows
+        of a calibrated rule.
+    ledger_ : Ledger
+        The attempts to calibrate this fit.
+    """
+
+    by_group: bool = False
+    knows_rows: bool = False
+    groups_: Any = ()
+    group_combinations_: Any = ()
+    group_features_: Any = ()
+    probe_rows_: Any = None
+    seen_rows_: Fingerprint
+    chosen_rows_: tuple[Fingerprint, ...] = ()
+    used_rows_: tuple[UsedRows, ...] = ()
+    ledger_: Any  # the module of ledgers imports this one
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether the rule may defer rows; ``defers`` returns which."""
+        return False
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        return False
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        return False
+
+    @property
+    def draws(self) -> bool | None:
+        """Whether answers of the randomised rule are drawn; None without a randomised rule."""
+        return None
+
+    @property
+    def latest_certificate(self) -> Any:
+        """The certificate of `tailboost.calibrate`, which is also ``certificate_``; None without one."""
+        return vars(self).get("certificate_")
+
+    # -- the rows of the fit ---------------------------------------------------------------------------
+
+    def opened(self, X: Any, groups: Any = None) -> Any:
+        """Return rows for `predict` and other methods of classifiers with the same candidates.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict`.
+
+        Returns
+        -------
+        object
+            ``X`` itself, unless the models of the candidates can answer once for several classifiers.
+        """
+        return X
+
+    def _checked(self, X: Any) -> Any:
+        """Return a table in the form of the fit."""
+        raise NotImplementedError
+
+    def _rows_kept(self) -> Rows | None:
+        """Return the rows with labels in the classifier, if any."""
+        return None
+
+    def seen_share(self, X: Any) -> float:
+        """Return the share of rows equal to training rows; errors on such rows are too small.
+
+        Rows are compared by content, without labels, with the fingerprints in the model and its file
+        (``seen_rows_``): of up to 50,000 distinct training rows, or of a sample of this size.
+        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
+        compared as float32. Non-integers are rounded: to six decimal digits if a row has one
+        such number, to four with three, to two with 200. So rows are recognised after a file, another type
+        or a column of objects, but not after scaling, shuffling or noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows. In a table with few different values fresh rows equal training rows by chance.
+
+        Returns
+        -------
+        float
+            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tailboost import AdaBoostClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
+        >>> clf.seen_share(X[::2])
+        1.0
+        """
+        check_is_fitted(self)
+        hashes = hash_rounded_rows(self._checked(X))
+        return self.seen_rows_.share(hashes)
+
+    def check_unseen(self, X: Any) -> None:
+        """Raise if rows were used to train or select this classifier.
+
+        The error is raised if more than one row in twenty (by three standard errors) equals a training row or
+        a row of the selection: ``X_val``, rows given to ``reweight``, to ``predicted`` of a curve before its
+        point was taken, or to `tailboost.calibrate`. Rows are compared as in `seen_share`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Raises
+        ------
+        LeakageError
+            Gives the share of the rows.
+        """
+        self.refuse_seen(self.count_known(X))
+
+    def count_known(self, X: Any) -> Ints:
+        """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
+
+        Frozen classifiers of tailboost within this one add further counts.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows. Counts of parts of the rows add up.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            The number of equal rows, and the number of rows compared.
+        """
+        check_is_fitted(self)
+        hashes = hash_rounded_rows(self._checked(X))
+        masks = [fingerprints.knows(hashes) for fingerprints, _ in self._own_records()]
+        counts = np.array([(mask.sum(), len(mask)) for mask in masks], dtype=np.intp)
+        return np.concatenate([counts, *count_by_frozen(self, X)])
+
+    def _own_records(self) -> list[tuple[Fingerprint, str]]:
+        """Return the fingerprints of the training rows, and of the rows of all selections together."""
+        selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
+        uses = "models were trained on", "the decision rule was selected on"
+        return list(zip([self.seen_rows_, *selected], uses, strict=False))
+
+    def _records(self) -> list[tuple[Fingerprint, str]]:
+        """Return the fingerprints of `count_known`, with the use of their rows."""
+        finals = [last_step(model) for model in came_fitted(self)]
+        inner = [record for final in finals if isinstance(final, Judged) for record in final._records()]
+        return [*self._own_records(), *((rows, "a frozen model was made on") for rows, _ in inner)]
+
+    def refuse_seen(
+        self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
+    ) -> None:
+        """Raise if more rows were used to train or select this classifier than chance explains.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (m, 2)
+            From `count_known`.
+        X, y : optional
+            The rows and their class numbers, if available.
+        equal_rows : {"copies", "natural"}, default="copies"
+            "copies": refused if more than one row in twenty (by three standard errors) is equal to one of the
+            fit. "natural": refused if rows equal rows of the fit more often, by four standard errors, than
+            the rows of the fit equal one another. Also refused if labels agree with the kept labels of equal
+            rows more often than in 999 of 1,000 random draws.
+
+        Raises
+        ------
+        LeakageError
+            Gives the reason.
+        """
+        for (fingerprints, use), (repeated, sampled) in zip(self._records(), counts.tolist(), strict=True):
+            if equal_rows == "copies" and too_many(repeated, sampled):
+                raise LeakageError(
+                    f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
+                    "there are smaller than on new rows: give rows that were not used to train or select the "
+                    "classifier. If features take so few values that fresh rows equal training rows, and "
+                    f"nobody copied a row, set {EQUAL_BY_NATURE}"
+                )
+            if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
+                raise LeakageError(
+                    f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
+                    f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
+                    "Some of these rows must be copies"
+                )
+        stored = self._rows_kept()
+        if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
+            return
+        hashes = tiny_hashes(hash_rows(self._checked(X))), stored.row_hashes
+        contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
+        if labels_too_alike(contents, (y, stored.y), 1 + int(max(y.max(), stored.y.max()))):
+            raise LeakageError(
+                "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
+                "the fit more often than in 999 of 1,000 random draws: they are copies"
+            )
+
+    # -- errors on the selection data ------------------------------------------------------------------
+
+    _results: dict[str, Any]  # of `_cached`; a new selection sets an empty dict
+
+    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make``, computed at the first access."""
+        check_is_fitted(self)
+        if name not in self._results:
+            self._results[name] = make()
+        return self._results[name]
+
+    def _subgroup_table(self) -> RateTable:
+        """Return the error of `predict` on each subgroup, on the selection data."""
+        raise NotImplementedError
+
+    @property
+    def rates_(self) -> RateTable:
+        """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
+        raise NotImplementedError
+
+    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+        """Return the predictions of the classifiers of a curve, and which rows they defer."""
+        return [(classifier.predict(X), None) for classifier in classifiers]
+
+    def _fingerprint(self, X: Any) -> Fingerprint | None:
+        """Return the fingerprints of rows; None of rows without features."""
+        return Fingerprint.of_rows(self._checked(X))
+
+    @property
+    def limits_probability_(self) -> float | None:
+        """Probability that `predict` satisfies all limits on new rows, see `RateTable.outlook`; or None."""
+        outlook = self.rates_.outlook
+        return None if outlook is None else outlook.probability
+
+    @property
+    def subgroup_errors_(self) -> dict[Any, float]:
+        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
+        check_is_fitted(self)
+        return {line.subgroup: line.value for line in self._subgroup_table()}
+
+    @property
+    def subgroups_(self) -> list[Any]:
+        """Names of the subgroups of `subgroup_errors_`."""
+        return list(self.subgroup_errors_)
+
+    @property
+    def subgroup_intervals_(self) -> Floats:
+        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
+        check_is_fitted(self)
+        return intervals_of(self._subgroup_table())
+
+
+OTHER = Judged()
+
+
+def judged(model: Any) -> Judged:
+    """Return the classifier at the end of a search or a pipeline, or the values of another library's."""
+    final = last_step(model)
+    return final if isinstance(final, Judged) else OTHER
+
+
+def group_arguments(model: Any, groups: Any) -> dict[str, Any]:
+    """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
+    return {"groups": groups} if judged(model).by_group else {}
+
+
+def group_uses(model: Any) -> tuple[GroupUse, ...]:
+    """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
+    final = judged(model)
+    return tuple(
+        GroupUse(name, final.by_group, features, final.weighs_groups)
+        for name, features in final.group_features_
+    )
+
+
+def intervals_of(table: RateTable) -> Floats:
+    """Return the intervals of a table, shape (m, 2); NaN without an interval."""
+    intervals = table.intervals()
+    return np.full((len(table.lines), 2), np.nan) if intervals is None else intervals
+
+
+def came_fitted(estimator: Any) -> list[Any]:
+    """Return the frozen estimators within one: this fit does not know their training rows.
+
+    None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return [estimator.estimator]
+    if isinstance(estimator, (list, tuple)):
+        return [model for each in estimator for model in came_fitted(each)]
+    if not isinstance(estimator, BaseEstimator):
+        return []
+    params = estimator.get_params(deep=False)
+    frozen = came_fitted(list(params.values()))
+    if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
+        frozen.append(None)
+    return [None for _ in frozen] if isinstance(estimator, Pipeline) else frozen
+
+
+def holds_unknown(estimator: Any) -> bool:
+    """Return whether an estimator holds a frozen one with unknown training rows."""
+    for model in came_fitted(estimator):
+        final = None if model is None else last_step(model)
+        if not isinstance(final, Judged) or not final.seen_rows_.complete:
+            return True
+    return False
+
+
+def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
+    """Return the counts of known rows of the frozen models, each from `Judged.count_known`."""
+    counts = []
+    for model in came_fitted(estimator):
+        if isinstance(last_step(model), Judged):
+            final, table = final_step(model, X)
+            counts.append(final.count_known(table))
+    return counts

@@ -1,0 +1,275 @@
+"""One batch for `calibrate`: any fitted model, a random part that selects, and other rows that certify."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.classifiers.calibrating import OneBatch, default_share, drawn_part
+from tailboost.guarantees.calibration import calibrate_selected
+from tailboost.rates import Answered
+
+
+class Population:
+    """Two groups with Gaussian scores, which are the features: all rates of a threshold are known."""
+
+    def __init__(self):
+        self.share, self.positive = {"a": 0.6, "b": 0.4}, {"a": 0.4, "b": 0.25}
+        self.means = {"a": (0.0, 1.8), "b": (0.3, 2.2)}  # of both labels
+
+    def draw(self, n, rng):
+        g = np.where(rng.random(n) < self.share["a"], "a", "b")
+        y = (rng.random(n) < np.vectorize(self.positive.get)(g)).astype(int)
+        centre = np.array([self.means[group][label] for group, label in zip(g, y, strict=True)])
+        return pd.DataFrame({"s": centre + rng.normal(size=n)}), y, g
+
+    def truth(self, rule):
+        """Return rates by group and in all from the thresholds of a rule for the logit of the score."""
+        rates_of, selected, true = {}, 0.0, 0.0
+        bands = rule.rule_.bands
+        for k, group in enumerate("ab"):
+            (_, below), *rest = bands[k if len(bands) > 1 else 0]
+            t = rest[0][0] if rest else (-np.inf if below == 1 else np.inf)
+            assert [action for _, action in rest] in ([], [1])
+            low, high = (norm.sf(t, loc=mean) for mean in self.means[group])
+            p = self.positive[group]
+            rates_of[group] = {"miss": 1 - high, "selected": p * high + (1 - p) * low}
+            selected += self.share[group] * rates_of[group]["selected"]
+            true += self.share[group] * p * high
+        return rates_of, true / selected if selected else np.nan
+
+
+LIMITS = {
+    "misses by group": (
+        ["miss(1, by=group) <= .25"], lambda by_group, _: max(r["miss"] for r in by_group.values()) <= 0.25,
+    ),
+    "precision": (["precision(1) >= .7"], lambda _, precision: precision >= 0.7),
+    "gap of selection": (
+        ["gap(selected(1, by=group)) <= .1"],
+        lambda by_group, _: abs(by_group["a"]["selected"] - by_group["b"]["selected"]) <= 0.1,
+    ),
+}  # fmt: skip
+
+
+def false_certificates(name, draws, n):
+    """Return the numbers of certificates of broken limits, and of all certificates."""
+    (limits, keeps), population = LIMITS[name], Population()
+    false = certified = 0
+    for seed in range(draws):
+        T, y, g = population.draw(n, np.random.default_rng(seed))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                rule = tb.calibrate(
+                    tb.Scores("s", 1, kind="logit"), T, y, limits=limits, groups=g, by_group=True,
+                    attempts=1, random_state=seed,
+                )  # fmt: skip
+            except tb.NotCertifiedError:
+                continue
+        certified += 1
+        false += not keeps(*population.truth(rule))
+    return false, certified
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIMITS)
+def test_false_certificates_of_one_batch(name):
+    draws = 300
+    false, certified = false_certificates(name, draws, 600)
+    assert certified > draws / 3
+    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_few_of_few_certificates_are_false(name):
+    draws = 8
+    false, certified = false_certificates(name, draws, 600)
+    assert certified > draws / 3
+    assert false <= draws * 0.05 + 3 * np.sqrt(draws * 0.05 * 0.95)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------
+
+
+def test_each_row_is_drawn_with_the_same_probability_and_strata_evenly():
+    stratum = np.repeat([0, 1, 2, 3], [1, 3, 40, 156])
+    draws = np.array([drawn_part(stratum, None, 0.3, seed) for seed in range(4000)])
+    assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 4000)
+    for k, size in enumerate([1, 3, 40, 156]):
+        counts = draws[:, stratum == k].sum(axis=1)
+        assert np.abs(counts - 0.3 * size).max() <= 1
+    # Rows of a stratum are exchangeable: pairs are drawn together equally often.
+    pairs = [(draws[:, 4 + i] & draws[:, 5 + i]).mean() for i in range(0, 38, 2)]
+    assert np.ptp(pairs) < 10 * np.sqrt(0.09 * 0.91 / 4000)
+    np.testing.assert_array_equal(drawn_part(stratum, None, 0.3, 1), draws[1])
+
+
+def test_clusters_stay_together():
+    rng = np.random.default_rng(0)
+    T, y, g = Population().draw(600, rng)
+    homes = rng.integers(200, size=600)
+    batch = OneBatch.of(
+        tb.Scores("s", 1, kind="logit"), T, y, limits=["precision(1) >= .7"], groups=g, clusters=homes
+    )
+    kept = set(np.asarray(batch.clusters))
+    assert batch.n_selected + len(batch.X) == 600
+    assert kept.isdisjoint(set(homes) - kept)
+    assert (np.isin(homes, list(kept)).sum()) == len(batch.X)
+    assert abs(len(kept) - 0.7 * len(set(homes))) <= 4
+    rule = tb.calibrate(
+        tb.Scores("s", 1, kind="logit"), T, y, limits=["precision(1) >= .6"], groups=g, clusters=homes
+    )
+    assert "clusters has one vote" in str(rule.certificate_)
+
+
+def test_the_share_depends_on_what_the_rows_decide():
+    y, groups = np.r_[0, 1, 0, 1], list("aabb")
+    strata = Answered.of(y, y, groups=groups).strata
+    miss, gap = rates.miss(1, by="group") <= 0.2, rates.gap(rates.selected(1, by="group")) <= 0.1
+    precision, deferral = rates.precision(1) >= 0.8, rates.deferred() <= 0.1
+    shares = [
+        default_share(limits, strata, by_group=by_group)
+        for limits, by_group in [
+            ([miss], True), ([rates.miss(1) <= 0.2], False), ([gap], True), ([miss], False), ([gap], False),
+            ([miss, gap], True), ([precision], True), ([miss, deferral], True), ([], True),
+        ]
+    ]  # fmt: skip
+    assert shares == [0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+
+
+# -- models ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(3000, 3)), np.zeros(3000, dtype=int)
+    y[:] = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=3000) > 0.3
+    return X, y, np.where(rng.random(3000) < 0.5, "x", "z")
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, _ = data
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:800], y[:800])
+
+
+FORMS = {
+    "pipeline": lambda model: model,
+    "function": lambda model: lambda X: model.predict_proba(X),
+    "list": lambda model: [model, model],
+    "dict": lambda model: {"one": model},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_any_model_that_tune_takes(form, model, data):
+    X, y, _ = data
+    rows = slice(800, 2500)
+    rule = tb.calibrate(FORMS[form](model), X[rows], y[rows], limits=["precision(1) >= .75"])
+    assert rule.certificate_.certified
+    assert rule.certificate_.n_rows == 1190
+    assert "One batch of 1,700 rows: 510 of them" in str(rule.certificate_)
+    for part in (rows, slice(800, 1600), slice(1000, 2500, 2)):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(rule, X[part], y[part])
+        with pytest.raises(tb.LeakageError):
+            rule.certificate_.recheck(X[part], y[part])
+    assert tb.certify(rule, X[2500:], y[2500:]).rates[-1].lower > 0.6
+
+
+def test_both_parts_of_given_scores_are_used_up(data):
+    T, y, g = Population().draw(900, np.random.default_rng(3))
+    scores, limits = tb.Scores("s", 1, kind="logit"), ["miss(1, by=group) <= .3"]
+    rule = tb.calibrate(scores, T, y, limits=limits, groups=g, by_group=True)
+    batch = OneBatch.of(scores, T, y, limits=limits, groups=g, by_group=True)
+    rest = T.index.isin(batch.X.index)
+    assert rest.sum() == rule.certificate_.n_rows
+    assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
+    assert [rows.use for rows in rule.used_rows_] == ["selection data", "calibration rows"]
+    for rows in (rest, ~rest):
+        with pytest.raises(tb.LeakageError):
+            tb.certify(rule, T[rows], y[rows], groups=g[rows])
+
+
+def test_a_selected_classifier_is_calibrated_as_before(model, data):
+    X, y, _ = data
+    limits = [rates.precision(1) >= 0.75]
+    first, second = (tb.tune(model, X[800:1300], y[800:1300], limits=limits) for _ in range(2))
+    rule = tb.calibrate(first, X[1300:2500], y[1300:2500])
+    same = calibrate_selected(second, X[1300:2500], y[1300:2500])
+    assert rule.certificate_.to_dict() == same.certificate_.to_dict()
+    assert rule.certificate_.n_rows == 1200
+    for given in ({"selection_share": 0.2}, {"by_group": True}):
+        with pytest.raises(ValueError, match=rf"{next(iter(given))}: the rule of this RobustMixtureClass"):
+            tb.calibrate(first, X[1300:2500], y[1300:2500], **given)
+
+
+def test_errors_by_class_of_any_model(model, data):
+    X, y, g = data
+    rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35)
+    assert [bound.name for bound in rule.certificate_.bounds] == ["class 0", "class 1"]
+    rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35, groups=g[800:])
+    assert [bound.name for bound in rule.certificate_.bounds] == ["group x", "group z"]
+
+
+def test_equal_rows_of_a_batch_are_different_rows(data):
+    """Features with few values make the parts equal by content; a training row is refused still."""
+    X, y, _ = data
+    X = X.round()
+    model = LogisticRegression().fit(X[:800], y[:800])
+    rule = tb.calibrate(model, X[800:], y[800:], limits=["miss(1) <= .4"])
+    assert rule.certificate_.certified
+    fitted = tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(data[0][:800], y[:800])
+    with (
+        pytest.warns(tb.ResubstitutionWarning, match="rows of the fit of a frozen model"),
+        pytest.raises(tb.LeakageError),
+    ):
+        tb.calibrate(make_pipeline(fitted), data[0][:900], y[:900], limits=["miss(1) <= .4"])
+
+
+def test_a_failed_attempt_counts_if_it_is_given(model, data):
+    X, y, _ = data
+    with pytest.raises(tb.NotCertifiedError, match="give previous= this error") as failed:
+        tb.calibrate(model, X[800:1000], y[800:1000], limits=["precision(1) >= .97"])
+    assert "ledger records" not in str(failed.value)
+    rule = tb.calibrate(model, X[1000:], y[1000:], limits=["precision(1) >= .7"], previous=failed.value)
+    assert len(rule.certificate_.attempts) == len(rule.ledger_.attempts) == 2
+    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        tb.calibrate(model, X[800:1400], y[800:1400], limits=["precision(1) >= .7"], previous=failed.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({}, ValueError, "max_error or limits is needed"),
+        ({"limits": ["miss(1) <= .3"], "max_error": 0.3}, ValueError, "both given"),
+        ({"limits": ["miss(1) <= .3"], "selection_share": 1.2}, ValueError, "selection_share must be"),
+        ({"limits": ["miss(1) <= .3"], "by_grup": True}, TypeError, "by_grup"),
+        ({"limits": ["miss(1, by=group) <= .3"]}, ValueError, "needs groups"),
+        ({"limits": ["miss(1) <= .3"], "groups": ["a"]}, ValueError, "groups"),
+        ({"limits": ["miss(1) <= .3"], "attempts": 0}, ValueError, "attempts must be"),
+    ],
+)
+def test_bad_input_is_named(given, error, says, model, data):
+    X, y, _ = data
+    with pytest.raises(error, match=re.escape(says)):
+        tb.calibrate(model, X[800:1000], y[800:1000], **given)
+
+
+def test_too_few_rows_and_no_model(model, data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="two rows or clusters are needed"):
+        tb.calibrate(model, X[:1], y[:1], limits=["miss(1) <= .3"])
+    with pytest.raises(ValueError, match="leaves one part without rows"):
+        tb.calibrate(model, X[:40], y[:40], limits=["miss(1) <= .3"], selection_share=0.001)
+    with pytest.raises(Exception, match="is not fitted"):
+        tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=["miss(1) <= .3"])
