@@ -26,6 +26,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
     "docs/limits.md": ("benchmarks/confidence.json",),
+    "docs/power.md": ("benchmarks/power.json",),
     "docs/mixture.md": ("results/field-strong.json",),
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/broken-limits.md": ("results/broken-limits.json",),
