@@ -185,3 +185,107 @@ def test_limits_that_contradict_each_other_are_named():
         tb.tune_labels(SCORES, X, Y, limits=["miss(1, by=label) <= .01", "selected(1) <= .05"])
     with pytest.warns(tb.BoundNotMetWarning, match="of any label"):
         tb.tune_labels(SCORES, X, Y, limits=["miss(1, by=label) <= .3", "selected(1) <= .2"])
+
+
+# -- calibration and monitoring ----------------------------------------------------------------------------
+
+LIMITS = ["miss(1, by=label) <= .3", "selected(1) <= .4"]
+
+
+@pytest.fixture(scope="module")
+def calibrated():
+    rules = tb.tune_labels(SCORES, X, Y, limits=LIMITS)
+    return rules, rules.calibrate(FRESH, TRUTH)
+
+
+def broken(rules, limits, X, Y):
+    """Return whether answers to many rows break a limit on each label or on rows."""
+    answers = rules.predict(X)
+    miss = max(np.mean(answers[label][Y[label] == 1] == 0) for label in LABELS)
+    return miss > limits[0] or np.mean(answers["any label"] == 1) > limits[1]
+
+
+def test_calibrated_rules_keep_limits_on_labels_and_rows(calibrated):
+    rules, certified = calibrated
+    assert certified.certificate_.certified
+    assert certified.certificate_.n_rows == len(FRESH)
+    bounds = {(b.rate.kind, b.subgroup): b.upper for b in certified.certificate_.rates}
+    assert bounds == {("miss", label): 0.3 for label in LABELS} | {("selected", "any label"): 0.4}
+    price = {each.name: each for each in certified.certificate_.price}
+    answers = certified.predict(FRESH)
+    threat = TRUTH["threat"] == 1
+    assert price["miss rate of 1 of threat"].certified == pytest.approx(
+        np.mean(answers["threat"][threat] == 0)
+    )
+    assert len(price) == 5
+    assert not broken(certified, (0.3, 0.4), *rows(40_000, 7))
+    assert certified.limits == rules.limits
+    assert rules.certificate_ is None
+
+
+@pytest.mark.slow
+def test_few_certificates_of_several_labels_are_false():
+    """The limits lie where the certified rule is close to them."""
+    many, draws, false, certified = rows(100_000, 99), 60, 0, 0
+    for seed in range(draws):
+        rules = tb.tune_labels(SCORES, *rows(500, 200 + seed), limits=LIMITS)
+        try:
+            rules = rules.calibrate(*rows(1000, 400 + seed), attempts=1)
+        except tb.NotCertifiedError:
+            continue
+        certified += 1
+        false += broken(rules, (0.3, 0.4), *many)
+    assert certified > draws / 3
+    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
+def test_selection_and_calibration_rows_are_known_by_content(calibrated):
+    rules, certified = calibrated
+    again = tb.LabelRules.from_dict(json.loads(certified.to_json()))
+    order = np.random.default_rng(0).permutation(len(X))
+    for each in (rules, certified, again):
+        with pytest.raises(tb.LeakageError, match="selection data of the rule"):
+            each.certify(X.iloc[order], Y.iloc[order], limits=LIMITS)
+        with pytest.raises(tb.LeakageError, match="selection data of the rule"):
+            each.certify(X.iloc[order[:700]], Y.iloc[order[:700]], limits=LIMITS)
+    for each in (certified, again):
+        with pytest.raises(tb.LeakageError, match="calibration rows of the rule"):
+            each.certify(FRESH[1000:], TRUTH[1000:])
+    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        rules.calibrate(FRESH[:2000], TRUTH[:2000], limits="selected(1) <= .9")
+    assert len(again.ledger_.attempts) == len(rules.ledger_.attempts) == 1
+    assert again.certificate_.certified
+    with pytest.raises(ValueError, match="were read from a document"):
+        again.calibrate(*rows(500, 8))
+
+
+def test_rules_without_a_certificate_say_what_is_missing():
+    rules = tb.tune_labels(SCORES, X, Y, limits=LIMITS)
+    with pytest.raises(tb.NotCertifiedError, match="recorded in the ledger of the rules") as raised:
+        rules.calibrate(*rows(60, 9))
+    assert {short.missing for short in raised.value.shortfalls} == {"calibration rows"}
+    assert any("threat" in short.name for short in raised.value.shortfalls)
+    assert len(rules.ledger_.attempts) == 1
+
+
+def test_a_monitor_tests_each_label_and_the_rows(calibrated):
+    _, rules = calibrated
+    later, truth = rows(3000, 11)
+    monitor = tb.Monitor.of(rules.certificate_).add(**rules.pairs(later, truth), name="January")
+    assert not monitor.alarms
+    tested = {bound.bound.subgroup: bound for bound in monitor.recheck.bounds}
+    threat = truth["threat"] == 1
+    assert tested["threat"].n == threat.sum()
+    assert tested["threat"].estimate == pytest.approx(np.mean(rules.predict(later)["threat"][threat] == 0))
+    assert tested["any label"].n == 3000
+    later, truth = rows(3000, 12)
+    monitor = monitor.add(**rules.pairs(later.assign(s_threat=-9.0), truth), name="February")
+    assert [alarm.bound.subgroup for alarm in monitor.alarms] == ["threat"]
+
+
+def test_the_classifier_of_pairs_answers_as_the_rules(limited):
+    given = limited.pairs(FRESH, TRUTH)
+    answers = limited.predict(FRESH)
+    expected = np.concatenate([answers[name].astype(object) for name in [*limited.rules, "any label"]])
+    np.testing.assert_array_equal(given["model"].actions(given["X"]), expected)
+    np.testing.assert_array_equal(given["model"].defers(given["X"]), expected == "human review")

@@ -142,7 +142,7 @@ def test_the_share_depends_on_what_the_rows_decide():
             ([miss, gap], True), ([precision], True), ([miss, deferral], True), ([], True),
         ]
     ]  # fmt: skip
-    assert shares == [0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
+    assert shares == [0.1, 0.1, 0.2, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3]
 
 
 # -- models ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import RateFamily
 from tailboost.rates import Answered
+from tailboost.rates.bounds import rows_needed
 
 
 def draw(n, seed, shift=1.5):
@@ -96,10 +97,10 @@ def test_calibration_rows_are_missing_if_the_limit_may_hold():
     assert binom.cdf(np.floor(0.25 * n), n, 0.3) <= 0.05
     assert short.possible == pytest.approx(beta.ppf(0.05, 25, 76))
     (short,) = short_of(rates.selected(1) <= 0.3, [(33, 100)])  # beyond the limit, by chance perhaps
-    assert (short.missing, short.more_rows) == ("calibration rows", tb.rows_needed(short.possible, 0.3))
+    assert (short.missing, short.more_rows) == ("calibration rows", rows_needed(short.possible, 0.3))
     (short,) = short_of(rates.selected(1) >= 0.3, [(33, 100)])
     assert (short.missing, short.sense) == ("calibration rows", "≥")
-    assert short.more_rows == tb.rows_needed(1 - 0.33, 0.7)
+    assert short.more_rows == rows_needed(1 - 0.33, 0.7)
 
 
 @pytest.mark.parametrize(

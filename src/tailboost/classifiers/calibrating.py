@@ -31,8 +31,8 @@ from tailboost.rates import Answered, Limit, Strata
 
 __all__ = ["OneBatch", "calibrate"]
 
-# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks, which read
-# the labels of the selected rows for the objective alone.
+# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
+# read the selecting rows only for the objective and, if the rule is group-blind, for the balance of groups.
 FOR_TESTS, FOR_COMPARISONS, FOR_RANKS = 0.3, 0.2, 0.1
 # Warnings about limits on the selection data: the limits are tested on the other rows.
 ABOUT_SELECTION = (
@@ -93,7 +93,7 @@ def calibrate(
     limits : list of Limit or str, optional
         Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
         rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
-        data. The sequence starts at the safest rule on these data.
+        data. The sequence starts at the strictest rule with a high predicted power.
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional
@@ -115,8 +115,8 @@ def calibrate(
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
-        all limits and no limit compares groups that the rule does not read. Rows are drawn at random, evenly
-        from each class and group. The draw depends on their order and on ``random_state``, not on content.
+        all limits, none of which compares groups. Rows are drawn at random, evenly from each class and
+        group. The draw depends on their order and on ``random_state``, not on content.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
         ``random_state`` (default 0).
@@ -169,7 +169,7 @@ def calibrate(
         "equal_rows": equal_rows,
         "attempts": attempts,
     }
-    if isinstance(model, Judged):  # its rule was selected on other rows
+    if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
         if given := [*["selection_share"] * (selection_share is not None), *params]:
             raise ValueError(
                 f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "
@@ -304,7 +304,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) ->
         return FOR_TESTS
     if any(limit.compares for limit in limits):
         return FOR_COMPARISONS if by_group and len(limits) == 1 else FOR_TESTS
-    return FOR_RANKS if by_group or not any(limit.rate.needs_groups for limit in limits) else FOR_TESTS
+    return FOR_RANKS
 
 
 def drawn_part(stratum: Ints, clusters: Ints | None, share: float, seed: int) -> Mask:

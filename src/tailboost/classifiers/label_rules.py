@@ -11,17 +11,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.judged import Judged
 from tailboost.core.warn import warn_user
+from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.guarantees.fresh_rows import as_table
+from tailboost.guarantees.leakage import UsedRows
+from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
-from tailboost.rates import Answered, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
@@ -57,6 +63,13 @@ class LabelRules:
         The limits of the selection.
     rates_ : RateTable or None
         Rates with limits on the selection data; None after `from_dict`.
+    certificate_ : Certificate or None
+        From `calibrate`.
+    used_rows_ : tuple of UsedRows
+        The selection data and the calibration rows, to recognise them. Each row counts once with each label
+        and once as a whole.
+    ledger_ : Ledger
+        The attempts to calibrate the rules.
 
     See Also
     --------
@@ -66,6 +79,10 @@ class LabelRules:
     rules: dict[str, ThresholdRule]
     limits: tuple[Limit, ...] = ()
     rates_: RateTable | None = field(default=None, compare=False, repr=False)
+    certificate_: Certificate | None = field(default=None, compare=False, repr=False)
+    used_rows_: tuple[UsedRows, ...] = field(default=(), compare=False, repr=False)
+    ledger_: Ledger = field(default_factory=Ledger, compare=False, repr=False)
+    selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
 
     def predict(self, X: Any) -> dict[str, NDArray[Any]]:
         """Return the answers by label, and those to the rows as "any label".
@@ -84,10 +101,7 @@ class LabelRules:
             name: rule.predict(score_columns(X, [rule.column], f"the rule of {name!r}"))
             for name, rule in self.rules.items()
         }
-        flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
-        deferred = np.any([answer == REVIEW for answer in answers.values()], axis=0) & ~flagged
-        of_row = flagged.astype(np.intp)
-        return {**answers, ANY: np.where(deferred, REVIEW, of_row.astype(object)) if self.defers else of_row}
+        return {**answers, ANY: _of_any(answers, self.defers)}
 
     @property
     def defers(self) -> bool:
@@ -128,46 +142,124 @@ class LabelRules:
             If a column or label is missing, or there is no limit.
         """
         names = list(self.rules)
-        all_limits = [
-            limit for part in _split(self.limits if limits is None else limits, names) for limit in part
-        ]
-        if not all_limits:
+        stated = _stacked_limits(self.limits if limits is None else limits, names)
+        if not stated:
             raise ValueError("limits is needed: there is no rate to bound")
-        check_indexes(X=X, Y=Y, clusters=clusters)
-        answers, truth, groups = self._stacked(X, _indicators(Y, names))
-        deferred = answers == REVIEW
-        subgroups = {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
-        certificate = certify(
-            np.where(deferred, 0, answers).astype(np.intp),
-            None,
-            truth,
-            deferred=deferred,
-            groups=groups,
-            subgroups=subgroups,
-            rates=all_limits,
-            confidence=confidence,
-            clusters=None if clusters is None else np.tile(np.asarray(clusters), len(names) + 1),
-        )
+        of_rows = self.pairs(X, Y, clusters=clusters)
+        of_rows["subgroups"] = _subgroups(names)
+        certificate = certify(**of_rows, rates=stated, confidence=confidence)
+        return _of_rows(certificate, len(names))
+
+    def calibrate(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        limits: Any = None,
+        confidence: float = 0.95,
+        clusters: Any = None,
+        previous: Any = None,
+        attempts: int | None = None,
+    ) -> LabelRules:
+        """Return the least restricted rules with certified limits, from fresh rows.
+
+        Rules are selected within tighter and tighter limits on the selection data, and tested from the safest
+        on. Each of them is tested for all limits on labels and rows at the whole level: all limits pass,
+        although one is broken, with at most this probability, whatever the dependence between the labels.
+
+        Parameters
+        ----------
+        X, Y : table of n rows, table of shape (n, K)
+            Fresh rows and their labels, as in `certify`.
+        limits : list of Limit or str, optional
+            As in `tune_labels`; by default those of the selection.
+        confidence : float in (0, 1), default=0.95
+            Probability that all limits hold.
+        clusters : array-like of shape (n,), optional
+            Persons or sites, as in `tailboost.certify`.
+        previous, attempts : optional
+            As in `tailboost.calibrate`.
+
+        Returns
+        -------
+        LabelRules
+            With ``certificate_``.
+
+        Raises
+        ------
+        NotCertifiedError
+            If the safest rules miss a limit; as in `tailboost.calibrate`.
+        LeakageError
+            If rows were used in the selection or an earlier attempt.
+        ValueError
+            If an argument is not as described, or the rules were read from a document.
+        """
+        if self.selection_ is None:
+            raise ValueError("these rules were read from a document: calibrate the rules of tune_labels")
+        names = list(self.rules)
+        stated = _stacked_limits(self.limits if limits is None else limits, names)
+        if not stated:
+            raise ValueError("limits is needed: there is no target to certify")
+        given = self.pairs(X, Y, clusters=clusters)
+        model = given.pop("model")
+        X_pairs, y_pairs = given.pop("X"), given.pop("y")
+        about = {"subgroups": _subgroups(names), "previous": previous, "attempts": attempts}
+        try:
+            found = calibrate_selected(
+                model, X_pairs, y_pairs, limits=stated, confidence=confidence, **given, **about
+            )
+        except NotCertifiedError as error:
+            advice = (
+                f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "
+                "cannot be used again, also not with other limits."
+            )
+            raise NotCertifiedError(error.reason, error.shortfalls, error.attempts, advice) from None
         return replace(
-            certificate, n_rows=len(deferred) // (len(names) + 1), notes=(PAIRS_NOTE, *certificate.notes)
+            found.rules,
+            limits=checked_limits(self.limits if limits is None else limits),
+            certificate_=_of_rows(found.certificate_, len(names)),
+            used_rows_=found.used_rows_,
+            ledger_=self.ledger_,
         )
 
-    def _stacked(self, X: Any, Y: Ints) -> tuple[NDArray[Any], Ints, dict[str, NDArray[Any]]]:
-        """Return answers, true labels and label names of all pairs of row and label, then of whole rows."""
-        answers = self.predict(X)
-        check_length(Y, "Y", len(answers[ANY]))
-        truth = np.concatenate([Y.T.ravel(), Y.any(axis=1).astype(np.intp)])
-        return np.concatenate(list(answers.values())), truth, {LABEL: np.repeat(list(answers), len(Y))}
+    def pairs(self, X: Any, Y: Any = None, *, clusters: Any = None) -> dict[str, Any]:
+        """Return the pairs of row and label, for functions that take a classifier of rows.
 
-    def _measured(self, X: Any, Y: Ints) -> RateTable:
-        """Return the table of limited rates on given rows."""
-        answers, truth, groups = self._stacked(X, Y)
-        deferred = answers == REVIEW
-        answered = Answered.of(
-            truth, np.where(deferred, 0, answers).astype(np.intp), groups=groups, deferred=deferred
-        )
-        all_limits = [limit for part in _split(self.limits, list(self.rules)) for limit in part]
-        return RateTable.measured(all_limits, answered, f"the {len(Y):,} rows of the selection")
+        Parameters
+        ----------
+        X, Y : table of n rows, table of shape (n, K), optional
+            Rows, and their labels if known.
+        clusters : array-like of shape (n,), optional
+            Persons or sites.
+
+        Returns
+        -------
+        dict
+            Keyword arguments ``model``, ``X``, ``y``, ``groups`` and ``clusters``, of K n pairs and then of n
+            rows as a whole: ``Monitor.of(rules.certificate_).add(**rules.pairs(X, Y))``. The columns of ``X``
+            are the number of the label, and the scores.
+        """
+        names = list(self.rules)
+        check_indexes(X=X, Y=Y, clusters=clusters)
+        n = len(self.predict(X)[ANY])  # refuses scores of another kind
+        columns = [
+            np.asarray(score_columns(X, [rule.column], name), dtype=np.float64)
+            for name, rule in self.rules.items()
+        ]
+        place = np.repeat(np.arange(len(names) + 1.0), n)
+        truth = None
+        if Y is not None:
+            of_label = _indicators(Y, names)
+            check_length(of_label, "Y", n)
+            truth = np.concatenate([of_label.T.ravel(), of_label.any(axis=1).astype(np.intp)])
+        times = len(names) + 1
+        return {
+            "model": LabelPairs(self, _stacked_limits(self.limits, names)),
+            "X": np.column_stack([place, np.tile(np.column_stack(columns), (times, 1))]),
+            "y": truth,
+            "groups": {LABEL: np.repeat([*names, ANY], n)},
+            "clusters": None if clusters is None else np.tile(np.asarray(clusters), times),
+        }
 
     @property
     def lines(self) -> list[RateLine]:
@@ -180,6 +272,9 @@ class LabelRules:
             "format": FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
             "limits": [repr(limit) for limit in self.limits],
+            "used": [rows.to_dict() for rows in self.used_rows_],
+            "ledger": self.ledger_.to_dict(),
+            "certificate": None if self.certificate_ is None else self.certificate_.to_dict(),
         }
 
     @classmethod
@@ -201,9 +296,13 @@ class LabelRules:
                 raise ValueError("each label needs a rule with the answers 0 and 1")
             limits = checked_limits(document["limits"])
             _split(limits, list(rules))
+            used = tuple(map(UsedRows.from_dict, document.get("used", ())))
+            ledger = Ledger.from_dict(document.get("ledger", {"attempts": []}))
+            certificate = document.get("certificate")
+            certificate = None if certificate is None else Certificate.from_dict(certificate)
         except (AttributeError, KeyError, TypeError, ValueError) as failure:
             raise ValueError(f"these are no rules by label: {type(failure).__name__}: {failure}") from None
-        return cls(rules, limits)
+        return cls(rules, limits, certificate_=certificate, used_rows_=used, ledger_=ledger)
 
     def to_json(self) -> str:
         """Return rules and limits as JSON."""
@@ -211,6 +310,106 @@ class LabelRules:
 
     def __str__(self) -> str:
         return "\n".join(f"{name}: {rule}" for name, rule in self.rules.items())
+
+
+class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
+    """Rules of several labels as a classifier of pairs of row and label, and of rows as a whole.
+
+    Parameters
+    ----------
+    rules : LabelRules
+        The rules.
+    limits : sequence of Limit
+        Their limits, of the form of `_stacked_limits`.
+    """
+
+    seen_rows_ = replace(Fingerprint.of(np.empty(0, dtype=np.uint64)), complete=False)
+    chosen_rows_: tuple[Fingerprint, ...] = ()
+
+    def __init__(self, rules: LabelRules, limits: Sequence[Limit]) -> None:
+        self.rules = rules
+        self.limits = limits
+        self.used_rows_, self.ledger_ = rules.used_rows_, rules.ledger_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Return the classifier, whose rules were selected before."""
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        return X
+
+    @property
+    def classes_(self) -> Ints:
+        """The answers."""
+        return np.array([0, 1])
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return True
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        return self.rules.defers
+
+    @property
+    def rates_(self) -> RateTable:
+        """The limited rates on the selection data."""
+        assert self.rules.rates_ is not None
+        return self.rules.rates_
+
+    @property
+    def objective_(self) -> Objective:
+        """The error of all pairs."""
+        return Objective.of(error())
+
+    def threshold_family(self, *, by_group: bool) -> None:
+        """Return None: the rules of several labels are no family of thresholds on one score."""
+
+    def actions(self, X: Any) -> NDArray[Any]:
+        """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
+        of_label = {name: rule.predict(X[:, j]) for j, (name, rule) in enumerate(self.rules.rules.items(), 1)}
+        answers = [*of_label.values(), _of_any(of_label, self.rules.defers)]
+        return np.choose(X[:, 0].astype(np.intp), [answer.astype(object) for answer in answers])
+
+    def predict(self, X: Any) -> Ints:
+        """Return the answers 1 and 0; deferred pairs get 0."""
+        actions = self.actions(X)
+        return np.where(actions == REVIEW, 0, actions).astype(np.intp)
+
+    def defers(self, X: Any) -> Mask:
+        """Return which pairs and rows are deferred."""
+        return np.asarray(self.actions(X) == REVIEW)
+
+    def reweight(self, *, limits: Sequence[Limit], confidence: float | None = None) -> LabelPairs:
+        """Return the rules of another selection on the same selection data."""
+        selection = self.rules.selection_
+        assert selection is not None
+        found = selection.within(limits, confidence)
+        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits)
+
+
+def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
+    """Return the answers to rows as a whole from those to their labels."""
+    flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
+    deferred = np.any([answer == REVIEW for answer in answers.values()], axis=0) & ~flagged
+    of_row = flagged.astype(np.intp)
+    return np.where(deferred, REVIEW, of_row.astype(object)) if defers else of_row
+
+
+def _subgroups(names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return all classes and groups of pairs."""
+    return {"class": [0, 1], "group": [(LABEL, name) for name in [*names, ANY]]}
+
+
+def _of_rows(certificate: Certificate, n_labels: int) -> Certificate:
+    """Return a certificate of pairs with the number of rows."""
+    n_rows = certificate.n_rows // (n_labels + 1)
+    return replace(certificate, n_rows=n_rows, notes=(PAIRS_NOTE, *certificate.notes))
 
 
 def tune_labels(
@@ -279,7 +478,7 @@ def tune_labels(
         raise ValueError(f"scores: each needs a label of its own, none of them {ANY!r}; got {names}")
     if several := [score for score in given if len(score.column_list) > 1]:
         raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
-    by_label, of_rows = _split(limits, names)
+    stated = _stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
     y = _indicators(Y, names)
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
@@ -288,47 +487,91 @@ def tune_labels(
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
-    table = np.concatenate([score.probability for score in fitted])[:, None], y.T.ravel()
-    groups = {LABEL: np.repeat(names, len(y))}
-    bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
-    pair_bounds, best = bounds, None
-    for _ in range(MOST_SELECTIONS):
-        pooled = [
-            replace(limit, rate=replace(limit.rate, by=None), bound=bound)
-            for limit, bound in zip(of_rows, pair_bounds.tolist(), strict=True)
-        ]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about limits on pairs, which nobody stated
-            try:
-                if best is None:
-                    classifier.set_params(limits=[*by_label, *pooled]).fit(*table, groups=groups)
-                else:
-                    classifier = classifier.reweight(limits=[*by_label, *pooled])
-            except InfeasibleLimitsError:
-                if best is None:
-                    raise
-                break
-        rules = {name: score.rule(classifier, name) for name, score in zip(names, fitted, strict=True)}
-        found = LabelRules(rules, checked_limits(limits))
-        found = replace(found, rates_=found._measured(X, y))
-        row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
-        excess = [(line.value - line.bound) * (-1 if line.sense == "≥" else 1) for line in found.lines]
-        rank = max([0.0, *excess]), classifier.rates_.lines[0].value
-        best = (rank, found) if best is None else min(best, (rank, found), key=lambda pair: pair[0])
-        pair_rates = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])[: len(bounds)]
-        not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
-        if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
-            break
-        ratio = np.where(row_rates > 0, pair_rates / np.where(row_rates > 0, row_rates, 1.0), 1.0)
-        pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
-    assert best is not None
-    if missed := [line for line in best[1].lines if line.met is False]:
+    selection = LabelSelection(names, fitted, X, y, classifier)
+    found = replace(selection.within(stated, None), limits=checked_limits(limits))
+    pairs = found.pairs(X, Y)
+    used = UsedRows.of(hash_rounded_rows(as_table(pairs["X"])), pairs["y"], "selection data")
+    if missed := [line for line in found.lines if line.met is False]:
         words = "; ".join(
             f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
             for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
-    return best[1]
+    return replace(found, used_rows_=(used,))
+
+
+@dataclass(frozen=True)
+class LabelSelection:
+    """Selection of thresholds for several labels on selection data."""
+
+    names: list[str]
+    scores: list[_CalibratedScore]
+    X: Any  # the selection data
+    y: Ints  # shape (n, K)
+    classifier: RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
+
+    def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
+        """Return the rules within limits of the form of `_stacked_limits`.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits on labels contradict each other.
+        """
+        names, y = self.names, self.y
+        by_label = [limit for limit in limits if not _is_of_rows(limit)]
+        of_rows = [limit for limit in limits if _is_of_rows(limit)]
+        table = np.concatenate([score.probability for score in self.scores])[:, None], y.T.ravel()
+        groups = {LABEL: np.repeat(names, len(y))}
+        bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
+        pair_bounds, best, classifier = bounds, None, self.classifier
+        for _ in range(MOST_SELECTIONS):
+            pooled = [
+                replace(limit, rate=replace(limit.rate, by=None), bound=bound)
+                for limit, bound in zip(of_rows, pair_bounds.tolist(), strict=True)
+            ]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # about limits on pairs, which nobody stated
+                try:
+                    if hasattr(classifier, "ensemble_"):
+                        classifier = classifier.reweight(limits=[*by_label, *pooled], confidence=confidence)
+                    else:
+                        classifier.set_params(limits=[*by_label, *pooled]).fit(*table, groups=groups)
+                except InfeasibleLimitsError:
+                    if best is None:
+                        raise
+                    break
+            rules = {
+                name: score.rule(classifier, name) for name, score in zip(names, self.scores, strict=True)
+            }
+            found = LabelRules(rules, tuple(limits), selection_=self)
+            found = replace(found, rates_=self._measured(found, limits))
+            row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
+            excess = [(line.value - line.bound) * (-1 if line.sense == "≥" else 1) for line in found.lines]
+            rank = max([0.0, *excess]), classifier.rates_.lines[0].value
+            best = (rank, found) if best is None else min(best, (rank, found), key=lambda pair: pair[0])
+            pair_rates = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])
+            pair_rates = pair_rates[: len(bounds)]
+            not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
+            if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
+                break
+            ratio = np.where(row_rates > 0, pair_rates / np.where(row_rates > 0, row_rates, 1.0), 1.0)
+            pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
+        assert best is not None
+        return best[1]
+
+    def _measured(self, rules: LabelRules, limits: Sequence[Limit]) -> RateTable:
+        """Return the table of limited rates on the selection data."""
+        answers, y = rules.predict(self.X), self.y
+        every = np.concatenate(list(answers.values()))
+        deferred = every == REVIEW
+        answered = Answered.of(
+            np.concatenate([y.T.ravel(), y.any(axis=1).astype(np.intp)]),
+            np.where(deferred, 0, every).astype(np.intp),
+            groups={LABEL: np.repeat(list(answers), len(y))},
+            deferred=deferred,
+        )
+        return RateTable.measured(limits, answered, f"the {len(y):,} rows of the selection")
 
 
 @dataclass(frozen=True)
@@ -396,3 +639,13 @@ def _split(limits: Any, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]
                 "by= for rows as a whole"
             )
     return of_labels, of_rows
+
+
+def _stacked_limits(limits: Any, names: Sequence[str]) -> list[Limit]:
+    """Return all limits as limits by label, where a row as a whole is the label "any label"."""
+    return [limit for part in _split(limits, names) for limit in part]
+
+
+def _is_of_rows(limit: Limit) -> bool:
+    """Return whether a limit of `_stacked_limits` is about rows as a whole."""
+    return ANY in dict(limit.bound)

@@ -17,7 +17,7 @@ from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
-from tailboost.core.judged import Judged
+from tailboost.core.judged import judged
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -56,7 +56,7 @@ def certify(
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
         _print_certificate(
-            score_rules.certify_labels(*labelled, data, sep, asked, cluster, confidence), as_json, require
+            score_rules.certify_labels(labelled, data, sep, asked, cluster, confidence), as_json, require
         )
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
@@ -207,7 +207,7 @@ def calibrate(
         ) as rows,
         _missing_said(model, ledger),
     ):
-        if isinstance(classifier, Judged):
+        if judged(classifier).knows_rows:
             classifier.ledger_ = ledger
             point = calibrate_model(
                 classifier,

@@ -42,8 +42,7 @@ def predict(
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
     unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
-        if (labelled := read_label_rules(model)) is not None:
-            rules, _ = labelled
+        if (rules := read_label_rules(model)) is not None:
             rows = label_rows(rules, data, sep)
             with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {

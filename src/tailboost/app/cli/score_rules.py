@@ -499,7 +499,7 @@ class StoredRule(StoredModel):
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
-        return replace(self, selection=replace(self.selection, data=digest_of(data)))
+        return replace(self, selection=replace(self.selection, data=digest_of(data), unlabeled=None))
 
     def save(self, classifier: Any, path: Path, **notes: Any) -> None:
         """Write the rule of another selection, with its own limits."""
@@ -567,9 +567,7 @@ def _tune_labels(
                 limits=limits,
                 objective="error" if objective is None else objective,
             )
-    write_out(
-        out, json.dumps(rules.to_dict() | {"data": digest_of(data)}, indent=1, ensure_ascii=False) + "\n"
-    )
+    write_out(out, _text(rules.to_dict()))
     tell(str(rules))
     say("")
     if rules.limits and rules.rates_ is not None:
@@ -584,17 +582,16 @@ def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
     return pd.DataFrame({name: _numbers(rows.table, name, rows.path) for name in target})
 
 
-def read_label_rules(path: Path) -> tuple[LabelRules, str] | None:
-    """Return rules of several labels and a digest of their selection data; None for another file."""
+def read_label_rules(path: Path) -> LabelRules | None:
+    """Return rules of several labels; None for another file."""
     if not is_rule_file(path) or "labels" not in (content := _read_document(path)):
         return None
     with bad_input(f"{path}: "):
-        return LabelRules.from_dict(content), str(content.get("data"))
+        return LabelRules.from_dict(content)
 
 
 def certify_labels(
     rules: LabelRules,
-    digest: str,
     data: Path,
     sep: str,
     limits: Sequence[Any],
@@ -602,8 +599,6 @@ def certify_labels(
     confidence: float,
 ) -> Certificate:
     """Return the certificate of rules of several labels from a file of fresh rows."""
-    if digest_of(data) == digest:
-        raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
     rows = replace(label_rows(rules, data, sep), cluster_column=cluster)
     Y = _indicators(rows, list(rules.rules))
     with bad_input(f"{data}: "):
