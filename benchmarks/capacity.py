@@ -7,7 +7,7 @@
 ``rows``: made tables of 20 columns. ``tables``: one split of real tables of `experiments/_tables.py` in
 DIR. The constants were chosen on the tables of CHOSEN_ON and on two made ones, "made, seed 0" and "faint".
 ``wide``: tables with many columns, beside logistic regression. "docstrings" are the first 25 words of
-docstrings of installed packages, to be told apart; the other texts are made. ``--learners`` takes some of the
+docstrings of installed packages, whose label is the package; the other texts are made. ``--learners`` takes some of the
 learners. FILE keeps the results of other runs. Seconds are processor seconds of one thread.
 
     default    `RobustMixtureClassifier` for the overall error
