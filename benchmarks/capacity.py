@@ -7,8 +7,8 @@
 ``rows``: made tables of 20 columns. ``tables``: one split of real tables of `experiments/_tables.py` in
 DIR. The constants were chosen on the tables of CHOSEN_ON and on two made ones, "made, seed 0" and "faint".
 ``wide``: tables with many columns, beside logistic regression. "docstrings" are the first 25 words of
-docstrings of installed packages, whose label is the package; the other texts are made. ``--learners`` takes some of the
-learners. FILE keeps the results of other runs. Seconds are processor seconds of one thread.
+docstrings of installed packages, whose label is the package; the other texts are made. ``--learners`` takes
+some of the learners. FILE keeps the results of other runs. Seconds are processor seconds of one thread.
 
     default    `RobustMixtureClassifier` for the overall error
     fixed      the same with 100 boosted trees of depth 6 at a rate of .1 on every table
