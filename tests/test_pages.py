@@ -18,7 +18,7 @@ from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
-OTHERS = ["coming-from", "mixture", "unlabeled", "weak-regions", "multi-label", "published"]
+OTHERS = ["coming-from", "mixture", "unlabeled", "weak-regions", "multi-label", "published", "power"]
 RECIPES = ["reasons", "regulation", "mlflow"]
 HOUR = ["start", "limits", "deferral", "tradeoff"]
 HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]

@@ -26,7 +26,9 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/coming-from.md": ("benchmarks/coming_from.json",),
     "docs/tradeoff.md": (EXAMPLES,),
     "docs/limits.md": ("benchmarks/confidence.json",),
-    "docs/mixture.md": ("results/field-strong.json",),
+    "docs/power.md": ("benchmarks/power.json",),
+    "docs/unlabeled.md": ("benchmarks/counts.json",),
+    "docs/mixture.md": ("results/field-strong.json", "benchmarks/capacity.json"),
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"

@@ -225,6 +225,43 @@ class TestEstimates:
         assert not data.strata.has_unlabeled
 
 
+class TestDistortedScores:
+    """With many labelled rows a wrong score leads to no broken limit, whatever the probabilities say."""
+
+    @pytest.mark.parametrize(
+        "distorted",
+        [
+            lambda p: p**4,
+            lambda p: np.full(len(p), 0.3),
+            lambda p: 1 - p,
+            lambda p: 0.5 + 0.4 * np.sin(9 * p),
+        ],
+    )
+    @pytest.mark.parametrize("limit", [rates.miss(1) <= 0.3, rates.precision(1) >= 0.6, SELECTED <= 0.05])
+    def test_the_limit_holds_on_fresh_rows(self, distorted, limit):
+        X, y, g = drawn(8000, 60)
+        V, _, vg = drawn(8000, 61)
+
+        def score(X):
+            p = distorted(MODEL.predict_proba(X)[:, 1])
+            return np.column_stack([1 - p, p])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = tb.tune(
+                score, X, y, groups={"group": g}, by_group=True, limits=[limit],
+                X_unlabeled=V, groups_unlabeled={"group": vg},
+            )  # fmt: skip
+        answers = clf.predict(FRESH, groups={"group": FG})
+        found = rates.measure(limit.rate, FY, answers, groups={"group": FG}, labels=[0, 1])
+        value = limit.value(np.array(list(found.values())))
+        excess = value - limit.bound if limit.from_above else limit.bound - value
+        assert np.isnan(excess) or excess < 0.03  # 3 standard errors of 8,000 and 20,000 rows
+        plain = tb.tune(score, X, y, groups={"group": g}, by_group=True, limits=[limit])
+        errors = [(c.predict(FRESH, groups={"group": FG}) != FY).mean() for c in (clf, plain)]
+        assert errors[0] < errors[1] + 0.02
+
+
 class TestCopies:
     def test_a_row_with_and_without_label_counts_once(self):
         """Labelled rows among those without labels change nothing."""
@@ -335,3 +372,75 @@ def test_needs_labels():
     bound = [rates.error(), rates.miss(1), rates.selected(1, by="class"), rates.precision(1)]
     assert [rate.needs_labels(strata) for rate in free] == [False] * 4
     assert [rate.needs_labels(strata) for rate in bound] == [True] * 4
+
+
+class TestCertify:
+    """Rates that need no label are bounded on all rows, others on the labelled ones."""
+
+    n, m = 400, 2000
+    X, y, g = drawn(n, 50)
+    V, _, vg = drawn(m, 51)
+
+    def certified(self, clf, rates_, **given):
+        more = {"X_unlabeled": self.V, "groups_unlabeled": {"group": self.vg}} | given
+        return tb.certify(clf, self.X, self.y, groups={"group": self.g}, rates=rates_, **more)
+
+    @pytest.mark.parametrize("by_group", [False, True])
+    def test_the_bounds_are_exact_on_the_rows_that_count(self, by_group):
+        clf = tuned(by_group=by_group)
+        limit = rates.selected(1, by="group") <= 0.9
+        cert = self.certified(clf, [limit, rates.miss(1) <= 0.5])
+        known = {"groups": {"group": np.concatenate([self.g, self.vg])}} if by_group else {}
+        answers = clf.predict(np.vstack([self.X, self.V]), **known)
+        group = np.concatenate([self.g, self.vg])
+        missed = answers[: self.n][self.y == 1] == 0
+        # .05 is divided among two groups and one miss rate.
+        for bound in cert.rates:
+            seen = missed if bound.subgroup is None else answers[group == bound.subgroup] == 1
+            assert (bound.n, bound.estimate) == (len(seen), pytest.approx(seen.mean()))
+            upper = beta.ppf(1 - 0.05 / 3, seen.sum() + 1, len(seen) - seen.sum())
+            assert bound.upper == pytest.approx(upper, abs=1e-6)
+        assert "2,000 of the rows have no labels" in " ".join(cert.notes)
+
+    def test_copies_and_used_rows(self):
+        clf = tuned()
+        both = {"X_unlabeled": np.vstack([self.V, self.X])}
+        both["groups_unlabeled"] = {"group": np.concatenate([self.vg, self.g])}
+        limits = [rates.selected(1) <= 0.9]
+        one, other = self.certified(clf, limits), self.certified(clf, limits, **both)
+        assert one.rates[0].upper == other.rates[0].upper
+        with pytest.raises(LeakageError, match="selected on 100% of these rows"):
+            self.certified(clf, limits, X_unlabeled=U, groups_unlabeled={"group": UG})
+
+    def test_deferred_rows_and_draws(self):
+        clf = tuned(limits=[rates.deferred() <= 0.1])
+        (bound,) = self.certified(clf, [rates.deferred() <= 0.2]).rates
+        assert bound.n == self.n + self.m
+        assert bound.estimate == pytest.approx(clf.defers(np.vstack([self.X, self.V])).mean())
+        drawing = tuned(limits=[rates.gap(rates.miss(1, by="group")) <= 0.01], randomized=True)
+        (bound,) = self.certified(drawing, [rates.selected(1) <= 0.9]).rates
+        shares = drawing.predict_distribution(np.vstack([self.X, self.V]))[:, 1]
+        assert bound.estimate == pytest.approx(shares.mean())
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"X_unlabeled": None}, "groups_unlabeled was given without X_unlabeled"),
+            ({"groups_unlabeled": None}, "groups and groups_unlabeled: give both or neither"),
+            ({"groups_unlabeled": {"sex": vg}}, "groups_unlabeled has the columns"),
+            ({"groups_unlabeled": {"group": vg[:9]}}, "groups_unlabeled has 9"),
+            (
+                {"X_unlabeled": V[:0], "groups_unlabeled": {"group": vg[:0]}},
+                "groups_unlabeled must have shape",
+            ),
+            ({"clusters": np.arange(400)}, "clusters and X_unlabeled"),
+            ({"rates_": ()}, "X_unlabeled: errors need labels"),
+        ],
+    )
+    def test_bad_arguments_are_named(self, given, said):
+        with pytest.raises(ValueError, match=said):
+            self.certified(tuned(), **({"rates_": [rates.selected(1) <= 0.9]} | given))
+
+    def test_an_array_of_answers_has_none_for_them(self):
+        with pytest.raises(ValueError, match="array of answers"):
+            tb.certify(self.y, None, self.y, rates=[rates.selected(1)], X_unlabeled=self.V)

@@ -485,11 +485,11 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     import copy
 
-    from tailboost.guarantees import calibration
+    from tailboost.guarantees import path
 
     mix, rows = queue
-    points = list(calibration.tightened_rules(mix, mix.limits))
-    monkeypatch.setattr(calibration, "tightened_rules", lambda model, limits: (copy.copy(p) for p in points))
+    points, powers = path.tightened_rules(mix, mix.limits, 1500)
+    monkeypatch.setattr(path, "tightened_rules", lambda *about: ([copy.copy(p) for p in points], powers))
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:

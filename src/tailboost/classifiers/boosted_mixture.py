@@ -17,8 +17,6 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.base import routed_params as routed_params
-from tailboost.classifiers.base import with_callbacks as with_callbacks
 from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed

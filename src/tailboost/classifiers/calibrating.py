@@ -101,7 +101,7 @@ def calibrate(
     limits : list of Limit or str, optional
         Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
         rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
-        data. The sequence starts at the safest rule on these data.
+        data. The sequence starts at the strictest rule with a high predicted power.
     confidence : float in (0, 1), default=0.95
         Probability that all targets hold.
     groups : array-like of shape (n,), or table of shape (n, c), optional

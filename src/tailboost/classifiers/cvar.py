@@ -347,10 +347,10 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     """
 
     n_estimators: int | str = 3
-    player: str = field(init=False, default="hedge")
-    combine: str = field(init=False, default="mixture")
-    beta: float | str = field(init=False, default=100.0)
-    delta: float = field(init=False, default=0.1)
+    player: str = field(init=False, repr=False, default="hedge")
+    combine: str = field(init=False, repr=False, default="mixture")
+    beta: float | str = field(init=False, repr=False, default=100.0)
+    delta: float = field(init=False, repr=False, default=0.1)
 
 
 @with_parameters
@@ -403,11 +403,11 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: str = field(init=False, default="lp")
-    combine: str = field(init=False, default="mixture")
-    eta: float | str = field(init=False, default=1.0)
-    beta: float | str = field(init=False, default=100.0)
-    delta: float = field(init=False, default=0.1)
+    player: str = field(init=False, repr=False, default="lp")
+    combine: str = field(init=False, repr=False, default="mixture")
+    eta: float | str = field(init=False, repr=False, default=1.0)
+    beta: float | str = field(init=False, repr=False, default=100.0)
+    delta: float = field(init=False, repr=False, default=0.1)
 
 
 @with_parameters
@@ -470,9 +470,9 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: str = field(init=False, default="entropic")
-    combine: str = field(init=False, default="mixture")
-    eta: float | str = field(init=False, default=1.0)
+    player: str = field(init=False, repr=False, default="entropic")
+    combine: str = field(init=False, repr=False, default="mixture")
+    eta: float | str = field(init=False, repr=False, default=1.0)
 
 
 @with_parameters
@@ -531,12 +531,12 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     array([0.25, 0.25, 0.25, 0.25])
     """
 
-    alpha: float = field(init=False, default=1.0)
-    player: str = field(init=False, default="hedge")
-    combine: str = field(init=False, default="average")
-    beta: float | str = field(init=False, default=100.0)
-    delta: float = field(init=False, default=0.1)
-    cv: Any = field(init=False, default="auto")
-    include_constants: bool = field(init=False, default=False)
-    n_iter_no_change: int | None = field(init=False, default=3)
-    tol: float = field(init=False, default=1e-3)
+    alpha: float = field(init=False, repr=False, default=1.0)
+    player: str = field(init=False, repr=False, default="hedge")
+    combine: str = field(init=False, repr=False, default="average")
+    beta: float | str = field(init=False, repr=False, default=100.0)
+    delta: float = field(init=False, repr=False, default=0.1)
+    cv: Any = field(init=False, repr=False, default="auto")
+    include_constants: bool = field(init=False, repr=False, default=False)
+    n_iter_no_change: int | None = field(init=False, repr=False, default=3)
+    tol: float = field(init=False, repr=False, default=1e-3)

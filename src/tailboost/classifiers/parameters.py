@@ -112,7 +112,7 @@ def with_parameters(cls: C) -> C:
     """Give a classifier the constructor of its annotated parameters (a decorator).
 
     Parameters are keyword-only. A preset inherits them; it declares those with another default, and fixes
-    others with ``field(init=False)``.
+    others with ``field(init=False, repr=False)``.
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     made.__init__ = with_suggestions(made.__init__)

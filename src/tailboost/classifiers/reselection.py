@@ -64,6 +64,11 @@ class Reselection(Judged):
     def _answering(self, rule: Selected, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         """Return a classifier that answers by a rule of a curve, with its limit and the other limits."""
 
+    @property
+    def n_selection_(self) -> float:
+        """Number of the rows on which the rule was selected; of weighted rows the effective number."""
+        return float(self._engine.data.strata.size.sum())
+
     # -- other selection data --------------------------------------------------------------------------
 
     def _name_groups(self, groups: Any, used: Mask | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -31,7 +31,7 @@ from tailboost.classifiers.input import (
     read_training_set,
     selection_data,
 )
-from tailboost.classifiers.parameters import with_suggestions
+from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
@@ -56,6 +56,7 @@ from tailboost.selection.selected import warn_of_noise
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
 
 
+@with_parameters
 class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
@@ -251,41 +252,24 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "verbose": ["verbose"],
     }
 
-    @with_suggestions
-    def __init__(
-        self,
-        estimators: list[tuple[str, Any]] | dict[str, Any] | None = None,
-        *,
-        objective: Any = None,
-        limits: Any = (),
-        alpha: float | None = None,
-        max_error: Any = None,
-        error_budget: float | None = None,
-        confidence: float | None = None,
-        cv: Any = "auto",
-        randomized: bool | str = "auto",
-        by_group: bool = False,
-        class_weight: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimators = _pairs(estimators)
-        self.objective = objective
-        self.limits = limits
-        self.alpha = alpha
-        self.max_error = max_error
-        self.error_budget = error_budget
-        self.confidence = confidence
-        self.cv = cv
-        self.randomized = randomized
-        self.by_group = by_group
-        self.class_weight = class_weight
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    estimators: Any = field(default=None, kw_only=False)
+    objective: Any = None
+    limits: Any = ()
+    alpha: float | None = None
+    max_error: Any = None
+    error_budget: float | None = None
+    confidence: float | None = None
+    cv: Any = "auto"
+    randomized: bool | str = "auto"
+    by_group: bool = False
+    class_weight: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def __post_init__(self) -> None:
+        self.estimators = _pairs(self.estimators)
 
     # -- parameters ----------------------------------------------------------------------------------
 

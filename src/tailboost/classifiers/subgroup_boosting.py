@@ -11,7 +11,8 @@ from sklearn.base import _fit_context
 
 from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, TrainingSet
-from tailboost.classifiers.boosted_mixture import MixtureClassifier, with_callbacks
+from tailboost.classifiers.base import with_callbacks
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.exceptions import SmallSubgroupsWarning

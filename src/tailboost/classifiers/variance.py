@@ -17,7 +17,7 @@ from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters, with_suggestions
+from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.core.array_types import Floats
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
@@ -294,10 +294,10 @@ class AdaBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    variance_weight: float | None = field(init=False, default=None)
-    stumps: bool = field(init=False, default=False)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    variance_weight: float | None = field(init=False, repr=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
 @with_parameters
@@ -357,9 +357,9 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     }
 
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, default=False)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
 @with_parameters
@@ -417,13 +417,14 @@ class EBBoostClassifier(VarianceBoostClassifier):
         "variance_weight": CONSTRAINTS["variance_weight"],
     }
 
-    estimator: Any = field(init=False, default=None)
+    estimator: Any = field(init=False, repr=False, default=None)
     variance_weight: float | None = 0.5
-    stumps: bool = field(init=False, default=True)
-    refit: str | None = field(init=False, default=None)
-    C: float | None = field(init=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=True)
+    refit: str | None = field(init=False, repr=False, default=None)
+    C: float | None = field(init=False, repr=False, default=None)
 
 
+@with_parameters
 class SoftMarginBoostClassifier(VarianceBoostClassifier):
     """Soft margins: the hypotheses of AdaBoost, weighted by a linear or quadratic program.
 
@@ -448,8 +449,6 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         tree of depth 5.
     n_estimators : int, default=50
         Largest number of rounds.
-    loss : {"linear", "quadratic"}, default="quadratic"
-        RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
     C : float > 0, optional
         Price of slack per unit of sample weight (relative weights are scaled first, see `fit`), for RLP at
         least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5, 0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects
@@ -459,6 +458,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         As in `VarianceBoostClassifier`, with the same defaults.
     n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
+    loss : {"linear", "quadratic"}, default="quadratic"
+        RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
 
     Attributes
     ----------
@@ -510,42 +511,11 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         "loss": [StrOptions({"linear", "quadratic"})],
     }
 
-    @with_suggestions
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        loss: str = "quadratic",
-        C: float | None = None,
-        cv: Any = "auto",
-        class_weight: Any = None,
-        exact_weights: bool = False,
-        n_iter_no_change: int | None = None,
-        tol: float = 1e-3,
-        max_time: float | None = None,
-        checkpoint_dir: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            estimator=estimator,
-            n_estimators=n_estimators,
-            C=C,
-            cv=cv,
-            class_weight=class_weight,
-            exact_weights=exact_weights,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            max_time=max_time,
-            checkpoint_dir=checkpoint_dir,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            variance_weight=None,
-        )
-        self.loss = loss
+    variance_weight: float | None = field(init=False, repr=False, default=None)
+    stumps: bool = field(init=False, repr=False, default=False)
+    refit: str | None = field(init=False, repr=False, default=None)
+    learning_rate: float = field(init=False, repr=False, default=1.0)
+    loss: str = "quadratic"
 
     @property
     def _program(self) -> str:

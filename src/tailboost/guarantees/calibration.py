@@ -25,17 +25,15 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
+from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
-from tailboost.rates import ABOVE, BELOW, InfeasibleLimitsError, Limit, checked_limits
-from tailboost.selection.problem import SPREAD
+from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
-# Limits are tightened by these multiples of half their intervals, the tightest first.
-TIGHTER = (8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 
 
 #: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
@@ -291,7 +289,7 @@ class Targets:
                 warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
         ranked = RankRules.of(base, self.limits, fresh, opened)
-        sequence = FixedSequence(_from_the_safest(model, self.limits), fresh, self)
+        sequence = FixedSequence(from_the_likeliest(model, self.limits, len(fresh)), fresh, self)
         return [sequence] if ranked is None else [ranked, sequence]
 
 
@@ -432,55 +430,6 @@ def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable
             return [model.reweight(objective=f"worst_{kind}", max_error=part) for part in parts]
         except ValueError:
             return [point.classifier for point in reversed(model.tradeoff().points)]
-
-
-def _from_the_safest(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
-    """Yield rules within tighter limits, from the one most likely to satisfy the limits to the loosest.
-
-    The order depends on the selection data alone. The tightest limits need not give the safest rule: a
-    precision close to 1 rests on few rows.
-    """
-    rules = list(tightened_rules(model, limits))
-    margins = [_margin(rule.rates_, rules[-1].rates_) for rule in rules]
-    yield from rules[int(np.argmax(margins)) :]
-
-
-def _margin(lines: Any, limits: Any) -> float:
-    """Return the smallest distance of rates from their limits, in half widths of their intervals.
-
-    A limited rate without an interval (few rows) gives −∞: the rule is not safe.
-    """
-    bounds = {(limit.rate, limit.subgroup, limit.sense): limit.bound for limit in limits if limit.limit}
-    margins = [np.inf]
-    for line in lines:
-        bound = bounds.get((line.rate, line.subgroup, line.sense), np.nan)
-        width = max(line.high - line.value, line.value - line.low)
-        distance = (bound - line.value) * (-1 if line.sense == "≥" else 1)
-        if not np.isnan(bound):
-            margins.append(distance / width if width > 0 else -np.inf)
-    return float(min(margins))
-
-
-def tightened_rules(model: Any, limits: Sequence[Limit]) -> Iterator[Any]:
-    """Yield rules within limits, from much tighter ones to the given ones; infeasible ones are left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
-        plain = model.reweight(limits=list(limits), confidence=0)  # the sequence itself tightens the limits
-        half: dict[str, dict[Any, float]] = {}
-        for line in plain.rates_:
-            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
-            if 0 <= line.bound <= 1 and line.rows > 0:
-                # A rate far from its limit here can be close if other limits are tighter.
-                width = max(width, SPREAD * float(np.sqrt(line.bound * (1 - line.bound) / line.rows)))
-            half.setdefault(line.limit, {})[line.subgroup] = width
-        for factor in TIGHTER:
-            widths = [{unit: factor * w for unit, w in half[str(limit)].items()} for limit in limits]
-            tighter = [limit.tightened(by) for limit, by in zip(limits, widths, strict=True)]
-            try:
-                yield model.reweight(limits=tighter, confidence=0)
-            except InfeasibleLimitsError:
-                continue
-        yield plain
 
 
 # -- attempts ----------------------------------------------------------------------------------------------

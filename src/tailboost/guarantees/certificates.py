@@ -307,6 +307,8 @@ def certify(
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
     deferred: Any = None,
+    X_unlabeled: Any = None,
+    groups_unlabeled: Any = None,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
@@ -369,6 +371,11 @@ def certify(
         each other in any way.
     deferred : array-like of bool, shape (n,), optional
         With an array of answers: True for a deferred row. Required for rates of deferral.
+    X_unlabeled : array-like of shape (m, d), optional
+        Fresh rows without labels, of the same population, with ``rates``. They count in rates that need no
+        label, such as `tailboost.rates.selected`. Rows that are among X too count once.
+    groups_unlabeled : array-like of shape (m,) or table of m rows, optional
+        Their groups, in the form of ``groups``.
 
     Returns
     -------
@@ -399,6 +406,7 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
+    _check_unlabeled(model, X_unlabeled, groups_unlabeled, expressions, clusters, sample_weight)
     tables = X, y, groups, costs, clusters, deferred
     if sample_weight is not None:
         about = {"groups": groups, "costs": costs, "clusters": clusters, "deferred": deferred}
@@ -421,12 +429,32 @@ def certify(
         costs=costs,
         cost_range=cost_range,
         deferred=deferred,
+        unlabeled=None if X_unlabeled is None else (X_unlabeled, groups_unlabeled),
     )
     judge = model if hasattr(model, "predict") else None
     certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
     if judge is not None or deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
+
+
+def _check_unlabeled(
+    model: Any, X: Any, groups: Any, expressions: Sequence[Expression], clusters: Any, sample_weight: Any
+) -> None:
+    """Raise if the arguments exclude rows without labels."""
+    if X is None:
+        if groups is not None:
+            raise ValueError("groups_unlabeled was given without X_unlabeled")
+        return
+    if not expressions:
+        raise ValueError("X_unlabeled: errors need labels; name rates of answers alone, such as rates=[...]")
+    if not hasattr(model, "predict"):
+        raise ValueError("X_unlabeled: model is an array of answers, and has none to these rows")
+    if any(one.rate.needs_costs for one in expressions):
+        raise ValueError("X_unlabeled: a rate is a mean of costs by row, and these rows have none")
+    for name, given in (("clusters", clusters), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise ValueError(f"{name} and X_unlabeled were both given, but rows without labels have none")
 
 
 def _of_positive_weight(sample_weight: Any, n: int) -> Mask:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import issparse
 
+from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Hashes, Ints, Labels
 from tailboost.core.checks import (
     check_indexes,
@@ -31,7 +32,7 @@ from tailboost.core.judged import EqualRows, group_arguments, judged
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.guarantees.leakage import UsedRows, check_equal_rows, refuse_used
+from tailboost.guarantees.leakage import UsedRows, check_equal_rows, copies_of, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -82,6 +83,7 @@ class FreshRows:
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
     only_scores: bool = False  # whether the rule reads scores alone
+    n_unlabeled: int = 0  # the last rows, which have no labels
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
     judge: Any = None  # the model of ``answered``, or the array of answers
@@ -227,6 +229,11 @@ class FreshRows:
         if strata.defers:
             deferred = int((self.answered.actions == strata.n_classes).sum())
             assumed = f"{assumed} {deferral_words(deferred, len(self))}"
+        if self.n_unlabeled:
+            assumed = (
+                f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
+                "none, and are draws from the same population."
+            )
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
             return [assumed, ONLY_SCORES]
         if self.repeated is None:
@@ -437,6 +444,7 @@ def fresh_rows(
     fitted: Any = None,
     deferred: Any = None,
     opened: Any = None,
+    unlabeled: tuple[Any, Any] | None = None,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
 
@@ -444,7 +452,7 @@ def fresh_rows(
     ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
     ``fitted`` is the classifier behind an array of answers, if known. ``opened`` are the rows as ``opened``
     of the model returns them; its models then answer once. If a rule reads scores alone, equal rows are
-    different rows.
+    different rows. ``unlabeled`` are further rows without labels, with their groups.
 
     Raises
     ------
@@ -513,6 +521,7 @@ def fresh_rows(
         rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
         if judged(final).can_defer:  # a label distribution does not show how often a row is deferred
             rules_there = [rule for rule in rules_there if rule == "predict"]
+    more = None if unlabeled is None else _Unlabeled.of(final, model, *unlabeled, groups, equal_rows, hashes)
     there = _ListedGroups.of(final, named, columns)
     # A "worst" error seen is about the groups among these rows.
     values = there.values if there.all_listed or not of_errors else {}
@@ -533,8 +542,11 @@ def fresh_rows(
                 shares = answers_of(judge, table, "randomised", groups)
                 drawn = expected_zero_one_losses(labels, shares, labels=classes)
         needed = costs if any(rate.needs_costs for rate in rates) else None
-        more: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}
-        answered = Answered.of(labels, answers, groups=groups, deferred=marked, **more)
+        about: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}
+        if more is None:
+            answered = Answered.of(labels, answers, groups=groups, deferred=marked, **about)
+        else:
+            answered = more.answered(judge, rule, labels, answers, groups, marked, **about)
         answered = replace(answered, strata=replace(answered.strata, known=there.combinations))
         return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
@@ -542,8 +554,79 @@ def fresh_rows(
     kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
     complete = repeated is not None and final.seen_rows_.complete
+    if more is not None:
+        hashes = np.concatenate([hashes, more.hashes])
+        repeated = None if repeated is None or more.repeated is None else repeated + more.repeated
+    n_more = 0 if more is None else len(more.hashes)
     overlap = hashes, repeated, complete, kinds, equal_rows
-    return FreshRows(answered, drawn, tuple(rules_there), *overlap, cluster_numbers, only_scores, ask, model)
+    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, ask, model
+    return FreshRows(answered, drawn, *of_rule)
+
+
+@dataclass(frozen=True, eq=False)
+class _Unlabeled:
+    """Fresh rows without labels."""
+
+    X: Any
+    groups: dict[Any, Labels] | None  # by column
+    hashes: Hashes
+    repeated: Ints | None  # as of `FreshRows`
+
+    @classmethod
+    def of(
+        cls, final: Any, model: Any, X: Any, groups: Any, of_labelled: Any, equal_rows: EqualRows, hashes: Any
+    ) -> _Unlabeled:
+        """Return the rows of a table, without copies of labelled rows."""
+        check_indexes(X_unlabeled=X, groups_unlabeled=groups)
+        if (groups is None) != (of_labelled is None):
+            raise ValueError("groups and groups_unlabeled: give both or neither")
+        n, columns = n_rows_of(X), None
+        if groups is not None:
+            columns, others = (
+                columns_by_name(groups, "groups_unlabeled"),
+                columns_by_name(of_labelled, "groups"),
+            )
+            if set(columns) != set(others):
+                raise ValueError(
+                    f"groups_unlabeled has the columns {list(columns)}, groups has {list(others)}"
+                )
+            for name, values in columns.items():
+                refuse_missing(values, "groups_unlabeled")
+                columns[name] = label_column(values, "groups_unlabeled")
+                check_length(columns[name], "groups_unlabeled", n, "X_unlabeled")
+        own = hash_rounded_rows(as_table(X))
+        kept = np.flatnonzero(~copies_of(hashes, own))
+        if not len(kept):
+            raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+        X, repeated = take(X, kept), None
+        _, table = final_step(model, X)
+        if judged(final).knows_rows:
+            repeated = final.count_known(table)
+            final.refuse_seen(repeated, equal_rows=equal_rows)
+        if used := judged(final).used_rows_:
+            refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, equal_rows)
+        chosen = None if columns is None else {name: values[kept] for name, values in columns.items()}
+        return cls(X, chosen, own[kept], repeated)
+
+    def answered(
+        self, judge: Any, rule: Rule, y: Labels, answers: Any, groups: Any, deferred: Any, **about: Any
+    ) -> Answered:
+        """Return the answers to labelled rows together with those to these rows."""
+        given = both_groups = None
+        if self.groups is not None:
+            joined = {
+                name: np.concatenate([label_column(values, "groups"), self.groups[name]])
+                for name, values in columns_by_name(groups, "groups").items()
+            }
+            given, both_groups = (each.get(None, each) for each in (self.groups, joined))
+        last, rows = final_step(judge, self.X)
+        both = np.concatenate([answers, answers_of(judge, self.X, rule, given)])
+        if deferred is not None:
+            deferred = np.concatenate([deferred, last.defers(rows, **group_arguments(last, given))])
+        # Any label: `without_labels` takes it away.
+        every = np.concatenate([y, np.repeat(y[:1], len(self.hashes))])
+        found = Answered.of(every, both, groups=both_groups, deferred=deferred, **about)
+        return found.without_labels(len(self.hashes))
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -341,7 +341,7 @@ def _plans(
     strata = Strata(classes, (), (), np.zeros((1, 0), dtype=np.intp), ones, ones, defers)
     plans = []
     for limit, rate, share in zip(limits, rates, shares, strict=True):
-        if limit.rate.matrix is not None or limit.rate.needs_costs or limit.rate.is_weighted:
+        if not limit.rate.is_share:
             raise ValueError(f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}")
         names = _names(limit, rate, share)
         of_rate = _values(rate, names, f"rates of {limit!r}")

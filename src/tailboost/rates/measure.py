@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,17 @@ class Answered:
             np.column_stack([np.bincount(self.stratum, column, S) for column in part.T]) for part in parts
         ]
         return np.concatenate(columns).astype(np.float64)
+
+    def without_labels(self, n_rows: int) -> Answered:
+        """Return the same rows, the last of which have no labels: they count in rates that need none."""
+        strata, stratum, G = self.strata, self.stratum.copy(), self.strata.n_combinations
+        stratum[-n_rows:] = strata.n_classes * G + stratum[-n_rows:] % G
+        n_strata = (strata.n_classes + 1) * G
+        mass = np.bincount(stratum, self.share, n_strata).astype(np.float64)
+        squares = np.bincount(stratum, self.share**2, n_strata)
+        size = mass**2 / np.where(squares > 0, squares, 1.0)
+        strata = replace(strata, mass=mass, size=size, has_unlabeled=True)
+        return replace(self, strata=strata, stratum=stratum)
 
     def samples(self, rate: Rate) -> list[Sample]:
         """Return the rows of each rate, with the value of each row. The rate is their mean."""

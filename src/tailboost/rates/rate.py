@@ -242,6 +242,11 @@ class Rate(Expression):
         return KINDS[self.kind].weighted
 
     @property
+    def is_share(self) -> bool:
+        """Whether the rate is a share of rows, so that its numerator is a binomial count."""
+        return self.kind != "cost" and not self.is_weighted
+
+    @property
     def is_gain(self) -> bool:
         """Whether large values are better."""
         return KINDS[self.kind].gain and not self.complement
@@ -363,7 +368,7 @@ class Rate(Expression):
             certificates of a bounded mean apply.
         """
         names, inside = strata.subgroups(self.by)
-        counted, among = (table[strata.y[stratum]] for table in self.tables(strata))
+        counted, among = (table[stratum] for table in self.by_stratum(strata))
         low, high = self.range(strata)
         if self.needs_costs:
             assert costs is not None

@@ -23,7 +23,7 @@ from tailboost.selection.data import (
     strata_of,
     with_unlabeled,
 )
-from tailboost.selection.loss_mixture import Mixture, combiner_of
+from tailboost.selection.loss_mixture import Mixture
 from tailboost.selection.probability_rule import (
     POWERS,
     PowerDraw,
@@ -435,9 +435,10 @@ class HypothesisEngine(Engine):
         if problem.defers:
             raise ValueError("deferred(): no hypothesis defers rows; tune models with such a limit instead")
         pool, grouping = self.counting.pool.snapshot(), self.counting.grouping
-        return combiner_of(
-            pool, problem.objective, grouping, problem.limits, problem.error_budget, problem.randomized
-        )
+        if problem.over_rows:
+            return Mixture.on(pool, problem.objective, problem.error_budget)
+        about = problem.limits, problem.error_budget, problem.randomized
+        return SubgroupMixture.on(pool, problem.objective, grouping, *about)
 
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from tailboost.boosting.game import Response
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.rates import Limit
 from tailboost.selection.problem import WORST_CLASS, CVaR, WorstRow
 from tailboost.selection.selecting import SOLVED
 from tailboost.selection.subgroup_mixture import Grouping, ModelPool, PoolCombiner, SubgroupMixture
@@ -169,17 +167,3 @@ class Mixture(PoolCombiner):
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""
         return self.objective.highest(self.pool.rows, self.pool.losses().combine(mixture))
-
-
-def combiner_of(
-    pool: ModelPool,
-    objective: Any,
-    grouping: Grouping,
-    limits: Sequence[Limit] = (),
-    error_budget: float | None = None,
-    randomized: bool = True,
-) -> Mixture | SubgroupMixture:
-    """Return the combiner of a pool: by the losses of rows for a CVaR, else by confusion counts."""
-    if objective.over_rows:
-        return Mixture.on(pool, objective, error_budget)
-    return SubgroupMixture.on(pool, objective, grouping, limits, error_budget, randomized)

@@ -111,12 +111,7 @@ class WorstRow:
     def constants(self, mass: Floats, most: float | None = None) -> float | None:
         """Return the value of the best constants, mixed, with a mean loss of at most ``most``; or None."""
         mass = mass[mass > 0]
-        losses = 1.0 - np.eye(len(mass))
-        if most is None:
-            return 1 - 1 / len(mass)
-        if (means := losses @ mass).min() > most:
-            return None
-        return least_worst_within(losses, means, most, float(mass.min()), mass).value
+        return 1 - 1 / len(mass) if most is None else CVaR(float(mass.min())).constants(mass, most)
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return 1: the largest loss of a new row may be 1."""

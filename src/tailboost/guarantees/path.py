@@ -1,0 +1,172 @@
+"""The path: rules within tighter and tighter limits, in the order in which a fixed sequence tests them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates.ranks import most_reached
+from tailboost.selection.problem import SPREAD
+
+__all__ = ["from_the_likeliest", "tightened_rules"]
+
+Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
+
+# Limits are tightened by these multiples of half their intervals on the selection data. In 277 paired cases
+# of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the largest margin,
+# in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
+FACTORS = (*np.arange(0.125, 2.0, 0.125), *np.arange(2.0, 3.0, 0.25), 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
+# Level of the tests for predictions of their power; the sequence is valid for any start.
+LEVEL = 0.05
+# Part of the greatest predicted power that the first rule has at least: selection data favour loose rules.
+# A bound stays where it is if the predicted power of its rate falls by more than the rest.
+LEAST_POWER = 0.9
+
+
+def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: int) -> Iterator[Any]:
+    """Yield the rules of the path from the strictest with about the greatest predicted power to the loosest.
+
+    The order depends on the selection data and on the number of fresh rows alone. The tightest limits need
+    not give the likeliest certificate: a precision close to 1 rests on few rows.
+    """
+    rules, powers = tightened_rules(model, limits, n_fresh)
+    together = np.array([np.prod(list(each.values())) for each in powers])
+    yield from rules[int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]) :]
+
+
+def tightened_rules(
+    model: Any, limits: Sequence[Limit], n_fresh: int
+) -> tuple[list[Any], list[dict[Part, float]]]:
+    """Return rules within limits, from much tighter ones to the given ones, and their predicted powers.
+
+    Each bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
+    further, or if tightening makes its certificate less likely; the others go on.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
+        plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
+        path = _Path(model, limits, plain, n_fresh / model.n_selection_)
+        rules, powers = [plain], [path.powers(plain)]
+        now, best = dict.fromkeys(path.widths, 0.0), dict(powers[0])
+        free = [part for part, width in path.widths.items() if width > 0.0]
+        for factor in FACTORS:
+            rule = None
+            while free and rule is None:
+                further = now | dict.fromkeys(free, float(factor))
+                rule, falling = path.within(further), list[Part]()
+                if rule is None:  # some bounds cannot be tightened with the others
+                    free = path.possible(now, free, float(factor))
+                    continue
+                reached = path.powers(rule)
+                falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
+                if falling:
+                    free, rule = [part for part in free if part not in falling], None
+            if rule is None:
+                break
+            now, best = further, {part: max(best[part], reached[part]) for part in best}
+            rules.append(rule)
+            powers.append(reached)
+    return rules[::-1], powers[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """What the rules of a path have in common."""
+
+    model: Any
+    limits: Sequence[Limit]
+    plain: Any  # the rule within the given limits
+    ratio: float  # fresh rows by selection rows
+
+    @cached_property
+    def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
+        """The limited rates with their bounds, by rate, subgroup and sense."""
+        numbers = {str(limit): i for i, limit in enumerate(self.limits)}
+        return {
+            (line.rate, line.subgroup, line.sense): ((numbers[line.limit], line.subgroup), float(line.bound))
+            for line in self.plain.rates_
+            if line.limit in numbers
+        }
+
+    @cached_property
+    def widths(self) -> dict[Part, float]:
+        """Half the interval of each limited rate on the selection data."""
+        half: dict[Part, float] = {}
+        for line in self.plain.rates_:
+            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
+            if part is None:
+                continue
+            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
+            if 0 <= bound <= 1 and line.rows > 0:
+                # A rate far from its limit here can be close if other limits are tighter.
+                width = max(width, SPREAD * float(np.sqrt(bound * (1 - bound) / line.rows)))
+            half[part] = width
+        return half
+
+    def within(self, factors: Mapping[Part, float]) -> Any:
+        """Return the rule within limits tightened by multiples of the widths; None if there is none."""
+        tighter = []
+        for i, limit in enumerate(self.limits):
+            by = {part[1]: factors[part] * width for part, width in self.widths.items() if part[0] == i}
+            tighter.append(limit.tightened(by))
+        try:
+            return self.model.reweight(limits=tighter, confidence=0)
+        except InfeasibleLimitsError:
+            return None
+
+    def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
+        """Return bounds that can be tightened together, the first ones first."""
+        moved: list[Part] = []
+        for part in free:
+            if (
+                len(moved) + 1 < len(free)
+                and self.within(dict(now) | dict.fromkeys([*moved, part], factor)) is not None
+            ):
+                moved.append(part)
+        return moved
+
+    def powers(self, rule: Any) -> dict[Part, float]:
+        """Return the predicted probability that fresh rows certify each limited rate of a rule."""
+        powers = dict.fromkeys(self.widths, 1.0)
+        for line in rule.rates_:
+            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
+            if part is not None and not np.isnan(bound):
+                powers[part] = predicted_power(line, bound, self.limits[part[0]], self.ratio)
+        return powers
+
+
+def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> float:
+    """Return the predicted probability that the test of one rate passes, with the noise of both tables.
+
+    Parameters
+    ----------
+    line : RateLine
+        The rate on the selection data.
+    bound, limit : float, Limit
+        Its bound in the given limit, and this limit.
+    ratio : float
+        Fresh rows by selection rows.
+    """
+    if np.isnan(line.value) or not line.rows > 0:
+        return 0.0
+    if limit.rate.is_share and not limit.compares:
+        error, most = (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
+        n = int(ratio * line.rows)
+        rate = (error * line.rows + 0.5) / (line.rows + 1.0)
+        passes = most_reached(n, most, LEVEL) if n else -1
+        if passes < 0:
+            return 0.0
+        return float(ndtr((passes + 0.5 - n * rate) / np.sqrt(n * rate * (1.0 - rate) * (1.0 + ratio))))
+    room = (bound - line.value) * (1.0 if limit.from_above else -1.0)
+    here = max(line.high - line.value, line.value - line.low) / SPREAD
+    if not here > 0.0:
+        return 0.0
+    there = here / np.sqrt(ratio)
+    return float(ndtr((room + ndtri(LEVEL) * there) / np.hypot(here, there)))
