@@ -265,6 +265,18 @@ def test_bad_input_is_named(given, error, says, model, data):
         tb.calibrate(model, X[800:1000], y[800:1000], **given)
 
 
+def test_a_group_without_selecting_rows_is_named():
+    T, y, g = Population().draw(300, np.random.default_rng(5))
+    g = g.astype("<U4")
+    g[:2] = "rare"
+    given = {"limits": ["miss(1, by=group) <= .4"], "groups": g, "by_group": True, "selection_share": 0.05}
+    with pytest.raises(ValueError, match="'rare' has 2 rows, and none of them is among the 15 rows"):
+        tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, **given)
+    y[:], y[7] = 0, 1
+    with pytest.raises(ValueError, match="y_cal: 1 has 1 rows, and none of them"):
+        tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1) <= .4"])
+
+
 def test_too_few_rows_and_no_model(model, data):
     X, y, _ = data
     with pytest.raises(ValueError, match="two rows or clusters are needed"):

@@ -13,8 +13,16 @@ from sklearn.utils import check_random_state
 from tailboost.boosting.cross_fitting import held_out
 from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
-from tailboost.core.array_types import Ints, Mask
-from tailboost.core.checks import check_indexes, check_length, check_number, label_column, n_rows_of, numbered
+from tailboost.core.array_types import Ints, Labels, Mask
+from tailboost.core.checks import (
+    check_indexes,
+    check_length,
+    check_number,
+    columns_by_name,
+    label_column,
+    n_rows_of,
+    numbered,
+)
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -264,6 +272,9 @@ class OneBatch:
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
         selects = drawn_part(answered.stratum, of_cluster, share, seed)
+        _refuse_absent("y_cal", labels, selects)
+        for column in columns_by_name(groups, "groups").values() if by_group and groups is not None else ():
+            _refuse_absent("groups", label_column(column, "groups"), selects)
         first = [take(each, selects) for each in (X, y, groups)]
         X, y, groups, clusters = (take(each, ~selects) for each in (X, y, groups, clusters))
         with warnings.catch_warnings():
@@ -294,6 +305,17 @@ class OneBatch:
         knowing.chosen_rows_, knowing.used_rows_ = found.chosen_rows_, found.used_rows_
         found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
         return found
+
+
+def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
+    """Raise if a label or group has no row among those that select."""
+    absent = sorted(set(column.tolist()) - set(column[selects].tolist()), key=repr)
+    if absent:
+        n, drawn = int((column == absent[0]).sum()), int(selects.sum())
+        raise ValueError(
+            f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the {drawn:,} rows drawn to "
+            "select. Give a larger selection_share=, bring more rows, or leave these out"
+        )
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) -> float:

@@ -363,6 +363,13 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         return self.rules.rates_
 
     @property
+    def n_selection_(self) -> int:
+        """Number of pairs, and of rows as a whole, in the selection data."""
+        assert self.rules.selection_ is not None
+        n, n_labels = self.rules.selection_.y.shape
+        return n * (n_labels + 1)
+
+    @property
     def objective_(self) -> Objective:
         """The error of all pairs."""
         return Objective.of(error())
