@@ -6,6 +6,10 @@ A population has 2 to 5 groups and a score of 5 to 200 values, or a continuous o
 draw place the thresholds. For limits on one side the loss is adversarial: of all thresholds within the ranks
 the last one is taken. A certificate is false if the true rate breaks the limit. At 95 % at most 5 % may be.
 The sizes of the strata are fixed: the proofs are conditional on them.
+
+In the settings with clusters, 1 to 8 rows of a cluster have one class, and .8 of them the same quantile of
+the score. The rows of a cluster are in one group, or for misses in several. As in `calibrate`, one random row
+of each cluster counts in each subgroup, and the rates are those of a random row of a random cluster.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +49,16 @@ LIMITS = {
 }
 
 
+CLUSTERED = (
+    "misses by group ≤ .25",
+    "misses and false alarms ≤ .45",
+    "capacity ≤ .2",
+    "gap of selection ≤ .1",
+)
+CLUSTERED_SHAPES, CLUSTERED_SCORES = ((2, 150), (3, 400)), ((40, False), (50, True))
+ALIKE, LARGEST = 0.8, 8  # part of the rows with the cluster's quantile, largest number of rows of a cluster
+
+
 class Population:
     """Distribution of a score by class and group."""
 
@@ -63,9 +78,30 @@ class Population:
         strata = np.repeat(np.arange(sizes.size), np.maximum(1, np.round(n * sizes.ravel())).astype(int))
         y, g = np.divmod(strata, len(self.share))
         n = len(y)
-        value = (rng.random(n)[:, None] > self.p.cumsum(axis=2)[y, g]).sum(axis=1)
-        scores = (value + (rng.random(n) if self.continuous else 0.0)) / self.p.shape[2]
-        return scores, g, y
+        return self.scores(rng.random(n), rng.random(n), g, y), g, y
+
+    def scores(self, quantile: Any, inside: Any, g: Any, y: Any) -> Any:
+        """Return the scores at quantiles; ``inside`` tells apart continuous scores of one value."""
+        value = (quantile[:, None] > self.p.cumsum(axis=2)[y, g]).sum(axis=1)
+        return (value + (inside if self.continuous else 0.0)) / self.p.shape[2]
+
+    def draw_clusters(self, n: int, rng: Any, *, mixed: bool) -> tuple[Any, Any, Any, Any]:
+        """Return scores, groups, classes and clusters of the rows of n clusters.
+
+        The class depends on the group of the cluster's first row. If ``mixed``, the other rows have groups of
+        their own; their scores depend on class and own group.
+        """
+        size = rng.integers(1, LARGEST + 1, n)
+        cluster = np.repeat(np.arange(n), size)
+        first = rng.choice(len(self.share), n, p=self.share)
+        of_cluster = (rng.random(n) < self.prevalence[first]).astype(int)
+        g, y = first[cluster], of_cluster[cluster]
+        if mixed:
+            g = rng.choice(len(self.share), len(cluster), p=self.share)
+        alike = rng.random(len(cluster)) < ALIKE
+        quantile = np.where(alike, rng.random(n)[cluster], rng.random(len(cluster)))
+        inside = np.where(alike, rng.random(n)[cluster], rng.random(len(cluster)))
+        return self.scores(quantile, inside, g, y), g, y, cluster
 
     def rates(self, thresholds: Any) -> dict[str, Any]:
         """Return the true rates of thresholds by group."""
@@ -107,8 +143,17 @@ def shares(limits: Any, scores: Any, g: Any, y: Any, groups: int) -> list[Any]:
     ]
 
 
+def voting(of: list[Any], cluster: Any, rng: Any) -> list[Any]:
+    """Return the shares with one random row of each cluster."""
+    rank, found = rng.permutation(len(cluster)), []
+    for share in of:
+        rows = share.rows[np.argsort(rank[share.rows])]
+        found.append(replace(share, rows=np.sort(rows[np.unique(cluster[rows], return_index=True)[1]])))
+    return found
+
+
 def setting(
-    name: str, values: int, continuous: bool, groups: int, n: int, draws: int, seed: int
+    name: str, values: int, continuous: bool, groups: int, n: int, draws: int, seed: int, *, clustered: bool
 ) -> dict[str, Any]:
     """Return the numbers of certified and of false draws."""
     rng = np.random.default_rng(seed)
@@ -121,10 +166,15 @@ def setting(
     selection = ScoredRows(ss, sg if by_group else np.zeros_like(sg), losses)
     on_selection = shares(limits, ss, sg, sy, groups)
     certified = false = 0
+    mixed = clustered and name == CLUSTERED[0]
     known: dict[Any, Any] = {}
     for _ in range(draws):
-        s, g, y = population.draw(n, rng)
-        fresh = shares(limits, s, g, y, groups)
+        if clustered:
+            s, g, y, cluster = population.draw_clusters(n, rng, mixed=mixed)
+            fresh = voting(shares(limits, s, g, y, groups), cluster, rng)
+        else:
+            s, g, y = population.draw(n, rng)
+            fresh = shares(limits, s, g, y, groups)
         if len(fresh) < len(on_selection):
             continue
         place = g if by_group else np.zeros_like(g)
@@ -136,7 +186,7 @@ def setting(
             rows = ScoredRows(s, place, np.zeros((len(s), 2)))
             found = None if reached is None else at_ranks(fresh, reached, rows, m)
         else:
-            ranks = ranks_of(fresh, sizes, m, LEVEL, apart=True)
+            ranks = ranks_of(fresh, sizes, m, LEVEL, apart=not clustered)
             worse = np.array([0.0, 1.0]) if fresh[0].answer == 0 else np.array([1.0, 0.0])
             rows, none = ScoredRows(s, place, np.tile(worse, (len(s), 1))), np.zeros(0)
             empty = ScoredRows(none, none.astype(int), np.zeros((0, 2)))
@@ -144,7 +194,8 @@ def setting(
         if found is not None:
             certified += 1
             false += not keeps(name, population.rates(found if by_group else np.repeat(found, groups)))
-    about = {"limit": name, "values": "continuous" if continuous else values, "groups": groups, "rows": n}
+    about = {"limit": name, "values": "continuous" if continuous else values, "groups": groups}
+    about |= {"clusters": n} if clustered else {"rows": n}
     return about | {"by_group": by_group, "draws": draws, "certified": certified, "false": false}
 
 
@@ -153,10 +204,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=1000)
     draws, began, settings = parser.parse_args().draws, time.process_time(), []
-    for seed, (name, (values, continuous), (groups, n)) in enumerate(
-        (name, scores, shape) for name in LIMITS for scores in SCORES for shape in SHAPES
-    ):
-        settings.append(setting(name, values, continuous, groups, n, draws, seed))
+    cases = [(name, scores, shape, False) for name in LIMITS for scores in SCORES for shape in SHAPES]
+    cases += [
+        (name, scores, shape, True)
+        for name in CLUSTERED
+        for scores in CLUSTERED_SCORES
+        for shape in CLUSTERED_SHAPES
+    ]
+    for seed, (name, (values, continuous), (groups, n), clustered) in enumerate(cases):
+        settings.append(setting(name, values, continuous, groups, n, draws, seed, clustered=clustered))
         print(settings[-1], flush=True)
     parts = [each["false"] / each["draws"] for each in settings]
     record = {
