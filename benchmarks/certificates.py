@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.guarantees.calibration import candidates, not_certified
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
-from tailboost.guarantees.ledger import level_of_attempt
+from tailboost.guarantees.ledger import Attempt, spent_by_next
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
@@ -388,14 +388,16 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
     """The same with several attempts, each on the number of fresh rows that the error names."""
     rng, false, tried = np.random.default_rng(SEED), 0, 0
     for _ in range(repeats):
-        n = 100
-        for attempt in range(1, most + 1):
+        n, made = 100, list[Attempt]()
+        no_rows: Any = None
+        for _ in range(most):
             x, tried = (rng.random(n) < 0.2 + 1e-9).astype(float), tried + 1
             family = tested(x, {1: np.arange(n)}, 0.2, "predict")
-            if passes(family, level_of_attempt(attempt, 1 - DELTA)):
+            made.append(Attempt("", no_rows, spent_by_next(made, None)))
+            if passes(family, made[-1].spent * DELTA):
                 false += 1
                 break
-            (short,) = not_certified([family], 1 - DELTA, (None,) * attempt).shortfalls
+            (short,) = not_certified([family], "the rule", 1 - DELTA, tuple(made), None).shortfalls
             n = min(short.more_rows or 100, 20_000)
     return {"false": false / repeats, "attempts on average": tried / repeats}
 

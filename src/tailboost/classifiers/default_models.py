@@ -23,8 +23,7 @@ Named = list[tuple[str, Any]]
 BOOSTED: tuple[tuple[float, dict[str, Any]], ...] = (
     (FIVE_FOLDS_UP_TO, {"n_estimators": 100, "max_depth": 6, "learning_rate": 0.1}),
     (CROSS_FIT_UP_TO, {"n_estimators": "auto", "max_depth": 6, "learning_rate": 0.1}),
-    (300_000, {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0}),
-    (inf, {"n_estimators": "auto", "max_depth": 9, "learning_rate": 0.2, "min_child_weight": 5.0}),
+    (inf, {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0}),
 )
 # Sparse tables with more columns get linear models and naive Bayes: trees take a hundred times as long there.
 FEW_COLUMNS = 300
