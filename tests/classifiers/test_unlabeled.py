@@ -12,7 +12,8 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.core.exceptions import BoundNotMetWarning
-from tailboost.guarantees.leakage import LeakageError, copies_of
+from tailboost.core.used_rows import copies_of
+from tailboost.guarantees.leakage import LeakageError
 from tailboost.rates import Strata
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities

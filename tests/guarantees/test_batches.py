@@ -10,6 +10,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.fingerprints import hash_rows
+from tailboost.core.judged import Judged
 from tailboost.guarantees.batches import Contents
 
 GRADES = np.arange(1.0, 6.0)
@@ -19,7 +20,7 @@ P_YES = np.array([0.2, 0.3, 0.4, 0.5, 0.6])
 ERROR = float(SHARE @ np.where(GRADES >= 4, 1 - P_YES, P_YES))
 
 
-class Grader:
+class Grader(Judged):
     """Answers "yes" from grade 4 on, by the only column."""
 
     classes_ = np.array(["no", "yes"])

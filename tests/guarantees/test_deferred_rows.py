@@ -5,6 +5,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
+from tailboost.core.judged import Judged
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
@@ -62,7 +63,7 @@ def test_a_classifier_tells_its_deferred_rows():
     deferred, answers = mix.defers({"m": P[400:]}), mix.predict({"m": P[400:]})
     assert deferred.mean() > 0.1
 
-    class Model:
+    class Model(Judged):
         """The same rule as a classifier of rows."""
 
         classes_, can_defer = np.array([0, 1]), True

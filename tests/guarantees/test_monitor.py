@@ -9,6 +9,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.report import render_monitor
+from tailboost.core.judged import Judged
 from tailboost.guarantees.drift import Reference
 from tailboost.guarantees.monitor import state_digest as digest_of
 from tailboost.guarantees.recheck import Bets, Claim
@@ -16,7 +17,7 @@ from tailboost.rates import Sample, bounds
 from tailboost.rates.bounds import level_of
 
 
-class Ruler:
+class Ruler(Judged):
     """Answers 1 if the first column is positive."""
 
     classes_ = np.array([0, 1])
@@ -365,7 +366,7 @@ def drawn_rates(n, seed, selected):
     return y, said, {"sex": groups}
 
 
-class Sayer:
+class Sayer(Judged):
     """Answers by its only column."""
 
     classes_ = np.array(["no", "yes"])

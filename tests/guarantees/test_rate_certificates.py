@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.core.judged import Judged
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
@@ -93,7 +94,7 @@ def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
 
 
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
-    class Fitted:
+    class Fitted(Judged):
         classes_ = NAMES
         groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
 

@@ -31,7 +31,8 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.fingerprints import stratified_places
-from tailboost.core.judged import EqualRows, Judged
+from tailboost.core.judged import Judged
+from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule
 from tailboost.guarantees.rank_rules import shares_of

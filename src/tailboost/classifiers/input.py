@@ -38,7 +38,7 @@ from tailboost.core.checks import (
 from tailboost.core.fingerprints import hash_rounded_rows, hash_rows, tiny_hashes
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
-from tailboost.guarantees.leakage import copies_of
+from tailboost.core.used_rows import copies_of
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 

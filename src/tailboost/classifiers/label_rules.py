@@ -20,11 +20,11 @@ from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import Judged
+from tailboost.core.used_rows import UsedRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import UsedRows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error

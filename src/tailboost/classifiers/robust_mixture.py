@@ -39,8 +39,9 @@ from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
+from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
+from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner

@@ -20,8 +20,9 @@ from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import group_uses
 from tailboost.core.tables import has_named_columns
+from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import UsedRows, noting_frozen, noting_seen
+from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData

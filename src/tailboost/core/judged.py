@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,14 +23,12 @@ from tailboost.core.fingerprints import (
 )
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import GroupUse
+from tailboost.core.used_rows import EqualRows, UsedRows
 
 if TYPE_CHECKING:  # of the wings above
     from tailboost.boosting.training_set import Rows
-    from tailboost.guarantees.leakage import UsedRows
     from tailboost.selection.rate_table import RateTable
 
-#: Reason for rows that equal training rows: copies, or features with few values.
-EqualRows = Literal["copies", "natural"]
 # The remedy as a parameter and as an option of the command line, which prints the same messages.
 EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
 

@@ -13,8 +13,9 @@ from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Labels
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
-from tailboost.core.judged import EqualRows, group_arguments, judged
+from tailboost.core.judged import group_arguments, judged
 from tailboost.core.pipelines import final_step, last_step
+from tailboost.core.used_rows import EqualRows
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates

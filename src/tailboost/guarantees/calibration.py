@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
-from tailboost.core.judged import EqualRows
 from tailboost.core.subgroups import unit_name
+from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -345,7 +345,7 @@ def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
         if limits is not None:
             raise ValueError("max_error and limits were both given; state the first as a limit")
         return []
-    checked = list(checked_limits(read_rates(limits or ())))
+    checked = list(checked_limits(read_rates(() if limits is None else limits)))
     if not checked:
         raise ValueError("max_error or limits is needed: there is no target to certify")
     return checked

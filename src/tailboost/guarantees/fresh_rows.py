@@ -28,11 +28,12 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers
-from tailboost.core.judged import EqualRows, group_arguments, judged
+from tailboost.core.judged import group_arguments, judged
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.guarantees.leakage import UsedRows, check_equal_rows, copies_of, refuse_used
+from tailboost.core.used_rows import EqualRows, UsedRows, copies_of
+from tailboost.guarantees.leakage import check_equal_rows, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, error
 from tailboost.rates.metrics import expected_zero_one_losses

@@ -12,9 +12,9 @@ import numpy as np
 
 from tailboost.core.checks import check_number
 from tailboost.core.fingerprints import digest, hash_rows, too_many
-from tailboost.core.judged import EqualRows
+from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.leakage import LeakageError, UsedRows
+from tailboost.guarantees.leakage import LeakageError
 
 # Share of the error probability left that an attempt spends if further ones may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -99,7 +99,7 @@ class Ledger:
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.guarantees.leakage import UsedRows
+    >>> from tailboost.core.used_rows import UsedRows
     >>> from tailboost.guarantees.ledger import Attempt, Ledger
     >>> ledger = Ledger()
     >>> rows = UsedRows.of(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))

@@ -14,9 +14,10 @@ from tailboost.boosting.training_set import take
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, hash_rounded_rows
-from tailboost.core.judged import EqualRows, group_arguments
+from tailboost.core.judged import group_arguments
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.tables import as_pandas
+from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (
     Contents,
     GivenRows,

@@ -35,7 +35,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
 from tailboost.core.judged import Judged, judged
 from tailboost.core.output import write_output
-from tailboost.guarantees.leakage import UsedRows
+from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
