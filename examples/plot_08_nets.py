@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from tailboost.torch import TorchClassifier, nets
 
 import tailboost as tb
+from tailboost.torch import TorchClassifier, nets
 
 digits = load_digits()
 X, X_test, y, y_test = train_test_split(

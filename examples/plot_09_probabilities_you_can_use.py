@@ -14,9 +14,9 @@ from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import RocCurveDisplay, log_loss
 from sklearn.model_selection import train_test_split
-from tailboost.datasets import load_credit_default
 
 import tailboost as tb
+from tailboost.datasets import load_credit_default
 
 X, y = load_credit_default(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y, train_size=2000, test_size=2000, stratify=y, random_state=0)

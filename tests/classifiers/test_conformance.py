@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import tailboost as tb
 from tailboost import (
+    AverageBoostClassifier,
     GroupDROBoostClassifier,
     OCOBoostClassifier,
     RobustMixtureClassifier,
@@ -38,7 +39,7 @@ def small(method):
 # Of learners on XGBoost. With several threads the order of the sums differs too.
 FLOAT32 = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "XGBoost sums weights in float32: a row with weight 2 and the row twice differ by up to 7e-8",
+    "XGBoost sums weights in float32: a row with weight 2 and the row twice differ by up to 1.1e-7",
 )
 
 
@@ -49,11 +50,15 @@ def explained(estimator):
     moved = {"check_classifiers_train": "predict goes by shares or votes, predict_proba is P(y | x)"}
     if isinstance(estimator, AdditiveClassifier):  # their weights are tested in test_additive.py
         return _by_weights(estimator) | SINGLE_SPLIT
-    expected = _by_weights(estimator) | (FLOAT32 if estimator.get_params().get("estimator") is None else {})
+    on_xgboost = isinstance(estimator.get_params().get("estimator"), HistBoostClassifier | None)
+    expected = _by_weights(estimator) | (FLOAT32 if on_xgboost else {})
     return expected | (moved if isinstance(estimator, (*mixtures, OCOBoostClassifier)) else {})
 
 
 def _by_weights(estimator):
+    if isinstance(estimator, AverageBoostClassifier):
+        reason = "the check sets n_iter_no_change, which is fixed here: all rounds have the same weight"
+        return {"check_class_weight_classifiers": reason}
     if isinstance(estimator, GroupDROBoostClassifier | WorstClassBoostClassifier):
         reason = "without groups the classes are the groups, and each counts alike whatever class_weight says"
         return {"check_class_weight_classifiers": reason}
