@@ -73,7 +73,7 @@ def calibrate(
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
 
-    A model that has no selected rule yet is tuned first, on a part of the rows: see ``selection_share``.
+    A model without a selected rule is tuned first, on a part of the rows: see ``selection_share``.
 
     * *Ranks.* If each limit is about the share of some rows with one of two answers (misses, false alarms,
       selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
@@ -212,7 +212,7 @@ def calibrate(
 
 @dataclass(frozen=True, eq=False)
 class OneBatch:
-    """Rows of which a part has selected the rule of a model; the others are to certify it.
+    """Rows of one batch: a part has selected the rule of a model, the others are to certify.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class OneBatch:
     limits : list of Limit, optional
         The limits.
     n_selected : int
-        Number of rows that selected.
+        Number of selecting rows.
     """
 
     classifier: RobustMixtureClassifier

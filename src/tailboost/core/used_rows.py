@@ -1,4 +1,4 @@
-"""Rows that a rule has used up: they are recognised again by content and label."""
+"""Used rows of a rule: they are recognised again by content and label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_row
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
-#: Purpose of rows with labels that a rule has used up.
+#: Purpose of rows with labels, used up by a rule.
 Use = Literal["selection data", "calibration rows"]
 # Largest probability with which two independent tables are judged to share rows: one pair in 100,000.
 SHARED_LEVEL = 1e-5
@@ -20,7 +20,7 @@ SHARED_LEVEL = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class UsedRows:
-    """Rows with labels that were used: how often each content occurs, alone and with each label.
+    """Used rows with labels: how often each content occurs, alone and with each label.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class UsedRows:
 
 
 def copies_of(known: Hashes, hashes: Hashes) -> Mask:
-    """Return a mask of the rows of a table that are known rows again, each known row at most once.
+    """Return a mask of the rows of a table equal to known rows, each known row at most once.
 
     No row is one if chance explains the agreement of both tables, see `chance_of_agreement`.
 

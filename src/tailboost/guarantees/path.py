@@ -25,7 +25,7 @@ Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 FACTORS = (*np.arange(0.125, 2.0, 0.125), *np.arange(2.0, 3.0, 0.25), 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
 # Level of the tests for predictions of their power; the sequence is valid for any start.
 LEVEL = 0.05
-# Part of the greatest predicted power that the first rule has at least: selection data favour loose rules.
+# Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 # A bound stays where it is if the predicted power of its rate falls by more than the rest.
 LEAST_POWER = 0.9
 
@@ -122,7 +122,7 @@ class _Path:
             return None
 
     def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
-        """Return bounds that can be tightened together, the first ones first."""
+        """Return bounds for a joint step, the first ones first."""
         moved: list[Part] = []
         for part in free:
             if (

@@ -1,4 +1,4 @@
-"""Numbers of calibration rows that certificates need, before any row is collected."""
+"""Numbers of calibration rows for certificates, before any row is collected."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class RowsForLimit:
     procedure : str
         "ranks", "exact test of a count" or "exact test of pairs".
     rows : dict of int
-        Rows that count for the limit, by subgroup; None is the name of all rows.
+        Rows counting for the limit, by subgroup; None is the name of all rows.
     total : int
-        All rows of the table, or without ``shares`` those that count for the limit.
+        All rows of the table, or without ``shares`` the rows counting for the limit.
     """
 
     limit: Limit
@@ -62,7 +62,7 @@ class RowsNeeded:
     power : float
         Probability of the certificates.
     level : float
-        Probability of a false certificate: what one attempt spends of 1 − confidence.
+        Probability of a false certificate: the part of 1 − confidence for one attempt.
     """
 
     limits: tuple[RowsForLimit, ...]
@@ -106,11 +106,11 @@ def rows_needed(
     by_group: bool = True,
     n_classes: int = 2,
 ) -> RowsNeeded:
-    """Return the numbers of calibration rows that certificates of limits need, for expected true rates.
+    """Return the numbers of calibration rows for certificates of limits, from expected true rates.
 
     The procedures and their exact probabilities are those of `tailboost.calibrate`.
 
-    * *Tests.* The number of rows certifies a rule that has the stated rates with a probability of at least
+    * *Tests.* The number of rows certifies a rule with the stated rates with a probability of at least
       ``power``. Stricter rules come first in the sequence; they are assumed to pass too.
     * *Ranks.* Limits on one side: with this probability the threshold that has the stated rate is among the
       certified ones. Gap and ratio: the certificate of the ranks with the stated rates is certain, if all
@@ -147,7 +147,7 @@ def rows_needed(
     Raises
     ------
     ValueError
-        If a rate breaks its limit, so that no number of rows certifies it. If a limit has rates other than
+        If a rate breaks its limit, then no number of rows certifies it. If a limit has rates other than
         counts: costs and F scores depend on more than their mean. Also if the subgroups of a limit are not
         named.
 

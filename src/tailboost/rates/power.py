@@ -1,4 +1,4 @@
-"""Power of certificates: the probability that rows certify a limit if the true rates are known."""
+"""Power of certificates: how probably rows certify a limit with known true rates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tailboost.rates.pair_test import GAMMA, pair_p_value
 
 # A larger number of rows is not named.
 MOST_ROWS = 10**9
-# Numbers of rows that are looked at beyond the first sufficient one: counts are whole numbers, so the power
+# Numbers of rows tried after the first sufficient one: counts are whole numbers, so the power
 # falls a little between their steps.
 AHEAD = 4096
-# Second counts at which the first counts that pass a test of pairs are computed; others are interpolated.
+# Second counts with exact first counts of a test of pairs; the others are interpolated.
 NODES = 7
-# Probability of the second counts that are left out.
+# Probability of the omitted second counts.
 LEFT_OUT = 1e-6
 
 
@@ -52,7 +52,7 @@ def pair_power(
     Returns
     -------
     float
-        A little too small: the first counts that pass are interpolated between some of the second counts.
+        A little too small: the passing first counts are interpolated between some of the second counts.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def pair_power(
 
     first, last = (int(x) for x in binom.ppf([LEFT_OUT / 2, 1 - LEFT_OUT / 2], n2, r2))
     seconds = np.unique(np.linspace(first, last, NODES).round().astype(int))
-    # For each second count, the first counts that pass in both orders are between two ends.
+    # For each second count, the first counts passing in both orders are between two ends.
     tops: list[int] = []
     bottoms: list[int] = []
     for x2 in seconds.tolist():
@@ -121,18 +121,18 @@ def fewest_rows(
     start : int, default=1
         A number of rows nearby, for speed.
     precision : float, default=0
-        Allowed relative excess of the result. If it is 0, the next `AHEAD` numbers of rows are looked at too.
+        Allowed relative excess of the result. If it is 0, the next `AHEAD` numbers of rows are tried too.
 
     Returns
     -------
     int or None
-        None if the number is beyond a thousand millions.
+        None if the number exceeds a thousand millions.
     """
 
     def short(n: int) -> bool:
         return bool(power_at(np.array([max(n, 1)]))[0] < power)
 
-    # Steps that are as fine as the precision.
+    # Steps as fine as the precision.
     unit = max(1, int(precision * start))
     found = last_true(lambda k: short(k * unit), MOST_ROWS // unit, start // unit)
     high = (found + 1) * unit
