@@ -1,6 +1,7 @@
 """docs/published.md: all blocks run in order, and every function has a block."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
 def test_blocks_run_one_after_the_other():
     shared = {}
     for block in BLOCKS:
+        if "tailboost.torch" in block and not find_spec("safetensors"):
+            continue  # an environment without the extra of nets
         exec(compile(block, "published.md", "exec"), shared)
 
 
