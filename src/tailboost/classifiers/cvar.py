@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from sklearn.utils._param_validation import StrOptions
-
 from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import CrossFitted, Scheme
 from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Turn, Units
@@ -16,7 +14,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
+from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -171,12 +169,8 @@ class CVaRBoostClassifier(MixtureClassifier):
     array([0])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_estimators": ROUNDS_OR_AUTO}
 
-    estimator: Any = field(default=None, kw_only=False)
     n_estimators: int | str = 10
     alpha: float = 0.5
     player: str = "hedge"
@@ -187,15 +181,8 @@ class CVaRBoostClassifier(MixtureClassifier):
     cv: Any = "auto"
     include_constants: bool = True
     outlier_fraction: float = 0.0
-    class_weight: Any = None
-    exact_weights: bool = False
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     @property
     def _even(self) -> bool:
