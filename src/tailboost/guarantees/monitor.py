@@ -13,13 +13,12 @@ import numpy as np
 from tailboost.boosting.training_set import take
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.files import digest
-from tailboost.core.fingerprints import CHANCE, hash_rounded_rows
+from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
 from tailboost.core.judged import group_arguments
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (
-    Contents,
     GivenRows,
     LateRows,
     RowWords,
@@ -304,7 +303,7 @@ class Monitor:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
             natural = reason_of_equal_rows(model, equal_rows) == "natural"
-            contents = Contents.of(hash_rounded_rows(as_table(X))) if natural else None
+            contents = RowCounts.of(hash_rounded_rows(as_table(X))) if natural else None
             batch_rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
             refuse_repeated(batch_rows, ids, self.given)
             given = [*self.given, batch_rows]
