@@ -24,7 +24,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
     "n_estimators": [_COUNT],
     "alpha": [Interval(Real, 0, 1, closed="right")],
-    "player": [StrOptions({"hedge", "lp", "entropic"})],
     "combine": [StrOptions({"mixture", "average"})],
     "eta": [_POSITIVE, StrOptions({"theory"})],
     "beta": [_POSITIVE, StrOptions({"theory"})],
