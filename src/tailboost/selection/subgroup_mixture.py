@@ -331,7 +331,8 @@ class PoolCombiner:
     @property
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
-        return getattr(self.objective, "alpha", None)
+        alpha: float | None = self.objective.alpha
+        return alpha
 
     @property
     def problem(self) -> Problem:
