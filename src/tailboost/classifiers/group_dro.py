@@ -137,8 +137,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         even = self.combine == "average"
         combiner = SubgroupMixture(
             Objective.of(largest(error(by=self._named.kind))),
-            self._grouping,
             problem.n_classes,
+            grouping=self._grouping,
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,

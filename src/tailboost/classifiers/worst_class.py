@@ -286,11 +286,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
         combiner = SubgroupMixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            self._grouping,
             problem.n_classes,
-            self._limits(scheme.selection_rows),
-            self.error_budget,
-            self.randomized,
+            grouping=self._grouping,
+            limits=self._limits(scheme.selection_rows),
+            error_budget=self.error_budget,
+            randomized=self.randomized,
             even=self._votes,
             voting=self._votes,
             with_erm=not self._votes,
