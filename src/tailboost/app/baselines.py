@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
-from tailboost.core.array_types import Floats, Ints, Labels
+from tailboost.core.array_types import Floats, Ints, Labels, Model, Seed, Table
 from tailboost.core.checks import check_length, check_number, label_column
 from tailboost.core.refit import fitting_apart
 from tailboost.learners.named import plain_xgboost
@@ -139,7 +139,7 @@ class _Search:
         return min(log_weights, moved, key=self.score)
 
 
-def checked_labels(X: Any, y: ArrayLike) -> Labels:
+def checked_labels(X: Table, y: ArrayLike) -> Labels:
     """Return one label per row of X; errors have scikit-learn's messages."""
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
@@ -165,10 +165,10 @@ def cell_weights(y: ArrayLike, groups: ArrayLike | None = None) -> Floats:
 class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of classifiers that fit another classifier, ``estimator``, and store it as ``estimator_``."""
 
-    estimator: Any
+    estimator: Model
     estimator_: Any
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return the class probabilities of ``estimator_``, shape (n, K)."""
         check_is_fitted(self)
         P: Floats = self.estimator_.predict_proba(X)
@@ -201,10 +201,10 @@ class CellWeightedClassifier(MetaClassifier):
         The classifier and the sorted labels.
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Model) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(self, X: Table, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Fit with the weights of `cell_weights`."""
         labels = checked_labels(X, y)
         weight = cell_weights(labels, groups)
@@ -213,7 +213,7 @@ class CellWeightedClassifier(MetaClassifier):
             fitted.classes_ = fitted.estimator_.classes_
         return self
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Table) -> Labels:
         """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
         answers: Labels = self.estimator_.predict(X)
@@ -252,11 +252,11 @@ class TunedThresholdClassifier(MetaClassifier):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Model,
         *,
         cv: int = 5,
         error_budget: float | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -265,7 +265,7 @@ class TunedThresholdClassifier(MetaClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Table, y: ArrayLike) -> Self:
         """Compute out-of-fold probabilities, tune the weights, and fit ``estimator_`` on all rows."""
         if self.error_budget is not None:
             check_number(self.error_budget, "error_budget", 0.0, closed=True)
@@ -280,7 +280,7 @@ class TunedThresholdClassifier(MetaClassifier):
             fitted.classes_ = classes
         return self
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Table) -> Labels:
         """Return the predicted labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[adjusted_answers(self.predict_proba(X), self.log_weights_)]
@@ -291,7 +291,7 @@ def random_guess() -> DummyClassifier:
     return DummyClassifier(strategy="uniform", random_state=0)
 
 
-def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+def balanced_forest(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
     """Return a random forest with balanced class weights.
 
     ``class_weight="balanced"`` is not used: scikit-learn 1.9 refuses it for the labels "0" and "1".
@@ -299,24 +299,24 @@ def balanced_forest(*, random_state: Any = None, n_jobs: int | None = None) -> C
     return CellWeightedClassifier(RandomForestClassifier(random_state=random_state, n_jobs=n_jobs))
 
 
-def weighted_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+def weighted_xgboost(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
     """Return XGBoost with balanced weights of classes or, with groups, of class × group cells."""
     return CellWeightedClassifier(plain_xgboost(random_state=random_state, n_jobs=n_jobs))
 
 
-def tuned_xgboost(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_xgboost(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
     """Return XGBoost with class weights tuned out of fold."""
     xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(xgboost, random_state=random_state)
 
 
-def tuned_forest(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_forest(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
     """Return a random forest with class weights tuned out of fold."""
     forest = RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(forest, random_state=random_state)
 
 
-def tuned_average(*, random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_average(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
     """Return the average of XGBoost and a random forest with class weights tuned out of fold."""
     both = VotingClassifier(
         [

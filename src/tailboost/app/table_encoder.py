@@ -12,13 +12,13 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Model, Table
 from tailboost.core.checks import refuse_frame
 from tailboost.core.schema import TableSchema, refuse_arrays
 from tailboost.core.table_files import checked_names
 
 
-def preparation(classifier: Any, schema: TableSchema | None = None) -> list[tuple[str, Any]]:
+def preparation(classifier: Model, schema: TableSchema | None = None) -> list[tuple[str, Any]]:
     """Return the pipeline steps that prepare a table for a classifier.
 
     A classifier that refuses missing values gets a second step, which replaces them by the median of the
@@ -61,7 +61,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
         self.schema = schema
 
-    def fit(self, X: Any, y: object = None) -> Self:
+    def fit(self, X: Table, y: object = None) -> Self:
         """Learn the kinds of the columns and the categories of a data frame, shape (n, d)."""
         refuse_arrays(X)
         refuse_frame(X)
@@ -80,7 +80,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self.one_hot_.fit(_categories(table[self.text_]))
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Table) -> Floats:
         """Return the encoded table, numbers first, shape (m, number of encoded columns).
 
         X has the columns of ``fit`` in any order, typed or all text as in a CSV file.
@@ -106,7 +106,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array([*self.numeric_, *categories], dtype=object)
 
 
-def _categories(table: Any) -> NDArray[Any]:
+def _categories(table: Table) -> NDArray[Any]:
     texts = table.astype(object).to_numpy(copy=True)
     texts[table.isna().to_numpy()] = None
     return texts

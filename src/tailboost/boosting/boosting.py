@@ -45,7 +45,7 @@ class Schedule:
 
     @classmethod
     def of(
-        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: Any
+        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: object
     ) -> Self:
         """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)

@@ -23,6 +23,7 @@ from joblib.hashing import NumpyHasher
 from sklearn.base import BaseEstimator
 
 from tailboost.boosting.game import Response, Round
+from tailboost.core.array_types import Model
 from tailboost.core.files import Lock, digest, make_folder, read_sealed, remove_parts, write_sealed
 
 LOCK = "fit.lock"
@@ -35,7 +36,7 @@ LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
 class _Hasher(NumpyHasher):
     """joblib's hash by value, also for tensors and modules of PyTorch."""
 
-    def save(self, value: Any) -> None:
+    def save(self, value: object) -> None:
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             lazy = hasattr(value, "materialize")  # a lazy tensor has no values before the first forward pass
@@ -47,7 +48,7 @@ class _Hasher(NumpyHasher):
         super().save(value)
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return a short text, the same for equal values in every process.
 
     Raises
@@ -67,7 +68,7 @@ def describe(value: Any) -> str:
     return f"{name} {_Hasher(hash_name='md5').hash(value)}"
 
 
-def identify(classifier: Any, data: str, entropy: int, free: Collection[str] = ()) -> dict[str, Any]:
+def identify(classifier: Model, data: str, entropy: int, free: Collection[str] = ()) -> dict[str, Any]:
     """Return all inputs of the rounds of a fit, as plain values for JSON.
 
     Parameters
@@ -143,7 +144,7 @@ class Checkpoints:
 
     @classmethod
     def open(
-        cls, folder: Any, identity: Callable[[], dict[str, Any]], interrupted: Callable[[], bool]
+        cls, folder: object, identity: Callable[[], dict[str, Any]], interrupted: Callable[[], bool]
     ) -> Self:
         """Open or create the folder given as parameter ``checkpoint_dir``.
 

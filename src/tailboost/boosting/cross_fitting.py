@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.training_set import Rows, TrainingSet, strata_of
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.fingerprints import stratified_places
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
 from tailboost.learners.session import is_real, predict_models
@@ -134,7 +134,7 @@ class Stage:
     number: int
     losses: NDArray[Any]
     answers: Ints
-    model: Any
+    model: Model
 
 
 def stages(
@@ -223,7 +223,7 @@ class SingleFit:
         weight = self.train.weight * (u if self.exact else round_significant(u))
         rest_weight = weight if held is None else outside(held, weight, self.train)
 
-        def measure(model: Any) -> StageResult:
+        def measure(model: Model) -> StageResult:
             answers = session.predict(model)
             losses = row_losses(answers, self.train.y)
             if held is not None:
@@ -390,7 +390,7 @@ class Split:
     """Assignment of rows to folds."""
 
     fold: Ints  # shape (n,): number of the fold in which a row is held out; −1: never held out
-    validation: Any  # "cv", or the fraction that is held out
+    validation: object  # "cv", or the fraction that is held out
 
     @classmethod
     def of(
@@ -473,7 +473,7 @@ class Split:
 def choose_scheme(
     session: Session,
     problem: TrainingSet,
-    validation: Any,
+    validation: object,
     *,
     seed: int,
     refit: bool,

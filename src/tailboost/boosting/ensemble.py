@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import batches, take
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Table
 from tailboost.core.checks import n_rows_of
 from tailboost.learners.session import is_constant, is_real, model_probabilities, predict_models
 
@@ -48,7 +48,7 @@ class MixtureEnsemble:
     def __len__(self) -> int:
         return len(self.base_models)
 
-    def answers(self, X: Any, members: Iterable[int] | None = None) -> Iterator[Ints]:
+    def answers(self, X: Table, members: Iterable[int] | None = None) -> Iterator[Ints]:
         """Yield the class numbers of some base models (all by default), shape (n,)."""
         return predict_models(
             self.base_models if members is None else (self.base_models[m] for m in members), X
@@ -65,11 +65,11 @@ class MixtureEnsemble:
         used = np.flatnonzero(self.weights > 0)
         return len(used) > 1 or bool(np.isin(used, self.random_candidates).any())
 
-    def answer(self, member: int, X: Any) -> Ints:
+    def answer(self, member: int, X: Table) -> Ints:
         """Return the class numbers of one base model, shape (n,)."""
         return next(self.answers(X, [member]))
 
-    def scores(self, X: Any) -> Floats:
+    def scores(self, X: Table) -> Floats:
         """Return the label distribution of the rows of a table, (n, K), with ties settled."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])
@@ -79,7 +79,7 @@ class MixtureEnsemble:
             lambda m, rows: self.answer(m, take(X, rows)),
         )
 
-    def probabilities(self, X: Any) -> Floats:
+    def probabilities(self, X: Table) -> Floats:
         """Return P(y | x), the λ-average of the base models' class probabilities, shape (n, K).
 
         Constants carry no information about a row and are left out. If constants have the whole weight, the
@@ -134,22 +134,22 @@ class AdditiveEnsemble:
     def __len__(self) -> int:
         return len(self.base_models)
 
-    def answers(self, X: Any) -> Iterator[Ints]:
+    def answers(self, X: Table) -> Iterator[Ints]:
         """Yield the class numbers of each base model, shape (n,)."""
         return predict_models(self.base_models, X)
 
-    def _staged_votes(self, X: Any) -> Iterator[Floats]:
+    def _staged_votes(self, X: Table) -> Iterator[Floats]:
         """Yield the votes after each base model; the same array is changed in place."""
         votes = np.zeros((n_rows_of(X), self.n_classes))
         for a, k in zip(self.weights, self.answers(X), strict=True):
             add_vote(votes, float(a), k)
             yield votes
 
-    def staged_scores(self, X: Any) -> Iterator[Floats]:
+    def staged_scores(self, X: Table) -> Iterator[Floats]:
         """Yield ``f`` after each base model, shape (n, K)."""
         return map(centred, self._staged_votes(X))
 
-    def scores(self, X: Any) -> Floats:
+    def scores(self, X: Table) -> Floats:
         """Return ``f``, shape (n, K), in batches to limit memory; each row sums to 0."""
         if len(parts := batches(X)) > 1:
             return np.concatenate([self.scores(take(X, part)) for part in parts])

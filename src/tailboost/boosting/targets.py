@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS
 from tailboost.boosting.training_set import GroupNames, Rows, memberships
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
 
@@ -168,7 +168,7 @@ def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
 
 
-def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
     """Return the target of each subgroup, shape (m,), from stated targets.
 
     Raises
@@ -181,11 +181,11 @@ def checked_targets(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
     return allowed_errors(max_error, units, kind)
 
 
-def storable(max_error: Any) -> Any:
+def storable(max_error: Stated) -> Any:
     """Return targets in the form of model files: a dict becomes a list of pairs, because of the key None."""
     return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
 
 
-def restored(max_error: Any) -> Any:
+def restored(max_error: Stated) -> Any:
     """Return targets from their stored form."""
     return dict(max_error) if isinstance(max_error, list) else max_error

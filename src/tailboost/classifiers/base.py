@@ -40,7 +40,7 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.parameters import CommonParameters
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
@@ -69,7 +69,7 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
         return method
 
 
-def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
     if "sensitive_features" in fit_params:
         raise TypeError(
@@ -174,14 +174,14 @@ class BaseBoostClassifier(
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Table,
+        y: Column = None,
         *,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
     ) -> Self:
         """Fit the hypotheses round by round and combine them.
 
@@ -214,7 +214,7 @@ class BaseBoostClassifier(
         return self
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
         problem, attributes = read_training_set(
@@ -268,10 +268,10 @@ class BaseBoostClassifier(
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: Table,
+        y: Column,
+        sample_weight: Column,
+        groups: Groups,
         validation: ValidationRows,
         fit_params: dict[str, Any],
     ) -> None:
@@ -288,13 +288,13 @@ class BaseBoostClassifier(
 
     def _learn(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        X: Table,
+        y: Column,
+        sample_weight: Column,
+        groups: Groups,
         validation: ValidationRows,
         routed: dict[str, Any],
-        context: Any,
+        context: object,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
         check_indexes(X=X, y=y, sample_weight=sample_weight, groups=groups)
@@ -317,7 +317,7 @@ class BaseBoostClassifier(
         self._conclude(problem)
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
         problem = self._problem(X, y, sample_weight, groups, validation)
@@ -419,10 +419,10 @@ class BaseBoostClassifier(
         return total / total.sum() if total.any() else total
 
     @abstractmethod
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after each round, or after each kept hypothesis."""
 
-    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+    def staged_score(self, X: Table, y: Column, sample_weight: Column = None) -> Iterator[float]:
         """Yield the accuracy of each prediction of `staged_predict`.
 
         Parameters
@@ -442,11 +442,11 @@ class BaseBoostClassifier(
         for labels in self.staged_predict(X):
             yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: Table) -> Floats:
         check_is_fitted(self)
         return self.ensemble_.scores(self._checked(X))
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Table) -> Any:
         return checked_table(self, self._learner(), X)
 
     # -- scikit-learn --------------------------------------------------------------------------------

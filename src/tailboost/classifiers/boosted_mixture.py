@@ -20,7 +20,7 @@ from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import group_uses
@@ -127,7 +127,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         lines = [replace(line, rule="randomised") for line in drawn]
         return replace(predicted, lines=(*predicted.lines, *lines))
 
-    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+    def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         if stated["confidence"] is not None:
             raise ValueError("confidence= has no meaning for boosting: it is for models")
         objective, combiner = stated["objective"], self.combiner_
@@ -153,7 +153,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
         return Problem(aim, limits, error_budget=budget, randomized=combiner.randomized)
 
-    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> HypothesisEngine:
+    def _engine_on(self, X: Table, given: ValidationRows, costs: Table, problem: Problem) -> HypothesisEngine:
         if costs is not None:
             raise ValueError("costs= has no meaning for boosting: it is for models")
         if given.groups is not None and problem.objective is not self.combiner_.objective:
@@ -165,7 +165,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         names = None if given.groups is None else self._group_names
         return self._engine_of(self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names))
 
-    def _engine_by(self, groups: Any, problem: Problem) -> HypothesisEngine:
+    def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
         pool = self.combiner_.pool.regrouped(self._groups_of_judged(groups))
         return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
 
@@ -197,7 +197,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         self._set_ensemble(combiner.settle(self.game_) if ensemble is None else ensemble)
 
     def _aimed(
-        self, engine: HypothesisEngine, aim: Any, max_error: Any
+        self, engine: HypothesisEngine, aim: Any, max_error: Stated
     ) -> tuple[Objective, tuple[Limit, ...]]:
         """Return the overall error as objective, and limits on the errors of subgroups."""
         if aim.over_rows:
@@ -215,7 +215,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         """Return the limit that allows each subgroup its error."""
         return rate <= allowed
 
-    def _take_targets(self, max_error: Any) -> None:
+    def _take_targets(self, max_error: Stated) -> None:
         """Set the limits given to `reweight`."""
 
     def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
@@ -246,12 +246,12 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             new._answer_by(self._engine.combiner(rule.problem.within(others)), rule.ensemble)
         return new
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, None]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
 
-    def _groups_of_judged(self, groups: Any) -> Ints:
+    def _groups_of_judged(self, groups: Groups) -> Ints:
         """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.rows
         used = rows_among(groups, rows)
@@ -285,12 +285,12 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def _scores(self, X: Any, groups: Any = None) -> Floats:
+    def _scores(self, X: Table, groups: Groups = None) -> Floats:
         if groups is not None:
             raise ValueError(GROUPS_UNUSED)
         return super()._scores(X)
 
-    def _asker(self, X: Any, groups: Any) -> tuple[int, Callable[[int, Ints], Ints]]:
+    def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
         if groups is not None:
             raise ValueError(GROUPS_UNUSED)
         X = self._checked(X)
@@ -331,7 +331,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         pool = self.combiner_.pool
         return np.array([s.mixture for s in mixture_path(pool.losses(), values, pool.base())])
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.
 
         If constants have all the weight, the other hypotheses count equally. Hypotheses that were fitted on
@@ -351,7 +351,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         check_is_fitted(self)
         return self.ensemble_.probabilities(self._checked(X))
 
-    def staged_predict_distribution(self, X: Any) -> Iterator[Floats]:
+    def staged_predict_distribution(self, X: Table) -> Iterator[Floats]:
         """Yield ``predict_distribution`` after 1, 2, … rounds, each with the optimal λ of these rounds.
 
         Parameters
@@ -370,7 +370,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             yield self.combiner_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after 1, 2, … rounds, each with the optimal λ of these rounds.
 
         Parameters

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tailboost.core.array_types import Column, Table
 from tailboost.core.schema import (
     MANY,
     MOSTLY,
@@ -30,7 +31,7 @@ UNKNOWN = 0.1  # fraction of new categories above which a warning is given
 ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
 
 
-def learn_columns(frame: Any) -> tuple[TableSchema, Any]:
+def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     """Return the schema of a training table, and the table with numbers as numbers.
 
     A text column in the schema has no categories if later frames are not compared with them.
@@ -61,7 +62,7 @@ def learn_columns(frame: Any) -> tuple[TableSchema, Any]:
     return TableSchema(tuple(columns)), _replaced(frame, converted)
 
 
-def read_columns(frame: Any, schema: TableSchema) -> Any:
+def read_columns(frame: Table, schema: TableSchema) -> Any:
     """Return a later table with numbers as numbers; columns are found by position.
 
     Raises
@@ -131,7 +132,7 @@ def _numbers(present: Any, name: Any) -> Any:
     return numbers[code]
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     spelled = float(value) if isinstance(value, bool | np.bool_) else as_number(value)
     return float("nan") if spelled is None else spelled
 
@@ -144,14 +145,14 @@ def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
         )
 
 
-def _with_gaps(column: Any, numbers: Any) -> Any:
+def _with_gaps(column: Column, numbers: Any) -> Any:
     """Return numbers of the present values as a column of all rows, NaN for missing values."""
     whole = np.full(len(column), np.nan)
     whole[column.notna().to_numpy()] = numbers
     return whole
 
 
-def _replaced(frame: Any, columns: dict[int, Any]) -> Any:
+def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
     if not columns:
         return frame
     parts = [

@@ -18,6 +18,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.core.array_types import Column, Groups, Table
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -275,7 +276,7 @@ class CVaRBoostClassifier(MixtureClassifier):
     eta: float | str = 1.0
     beta: float | str = 100.0
     delta: float = 0.1
-    cv: Any = "auto"
+    cv: object = "auto"
     include_constants: bool = True
     outlier_fraction: float = 0.0
     n_iter_no_change: int | None = 3
@@ -298,7 +299,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         return self._over_rows.five_folds_up_to
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         self._most_rounds()  # raises without a theorem
         if self._even and validation.any_given:
@@ -606,7 +607,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     combine: str = field(init=False, repr=False, default="average")
     beta: float | str = field(init=False, repr=False, default=100.0)
     delta: float = field(init=False, repr=False, default=0.1)
-    cv: Any = field(init=False, repr=False, default="auto")
+    cv: object = field(init=False, repr=False, default="auto")
     include_constants: bool = field(init=False, repr=False, default=False)
     n_iter_no_change: int | None = field(init=False, repr=False, default=3)
     tol: float = field(init=False, repr=False, default=1e-3)

@@ -18,6 +18,7 @@ from tailboost.boosting.training_set import TrainingSet, take
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import with_parameters
+from tailboost.core.array_types import Column, Groups, Table
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -138,12 +139,12 @@ class DROBoostClassifier(AdditiveClassifier):
     loss: str = "exponential"
     smoothing: float = 0.0
     learning_rate: float = 1.0
-    cv: Any = "auto"
+    cv: object = "auto"
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         if self.smoothing and self.uncertainty == "chi2":
             raise ValueError(

@@ -25,7 +25,7 @@ from tailboost.boosting.training_set import (
     take,
 )
 from tailboost.classifiers.columns import learn_columns, read_columns
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     check_indexes,
     check_row_shape,
@@ -46,17 +46,17 @@ from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 class ValidationRows:
     """Held-out rows as given to ``fit``."""
 
-    X: Any = None
-    y: Any = None
-    groups: Any = None
-    sample_weight: Any = None
+    X: Table = None
+    y: Column = None
+    groups: Groups = None
+    sample_weight: Column = None
 
     @property
     def any_given(self) -> bool:
         """Whether any argument was given."""
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
-    def check_indexes(self, **more: Any) -> None:
+    def check_indexes(self, **more: object) -> None:
         """Raise if pandas objects about these rows have different indexes."""
         of_rows = {"X": self.X, "y": self.y, "groups": self.groups, "sample_weight": self.sample_weight}
         check_indexes(**{f"{name}_val": values for name, values in (of_rows | more).items()})
@@ -66,10 +66,10 @@ class ValidationRows:
 class GivenUnlabeled:
     """Rows without labels as given to ``fit``."""
 
-    X: Any = None
-    groups: Any = None
+    X: Table = None
+    groups: Groups = None
 
-    def check(self, groups: Any, problem: Any, clusters: Any) -> None:
+    def check(self, groups: Groups, problem: Any, clusters: Column) -> None:
         """Raise if arguments are missing, or exclude rows without labels."""
         if self.X is None:
             if self.groups is not None:
@@ -94,7 +94,7 @@ class GivenUnlabeled:
         if n_rows_of(self.X) == 0:
             raise ValueError("X_unlabeled is empty: it needs at least one row")
 
-    def read(self, classifier: Any, labelled: Sequence[Any]) -> tuple[Any, UnlabeledRows]:
+    def read(self, classifier: Model, labelled: Sequence[Any]) -> tuple[Any, UnlabeledRows]:
         """Return the checked table and its rows, without copies of rows with labels.
 
         Parameters
@@ -121,7 +121,7 @@ class GivenUnlabeled:
         return take(X, kept), UnlabeledRows(groups, hashes[kept])
 
 
-def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:
+def rows_given(method: str, X: Table, y: Column, **of_rows: Any) -> bool:
     """Return whether X and y were given.
 
     Raises
@@ -139,7 +139,7 @@ def rows_given(method: str, X: Any, y: Any, **of_rows: Any) -> bool:
     return X is not None
 
 
-def input_tags(learner: Any) -> InputTags:
+def input_tags(learner: Model) -> InputTags:
     """Return the input tags of a learner; for a pipeline, the tags of its first transformer."""
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
@@ -149,7 +149,7 @@ def input_tags(learner: Any) -> InputTags:
     return tags
 
 
-def refuse_learner(estimator: Any, learner: Any, *, regressors_allowed: bool = False) -> None:
+def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool = False) -> None:
     """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
 
     ``estimator`` is the parameter as given, ``learner`` the estimator that it stands for.
@@ -178,7 +178,7 @@ def refuse_learner(estimator: Any, learner: Any, *, regressors_allowed: bool = F
         )
 
 
-def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
+def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None) -> Any:
     """Return a checked table; with ``y``, the training table, the labels and the schema of its columns."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
@@ -207,14 +207,14 @@ def checked_table(classifier: Any, learner: Any, X: Any, y: Any = None) -> Any:
     return (*checked, None) if reset else checked
 
 
-def labels_of(y: Any, name: str = "y") -> NDArray[Any]:
+def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
     """Return a column of labels; raise an error for missing labels."""
     refuse_missing(y, name)
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     return labels
 
 
-def check_group_arguments(groups: Any, validation: ValidationRows) -> None:
+def check_group_arguments(groups: Groups, validation: ValidationRows) -> None:
     """Raise an error if groups are given for only one of training and held-out rows."""
     if groups is None and validation.groups is not None:
         raise ValueError("groups_val was given without groups")
@@ -245,7 +245,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 
 
 def selection_data(
-    classifier: Any, X: Any, given: ValidationRows, suffix: str, words: str
+    classifier: Model, X: Table, given: ValidationRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
     """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
 
@@ -276,7 +276,7 @@ def selection_data(
     return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
-def check_validation(given: ValidationRows, validation: Any) -> None:
+def check_validation(given: ValidationRows, validation: object) -> None:
     """Raise an error if held-out rows are incomplete, or given together with ``cv``."""
     if given.X is None or given.y is None:
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
@@ -289,7 +289,7 @@ def check_validation(given: ValidationRows, validation: Any) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def regrouped_attributes(classifier: Any, names: GroupNames) -> dict[str, Any]:
+def regrouped_attributes(classifier: Model, names: GroupNames) -> dict[str, Any]:
     """Return a classifier's attributes for groups of other rows than the training rows.
 
     The features that reveal the training groups are kept if all columns of groups have the same names and
@@ -311,13 +311,13 @@ def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, A
 
 
 def read_training_set(
-    classifier: Any,
-    learner: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any,
-    class_weight: Any,
+    classifier: Model,
+    learner: Model,
+    X: Table,
+    y: Column,
+    sample_weight: Column,
+    groups: Groups,
+    class_weight: object,
 ) -> tuple[TrainingSet, dict[str, Any]]:
     """Return the checked training set, and the attributes of the classifier that it defines.
 

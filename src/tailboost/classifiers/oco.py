@@ -12,6 +12,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.core.array_types import Column, Groups, Table
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -97,7 +98,7 @@ class OCOBoostClassifier(MixtureClassifier):
     outlier_fraction: float = 0.0
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         if validation.any_given:
             raise ValueError("X_val: OCO boosting takes no validation rows, because it selects nothing")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from tailboost.core.array_types import Model, Seed
 from tailboost.core.spelling import did_you_mean
 
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -96,7 +97,7 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
     known = list(inspect.signature(init).parameters)[1:]
 
     @wraps(init)
-    def checked(self: Any, *args: Any, **params: Any) -> None:
+    def checked(self: Any, *args: object, **params: object) -> None:
         for name in params:
             if name not in known:
                 same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
@@ -138,11 +139,11 @@ class CommonParameters:
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
-    estimator: Any = field(default=None, kw_only=False)
-    class_weight: Any = None
+    estimator: Model = field(default=None, kw_only=False)
+    class_weight: object = None
     exact_weights: bool = False
     max_time: float | None = None
-    checkpoint_dir: Any = None
+    checkpoint_dir: object = None
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: Seed = None
     verbose: int = 0

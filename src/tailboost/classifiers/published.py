@@ -30,6 +30,7 @@ from tailboost.classifiers import (
 )
 from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+from tailboost.core.array_types import Column, Model, Table
 
 __all__ = [
     "adaboost",
@@ -57,13 +58,13 @@ _ALL_ROUNDS: dict[str, Any] = {"include_constants": False, "n_iter_no_change": N
 
 
 def adalpboost(
-    estimator: Any,
+    estimator: Model,
     alpha: float,
     *,
     T: int = 100,
     eta: float | str = 1.0,
-    cv: Any = "train",
-    **params: Any,
+    cv: object = "train",
+    **params: object,
 ) -> AdaLPBoostClassifier:
     """Return α-AdaLPBoost, Algorithm 2 of Zhai et al. 2021.
 
@@ -94,7 +95,7 @@ def adalpboost(
 
 
 def lpboost(
-    estimator: Any, alpha: float, *, T: int = 100, cv: Any = "train", **params: Any
+    estimator: Model, alpha: float, *, T: int = 100, cv: object = "train", **params: object
 ) -> LPBoostClassifier:
     """Return α-LPBoost, Algorithm 1 of Zhai et al. 2021.
 
@@ -114,14 +115,14 @@ def lpboost(
 
 
 def regularized_lpboost(
-    estimator: Any,
+    estimator: Model,
     alpha: float,
     *,
     beta: float | str = 100.0,
     T: int | str = 100,
     delta: float = 0.1,
-    cv: Any = "train",
-    **params: Any,
+    cv: object = "train",
+    **params: object,
 ) -> RegularizedLPBoostClassifier:
     """Return regularised α-LPBoost, Algorithm 1 of Zhai et al. 2021 with the weights of (8).
 
@@ -152,7 +153,7 @@ def regularized_lpboost(
 
 
 def average_boost(
-    estimator: Any, *, T: int = 100, eta: float | str = "theory", **params: Any
+    estimator: Model, *, T: int = 100, eta: float | str = "theory", **params: object
 ) -> AverageBoostClassifier:
     """Return AdaBoost + Average of Zhai et al. 2021, section 3.3.
 
@@ -166,7 +167,7 @@ def average_boost(
     return AverageBoostClassifier(estimator, n_estimators=T, eta=eta, **_EXACT | params)
 
 
-def adaboost(estimator: Any, *, T: int = 500, **params: Any) -> AdaBoostClassifier:
+def adaboost(estimator: Model, *, T: int = 500, **params: object) -> AdaBoostClassifier:
     """Return AdaBoost, Algorithm 1 of Shivaswamy and Jebara 2011.
 
     Rounds end as in `vadaboost`. By Corollary 2 of Blanchet et al. 2019 this is also distributionally robust
@@ -183,7 +184,7 @@ def adaboost(estimator: Any, *, T: int = 500, **params: Any) -> AdaBoostClassifi
 
 
 def rlp_boost(
-    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+    estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
     """Return RLP-Boost of Shivaswamy and Jebara 2011, section 6: a linear program on AdaBoost's hypotheses.
 
@@ -204,7 +205,7 @@ def rlp_boost(
 
 
 def rqp_boost(
-    estimator: Any, C: float | None = None, *, T: int = 500, **params: Any
+    estimator: Model, C: float | None = None, *, T: int = 500, **params: object
 ) -> SoftMarginBoostClassifier:
     """Return RQP-Boost of Shivaswamy and Jebara 2011, section 6: `rlp_boost` with a quadratic program.
 
@@ -221,7 +222,7 @@ def rqp_boost(
     return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="quadratic", C=C, **_ADDITIVE | params)
 
 
-def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) -> VadaBoostClassifier:
+def vadaboost(estimator: Model, lambda_: float, *, T: int = 500, **params: object) -> VadaBoostClassifier:
     """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
 
     The paper selects λ on validation rows, a fixed quarter of the data (section 6). It stops after 100 rounds
@@ -240,7 +241,7 @@ def vadaboost(estimator: Any, lambda_: float, *, T: int = 500, **params: Any) ->
     return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
 
 
-def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier:
+def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
     """Return EBBoost, Algorithm 3 of Shivaswamy and Jebara 2011.
 
     Each round takes the best of all decision stumps, so there is no learner to choose. Rounds end as in
@@ -259,7 +260,7 @@ def ebboost(lambda_: float, *, T: int = 500, **params: Any) -> EBBoostClassifier
 
 
 def worst_class_boost(
-    estimator: Any, theta: float, *, gamma: float | str = "auto", p: float = 0.8, **params: Any
+    estimator: Model, theta: float, *, gamma: float | str = "auto", p: float = 0.8, **params: object
 ) -> WorstClassBoostClassifier:
     """Return worst-class boosting, Algorithm 1 of Saito et al. 2024.
 
@@ -298,7 +299,7 @@ def worst_class_boost(
     )
 
 
-def first_voters(clf: WorstClassBoostClassifier, X_val: Any, y_val: Any) -> WorstClassBoostClassifier:
+def first_voters(clf: WorstClassBoostClassifier, X_val: Table, y_val: Column) -> WorstClassBoostClassifier:
     """Return the vote of the first T* rounds, as in the published code of Saito et al. 2024.
 
     T* is the number of rounds with the smallest largest class error on validation rows, of equal errors the
@@ -347,7 +348,9 @@ def first_voters(clf: WorstClassBoostClassifier, X_val: Any, y_val: Any) -> Wors
     return few
 
 
-def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: Any) -> OCOBoostClassifier:
+def oco_boost(
+    estimator: Model, gamma: float, *, T: int | str = "auto", **params: object
+) -> OCOBoostClassifier:
     """Return boosting by online convex optimisation, the baseline [13] of Saito et al. 2024 (see Hazan 2022).
 
     Hedge weighs the rows with η = √(8 ln n / T). All rounds vote.
@@ -369,13 +372,13 @@ def oco_boost(estimator: Any, gamma: float, *, T: int | str = "auto", **params: 
 
 
 def dro_boost(
-    estimator: Any,
+    estimator: Model,
     delta: float | str = "auto",
     *,
     T: int = 50,
     d: int | str = "auto",
     confidence: float = 0.95,
-    **params: Any,
+    **params: object,
 ) -> DROBoostClassifier:
     """Return distributionally robust boosting, Algorithm 1 of Blanchet et al. 2019.
 
@@ -406,12 +409,12 @@ def dro_boost(
 
 
 def group_dro_boost(
-    estimator: Any,
+    estimator: Model,
     *,
     T: int = 100,
     eta: float | str = 1.0,
     combine: str = "average",
-    **params: Any,
+    **params: object,
 ) -> GroupDROBoostClassifier:
     """Return group DRO as boosting: Hedge over groups, as Zhai et al. 2021, section 3.4, propose.
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.training_set import GroupNames, rows_among, take
 from tailboost.classifiers.input import ValidationRows, selection_data
 from tailboost.classifiers.probability_answers import MixtureAnswers, OpenedRows
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Model, Stated, Table
 from tailboost.core.checks import check_costs, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import group_uses
@@ -64,7 +64,7 @@ class ProbabilityMixture(MixtureAnswers):
                 "join their values into one, so that each row is in one group"
             )
 
-    def _outputs_on(self, models: Models, X: Any, given: ValidationRows, to: str) -> ModelOutputs:
+    def _outputs_on(self, models: Models, X: Table, given: ValidationRows, to: str) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
         if models.are_given:
             X = stacked(X, models.names, self.classes_, n_rows_of(given.y))
@@ -114,7 +114,7 @@ class ProbabilityMixture(MixtureAnswers):
         return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
 
     def _engine_of(
-        self, outputs: ModelOutputs, X: Any = None, costs: Any = None, X_unlabeled: Any = None
+        self, outputs: ModelOutputs, X: Table = None, costs: Table = None, X_unlabeled: Table = None
     ) -> ProbabilityEngine:
         """Return the engine on selection data with features X and costs of answers."""
         return ProbabilityEngine.of(
@@ -156,7 +156,7 @@ class ProbabilityMixture(MixtureAnswers):
         if not hasattr(self, "_kept_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
             check_is_fitted(self)
 
-    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+    def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         objective, alpha, before = stated.pop("objective"), stated.pop("alpha"), name_of(self.objective)
         if objective is not None or alpha is not None:
             self.objective = "cvar" if objective is None else objective
@@ -167,7 +167,9 @@ class ProbabilityMixture(MixtureAnswers):
         self._validate_params()
         return self._stated
 
-    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> ProbabilityEngine:
+    def _engine_on(
+        self, X: Table, given: ValidationRows, costs: Table, problem: Problem
+    ) -> ProbabilityEngine:
         if given.groups is not None:
             self._name_groups(given.groups)
         outputs = self._outputs_on(self._outputs.models, X, given, "reweight")
@@ -188,7 +190,7 @@ class ProbabilityMixture(MixtureAnswers):
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(outputs, table, costs)
 
-    def _engine_by(self, groups: Any, problem: Problem) -> ProbabilityEngine:
+    def _engine_by(self, groups: Groups, problem: Problem) -> ProbabilityEngine:
         outputs, rows = self._outputs, self._outputs.rows
         if outputs.unlabeled is not None:
             raise ValueError(
@@ -203,7 +205,7 @@ class ProbabilityMixture(MixtureAnswers):
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(replace(outputs, rows=replace(rows, groups=numbers)))
 
-    def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
+    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         check_parameters(self, engine.outputs.rows.groups)
         if not engine.covers(problem, getattr(self, "_group_names", None)):
             if problem.needs_costs:
@@ -313,7 +315,7 @@ class ProbabilityMixture(MixtureAnswers):
         new._use_rule(self._engine.named(self._stated, family.candidate(thresholds)))
         return new
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
         models, X = self._read(X)
         table = models.transform(X)
@@ -323,7 +325,7 @@ class ProbabilityMixture(MixtureAnswers):
             for c in classifiers
         ]
 
-    def _fingerprint(self, X: Any) -> Fingerprint | None:
+    def _fingerprint(self, X: Table) -> Fingerprint | None:
         """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
         if has_named_columns(X) or only_scores(self._outputs.models.fitted):
             return None
@@ -342,7 +344,7 @@ class ProbabilityMixture(MixtureAnswers):
         return replace(summary, groups=group_uses(self))
 
 
-def check_parameters(classifier: Any, groups: Any) -> Problem:
+def check_parameters(classifier: Model, groups: Groups) -> Problem:
     """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
     problem = classifier._stated
     if problem.over_rows and classifier.by_group:

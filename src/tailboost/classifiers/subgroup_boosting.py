@@ -14,7 +14,7 @@ from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows, check_group_arguments
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Table
 from tailboost.core.exceptions import SmallSubgroupsWarning
 from tailboost.core.judged import intervals_of
 from tailboost.core.subgroups import unit_name
@@ -52,16 +52,16 @@ class GroupedBoostClassifier(MixtureClassifier):
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Table,
+        y: Column = None,
         *,
-        sample_weight: Any = None,
-        groups: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups_val: Any = None,
-        sample_weight_val: Any = None,
-        **fit_params: Any,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        groups_val: Groups = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
     ) -> Self:
         """Fit the hypotheses round by round and combine them.
 
@@ -91,7 +91,7 @@ class GroupedBoostClassifier(MixtureClassifier):
         return self
 
     @abstractmethod
-    def _check_arguments(self, groups: Any) -> None:
+    def _check_arguments(self, groups: Groups) -> None:
         """Raise ValueError if parameters contradict each other or the groups."""
 
     # -- the game ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import ValidationRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -128,7 +128,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     tol: float = 1e-3
 
     def _problem(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
+        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
     ) -> TrainingSet:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
@@ -406,7 +406,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         "variance_weight": CONSTRAINTS["variance_weight"]
     }
 
-    estimator: Any = field(init=False, repr=False, default=None)
+    estimator: Model = field(init=False, repr=False, default=None)
     variance_weight: float | None = 0.5
     stumps: bool = field(init=False, repr=False, default=True)
     refit: str | None = field(init=False, repr=False, default=None)

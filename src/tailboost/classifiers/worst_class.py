@@ -27,7 +27,7 @@ from tailboost.classifiers.target_game import (
     warn_of_missed,
     with_least_allowed,
 )
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Groups, Stated
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
@@ -216,7 +216,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     include_constants: bool = True
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Any) -> None:
+    def _check_arguments(self, groups: Groups) -> None:
         if groups is None and self.subgroups in ("group", "cell"):
             raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
         if groups is not None and self.subgroups == "class":
@@ -358,7 +358,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             least = units.limit if units.indicator else least_error_met(largest_error)
             self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
-    def _take_targets(self, max_error: Any) -> None:
+    def _take_targets(self, max_error: Stated) -> None:
         if self._own:
             names = self._named.names.tolist()
             self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)

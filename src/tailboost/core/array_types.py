@@ -19,3 +19,17 @@ Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]
 #: Labels or groups of users: numbers or text.
 Labels = NDArray[Any]
+
+# What users give. Each function's documentation names the accepted forms, and the first use checks them.
+#: Rows: an array, a data frame of any library, a sparse matrix, a Dask collection.
+Table = Any
+#: One value per row, such as a label or a weight: an array, a Series, a list.
+Column = Any
+#: Groups of the rows: one column, or a table of several.
+Groups = Any
+#: A rate, a limit or a bound as users state it: an object of `tailboost.rates`, text, a number, a dict.
+Stated = Any
+#: A classifier of any library, or another object with its methods.
+Model = Any
+#: What scikit-learn takes as ``random_state``.
+Seed = int | np.random.RandomState | None

@@ -1,7 +1,5 @@
 """Public warnings and errors; `tailboost.exceptions` offers them."""
 
-from typing import Any
-
 __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
@@ -59,7 +57,7 @@ class InfeasibleLimitsError(ValueError):
         Its ``reweight(limits=...)`` returns a classifier within other limits; nothing is trained.
     """
 
-    unselected: Any = None
+    unselected: object = None
 
 
 class TableChangedWarning(UserWarning):

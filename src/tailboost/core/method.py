@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Model, Seed, Table
 from tailboost.core.pipelines import answered, label_shares
 
 
@@ -75,9 +75,9 @@ class Method:
         self,
         *,
         alpha: float | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         n_jobs: int | None = None,
-        **params: Any,
+        **params: object,
     ) -> Any:
         """Return an unfitted estimator; arguments without a use are left out."""
         if self.uses_alpha and alpha is not None:
@@ -86,7 +86,7 @@ class Method:
             params |= {"random_state": random_state, "n_jobs": n_jobs}
         return self.factory(**params)
 
-    def distribution(self, model: Any, X: Any, classes: Any) -> Floats:
+    def distribution(self, model: Model, X: Table, classes: object) -> Floats:
         """Return the label distribution of a fitted model for each row, shape (n, K).
 
         Without a randomised rule the whole probability is on the answer of ``predict``.

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Model, Table
 
 
-def last_step(model: Any) -> Any:
+def last_step(model: Model) -> Any:
     """Return the classifier at the end of a search or a pipeline."""
     return final_step(model, None)[0]
 
 
-def final_step(model: Any, X: Any) -> tuple[Any, Any]:
+def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
     while hasattr(model, "best_estimator_"):
         model = model.best_estimator_
@@ -24,7 +24,7 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
 
 
-def answer_shares(model: Any, X: Any) -> Floats:
+def answer_shares(model: Model, X: Table) -> Floats:
     """Return the probability of each answer to each row, shape (n, K).
 
     This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search. Of
@@ -36,12 +36,12 @@ def answer_shares(model: Any, X: Any) -> Floats:
     return answered(model.predict(X), model.classes_)
 
 
-def answered(labels: Any, classes: Any) -> Floats:
+def answered(labels: object, classes: object) -> Floats:
     """Return probability 1 for each answered label and 0 for the others, shape (n, K)."""
     return np.asarray(np.asarray(labels)[:, None] == np.asarray(classes), dtype=np.float64)
 
 
-def label_shares(model: Any, X: Any, **given: Any) -> Floats:
+def label_shares(model: Model, X: Table, **given: object) -> Floats:
     """Return the label distribution of each row, shape (n, K).
 
     This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, and

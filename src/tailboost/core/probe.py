@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tailboost.core.array_types import Model, Table
 from tailboost.core.checks import n_rows_of
 from tailboost.core.judged import judged
 from tailboost.core.pipelines import label_shares, last_step
@@ -57,7 +58,7 @@ class ProbeMatrix:
         return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
 
 
-def probe_rows(X: Any, seed: int) -> Any:
+def probe_rows(X: Table, seed: int) -> Any:
     """Return a few artificial rows that resemble the rows of a table.
 
     Each column (each pixel of images) is drawn separately from a small sample of the rows. So the result
@@ -160,7 +161,7 @@ class Answers:
         return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
 
 
-def answers(model: Any, rows: Any) -> Answers:
+def answers(model: Model, rows: Any) -> Answers:
     """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
     classifier = last_step(model)
     if isinstance(rows, ProbeFrame):

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.core.array_types import Column, Table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas, read_raw
@@ -56,7 +57,7 @@ class ColumnSchema:
     categories: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, column: Any) -> ColumnSchema:
+    def of(cls, column: Column) -> ColumnSchema:
         """Return the schema of a column by its dtype; a dtype that is no number or truth value is text."""
         types = import_pandas("TableSchema").api.types
         if column.dtype == object:  # a transposed table has numbers as objects
@@ -113,7 +114,7 @@ class TableSchema:
     target: ColumnSchema | None = None
 
     @classmethod
-    def of(cls, data: Any, target: Any = None) -> TableSchema:
+    def of(cls, data: Table, target: Any = None) -> TableSchema:
         """Return the schema of a table.
 
         Parameters
@@ -143,7 +144,7 @@ class TableSchema:
         columns = tuple(column(f) for f in fields["columns"])
         vars(self).update(columns=columns, target=None if target is None else column(target))
 
-    def read(self, frame: Any) -> Any:
+    def read(self, frame: Table) -> Any:
         """Convert a table.
 
         Parameters
@@ -211,7 +212,7 @@ class TableSchema:
         return self.read(read_raw(Path(path)))
 
 
-def refuse_arrays(table: Any) -> None:
+def refuse_arrays(table: Table) -> None:
     """Raise TypeError if a table is no pandas data frame."""
     if not (hasattr(table, "columns") and hasattr(table, "iloc")):
         raise TypeError(f"a data frame of pandas is needed, with named columns, got {type(table).__name__}")
@@ -223,7 +224,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _converted(
-    column: Any, convert: Callable[[Any], float | None], otherwise: str
+    column: Column, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
     dtype = column.dtype
     if convert is as_number and getattr(dtype, "kind", "O") in "iuf" and not hasattr(dtype, "categories"):
@@ -253,7 +254,7 @@ def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
         raise ValueError(f"column {name!r} has infinite values (row {infinite[0]}, counted from 0)")
 
 
-def _read_texts(column: Any, schema: ColumnSchema) -> tuple[Any, str]:
+def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
     pandas = import_pandas("TableSchema")
     texts = _texts(column)
     known = set(schema.categories)
@@ -273,7 +274,7 @@ _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
 }
 
 
-def as_number(value: Any) -> float | None:
+def as_number(value: object) -> float | None:
     """Return a value, or the number that its ASCII text spells; None if it is no number."""
     if isinstance(value, str):
         if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
@@ -286,7 +287,7 @@ def as_number(value: Any) -> float | None:
     return float(value) if isinstance(value, Real | Decimal) and not isinstance(value, bool) else None
 
 
-def _truth(value: Any) -> float | None:
+def _truth(value: object) -> float | None:
     if isinstance(value, bool | np.bool_):
         return float(value)
     if isinstance(value, str) and value.casefold() in _TRUTH:
@@ -305,7 +306,7 @@ def text(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
-def group_name(value: Any) -> str:
+def group_name(value: object) -> str:
     """Return the name of the group of a value, whatever the type of its column.
 
     1, 1.0, "1" and "1.0" are "1": gaps turn whole numbers into floats, also in a file that pandas writes.
@@ -315,19 +316,19 @@ def group_name(value: Any) -> str:
     return name.partition(".")[0] if _WHOLE.fullmatch(name) else name
 
 
-def group_names(column: Any, missing: str) -> NDArray[Any]:
+def group_names(column: Column, missing: str) -> NDArray[Any]:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
     values, gone = column.to_numpy(dtype=object).tolist(), column.isna().tolist()
     names = [missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)]
     return np.array(names, dtype=object)
 
 
-def _texts(column: Any) -> list[str | None]:
+def _texts(column: Column) -> list[str | None]:
     """Return the values of a column as text, None for missing ones."""
     return [None if value is None else text(value) for value in _values(column)]
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: Column) -> list[Any]:
     """Return the values of a column, None for missing ones; refuse other kinds than `refuse_kinds` allows."""
     values = column.to_numpy(dtype=object).tolist()
     if all(isinstance(v, str) or v is None or (isinstance(v, float) and v != v) for v in values):
@@ -374,7 +375,7 @@ def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
     return np.array(numbers, dtype=np.float64)
 
 
-def refuse_kinds(column: Any, what: str) -> str:
+def refuse_kinds(column: Column, what: str) -> str:
     """Return pandas' name of the kind of a column: numbers, truth values or text.
 
     Raises

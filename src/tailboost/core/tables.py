@@ -10,8 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tailboost.core.array_types import Column, Table
 
-def refuse_query(table: Any) -> None:
+
+def refuse_query(table: Table) -> None:
     """Raise TypeError for a query of polars that has not run.
 
     Polars is not imported: a user with a query has imported it.
@@ -21,7 +23,7 @@ def refuse_query(table: Any) -> None:
         raise TypeError("a LazyFrame of polars is a query without rows: pass its collect()")
 
 
-def as_pandas(table: Any) -> Any:
+def as_pandas(table: Table) -> Any:
     """Return a table of polars or pyarrow as a data frame of pandas; other tables unchanged.
 
     Raises
@@ -33,12 +35,12 @@ def as_pandas(table: Any) -> Any:
     return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
 
 
-def has_named_columns(X: Any) -> TypeGuard[Mapping[str, Any]]:
+def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a table is a dict of columns; SciPy's DOK arrays derive from dict, but are tables."""
     return isinstance(X, Mapping) and not sp.issparse(X)
 
 
-def summed(X: Any) -> Any:
+def summed(X: Table) -> Any:
     """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
 
     An entry stored more than once means the sum. SciPy and scikit-learn sort and sum such entries in place,
@@ -55,7 +57,7 @@ def summed(X: Any) -> Any:
     return matrix
 
 
-def unpack(X: Any, y: Any = None) -> tuple[Any, Any]:
+def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
     """Return a torch Dataset as arrays, with its labels if ``y`` is None; return other tables unchanged.
 
     PyTorch is not imported: a user with a Dataset has imported it.

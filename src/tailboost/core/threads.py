@@ -26,6 +26,8 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import ThreadpoolController
 
+from tailboost.core.array_types import Table
+
 # Number of table entries below which one thread is used, because idle OpenMP threads spin. 100 rounds on
 # 50,000 × 50 took 1.5 s with one thread and 3.2 s with two, on two cores. Next to another busy process a fit
 # on 2,000 × 8 took 31 s with two threads and 0.7 s with one.
@@ -65,7 +67,7 @@ def _in_joblibs_thread() -> bool:
     return backend.nesting_level > 0 and parent_process() is None
 
 
-def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Any, n_threads: int) -> NDArray[Any]:
+def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Table, n_threads: int) -> NDArray[Any]:
     """Return ``predict(table)``, computed in this number of threads on blocks of rows.
 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.

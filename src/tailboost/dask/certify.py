@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Labels
+from tailboost.core.array_types import Column, Groups, Labels, Model, Table
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
 from tailboost.core.judged import group_arguments, judged
@@ -27,14 +27,14 @@ NOT_COUNTED = "Equal rows among these rows were not counted, because they are in
 
 
 def certify(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Table,
+    y: Column,
     *,
     confidence: float = 0.95,
     alphas: Sequence[float] = (),
     shifts: Sequence[float] = (),
-    groups: Any = None,
+    groups: Groups = None,
     max_error: Any = None,
     subgroups: Any = None,
     rates: Any = None,
@@ -112,7 +112,7 @@ def certify(
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
-def _groups(groups: Any, table: Any, times: Any) -> Any:
+def _groups(groups: Groups, table: Table, times: Any) -> Any:
     if groups is None:
         return None
     values = np.repeat(values_of(table, "groups"), times, axis=0)
@@ -122,7 +122,7 @@ def _groups(groups: Any, table: Any, times: Any) -> Any:
     return dict(zip(groups.columns, columns, strict=True))
 
 
-def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | None:
+def _judge(model: Model, X: Table, y: Column, groups: Groups) -> tuple[Any, Any, Any] | None:
     """Return counts of labels, groups and losses of a partition, counts of known rows, and fingerprints.
 
     None for a partition without rows.
@@ -147,7 +147,7 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     return count(*columns), repeated, shortest(hash_rounded_rows(X))
 
 
-def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **options: Any) -> Any:
+def calibrate(model: Model, X_cal: Table, y_cal: Column, *, groups: Groups = None, **options: Any) -> Any:
     """Return the least restricted rule of a classifier with targets certified by rows in Dask collections.
 
     The rows come to the client: a calibration needs some thousands of rows of each subgroup, see

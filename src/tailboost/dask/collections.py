@@ -9,18 +9,20 @@ import dask
 import dask.array as da
 import numpy as np
 
+from tailboost.core.array_types import Table
+
 try:
     import dask.dataframe as dd
 except ImportError:  # needs pandas
     dd = None
 
 
-def is_collection(X: Any) -> bool:
+def is_collection(X: Table) -> bool:
     """Whether X is a Dask array or data frame (or a column of one)."""
     return isinstance(X, da.Array) or _is_frame(X)
 
 
-def _is_frame(X: Any) -> bool:
+def _is_frame(X: Table) -> bool:
     return dd is not None and isinstance(X, (dd.DataFrame, dd.Series))
 
 
@@ -32,7 +34,7 @@ class DaskColumn:
     values: Any
 
 
-def partitions(X: Any, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
+def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
     """Return the partitions of X with those of other columns, as delayed objects; None for missing columns.
 
     The other columns get the partitions of X; messages call X ``name``.
@@ -58,7 +60,7 @@ def partitions(X: Any, *others: DaskColumn, name: str = "X") -> list[tuple[Any, 
     return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
 
 
-def frame_blocks(frame: Any) -> list[Any]:
+def frame_blocks(frame: Table) -> list[Any]:
     """Return the partitions of a data frame or column as delayed objects.
 
     If few columns are needed, Dask may read several files as one partition, so that the partitions of other
@@ -83,7 +85,7 @@ def _in_order(block: Any, names: list[Any]) -> Any:
     return block[names]
 
 
-def _blocks(X: Any) -> list[Any]:
+def _blocks(X: Table) -> list[Any]:
     if _is_frame(X):
         return frame_blocks(X)
     rows = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tailboost.core.array_types import Column, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.dask.collections import DaskColumn, partitions, wide
 
@@ -44,7 +45,7 @@ def added(tables: list[Any]) -> Any:
     return whole.groupby(keys, sort=True, observed=True)[WEIGHT].sum().reset_index()
 
 
-def values_of(table: Any, name: str) -> NDArray[Any]:
+def values_of(table: Table, name: str) -> NDArray[Any]:
     """Return the values of a column of `count`, (m,) or (m, k)."""
     values = [table[c].to_numpy() for c in table.columns if c.rpartition(" ")[0] == name]
     return values[0] if len(values) == 1 else np.column_stack(values)
@@ -54,7 +55,7 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     """Return a metric for Dask collections; its first arguments have the given names."""
 
     @wraps(function)
-    def of_collections(*args: Any, sample_weight: Any = None, **options: Any) -> Any:
+    def of_collections(*args: object, sample_weight: Column = None, **options: object) -> Any:
         given = dict(zip(names, args, strict=False))
         columns = [DaskColumn(name, options.pop(name) if name in options else given[name]) for name in names]
         weights = DaskColumn("sample_weight", sample_weight)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from tailboost.app.datasets import ColumnSchema, TableSchema
 from tailboost.app.table_encoder import TableEncoder
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Groups, Table
 from tailboost.core.table_files import is_csv
 from tailboost.dask.collections import frame_blocks, whole
 
@@ -44,9 +44,9 @@ class ClusterTable:
         Number of rows with each label.
     """
 
-    data: Any
+    data: Table
     target: Any
-    groups: Any
+    groups: Groups
     weight: Any
     encoder: TableEncoder
     label_counts: dict[Any, int]
@@ -122,7 +122,7 @@ def read_parquet(
 Described = tuple[tuple[ColumnSchema, ...], dict[Any, int], set[str]]
 
 
-def _describe(frame: Any, target: str) -> Described:
+def _describe(frame: Table, target: str) -> Described:
     """Return the schema of a partition, the number of rows of each label, and the columns with gaps."""
     columns = tuple(ColumnSchema.of(frame[name]) for name in frame.columns)
     labels = frame[target].value_counts(dropna=False)
@@ -165,7 +165,7 @@ def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
     )
 
 
-def _encode(encoder: TableEncoder, frame: Any) -> Floats:
+def _encode(encoder: TableEncoder, frame: Table) -> Floats:
     if not len(frame):
         return np.empty((0, len(encoder.get_feature_names_out())))
     return encoder.transform(frame)

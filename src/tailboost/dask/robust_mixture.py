@@ -19,7 +19,7 @@ from sklearn.utils import column_or_1d
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import ValidationRows
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Table
 from tailboost.core.checks import check_indexes, count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.tables import has_named_columns
@@ -88,7 +88,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
     n_threshold_rows_: int
 
-    def fit(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def fit(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise: this classifier fits no models, see `from_probabilities`."""
         raise TypeError(
             "DaskRobustMixtureClassifier fits no models. Give from_probabilities the probabilities of your "
@@ -99,13 +99,13 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     def from_probabilities(
         cls,
         probabilities: Mapping[str, Any],
-        y: Any,
+        y: Column,
         *,
         objective: Any = None,
-        groups: Any = None,
-        sample_weight: Any = None,
-        classes: Any = None,
-        **params: Any,
+        groups: Groups = None,
+        sample_weight: Column = None,
+        classes: object = None,
+        **params: object,
     ) -> Self:
         """Return the classifier for probabilities on the workers of a cluster.
 
@@ -177,7 +177,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             )
         self._first_selection(engine)
 
-    def _outputs_on(self, models: Models, X: Any, given: ValidationRows, to: str) -> ModelOutputs:
+    def _outputs_on(self, models: Models, X: Table, given: ValidationRows, to: str) -> ModelOutputs:
         if has_named_columns(X) and any(map(is_collection, X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
@@ -190,24 +190,24 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         new.__dict__.update(vars(self))
         return new
 
-    def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> Any:
+    def predict(self, X: Table, *, groups: Groups = None, deferred: Column = None) -> Any:
         """Predict labels from a dict of probabilities: a lazy Dask array for Dask collections."""
         return self._answers(partial(self.to_local().predict, deferred=deferred), X, groups)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Table) -> Any:
         """Predict P(y | x) from a dict of probabilities: a lazy Dask array for Dask collections."""
         local = self.to_local()
 
-        def ask(P: Mapping[str, Any], groups: Any = None) -> Any:
+        def ask(P: Mapping[str, Any], groups: Groups = None) -> Any:
             return local.predict_proba(P)
 
         return self._answers(ask, X, None)
 
-    def predict_distribution(self, X: Any, *, groups: Any = None) -> Any:
+    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Any:
         """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
         return self._answers(self.to_local().predict_distribution, X, groups)
 
-    def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Any) -> Any:
+    def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Groups) -> Any:
         if not (has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))):
             return answer(probabilities, groups=groups)
         table = _Table.of(probabilities, groups)
@@ -223,7 +223,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         )
 
 
-def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], groups: Any) -> Any:
+def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], groups: Groups) -> Any:
     return answer(dict(zip(names, P, strict=True)), groups=groups)
 
 
@@ -239,7 +239,7 @@ class _Table:
     lengths: list[Any]  # rows of each; NaN if not known
 
     @classmethod
-    def of(cls, probabilities: Mapping[str, Any], groups: Any, *others: DaskColumn) -> Self:
+    def of(cls, probabilities: Mapping[str, Any], groups: Groups, *others: DaskColumn) -> Self:
         """Return the partitions of aligned collections."""
         models = [DaskColumn(f"probabilities[{name!r}]", P) for name, P in probabilities.items()]
         first = models[0]
@@ -282,7 +282,7 @@ def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
 
 
-def _apply(function: Callable[..., Any], *args: Any) -> Any:
+def _apply(function: Callable[..., Any], *args: object) -> Any:
     return function(*args)
 
 
@@ -291,7 +291,7 @@ def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return join(results) if results else None
 
 
-def _values(y: Any, groups: Any) -> tuple[Labels, GroupNames | None] | None:
+def _values(y: Column, groups: Groups) -> tuple[Labels, GroupNames | None] | None:
     refuse_missing(y, "y")
     n = n_rows_of(y)
     if not n:
@@ -362,7 +362,7 @@ class _RemoteReader:
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
-    def read(self, P: list[Any], groups: Any, y: Any, weight: Any) -> _Block | None:
+    def read(self, P: list[Any], groups: Groups, y: Column, weight: Any) -> _Block | None:
         """Return the rows of positive weight of a partition; None without any."""
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None

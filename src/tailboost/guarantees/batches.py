@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Hashes, Ints
+from tailboost.core.array_types import Column, Groups, Hashes, Ints, Table
 from tailboost.core.checks import (
     check_length,
     check_same_kind,
@@ -59,7 +59,7 @@ WORDS = (*PARTS, "labels", "costs")
 # -- identities of rows ------------------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as text; whole floats are integers, as in a column that had missing values."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
@@ -74,7 +74,7 @@ def _words_of(columns: Sequence[Any], name: str, n: int) -> Hashes:
     return hash_rows(texts)
 
 
-def row_ids(ids: Any, n: int) -> Hashes:
+def row_ids(ids: object, n: int) -> Hashes:
     """Return a hash of each id.
 
     Raises
@@ -98,7 +98,7 @@ def row_ids(ids: Any, n: int) -> Hashes:
     return words
 
 
-def label_numbers(y: Any, classes: Any, n: int) -> Ints:
+def label_numbers(y: Column, classes: Any, n: int) -> Ints:
     """Return 1 plus the class number of each label, and 0 for a missing label."""
     numbers = np.zeros(n, dtype=np.intp)
     if y is None:
@@ -114,7 +114,7 @@ def label_numbers(y: Any, classes: Any, n: int) -> Ints:
     return numbers
 
 
-def whole_numbers(labels: Any) -> Any:
+def whole_numbers(labels: object) -> Any:
     """Return labels as an array; whole floats (from missing values) become integers."""
     values = np.array(labels)
     whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
@@ -135,7 +135,9 @@ class RowWords:
     given: tuple[str, ...] = ()  # which of "id", "groups" and "clusters" were given
 
     @classmethod
-    def of(cls, X: Any, labels: Ints, *, ids: Hashes | None, groups: Any, clusters: Any, costs: Any) -> Self:
+    def of(
+        cls, X: Table, labels: Ints, *, ids: Hashes | None, groups: Groups, clusters: Column, costs: Table
+    ) -> Self:
         """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
         n = n_rows_of(X)
         zeros = np.zeros(n, dtype=np.uint64)

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import chi2_contingency, fisher_exact
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Column, Floats, Ints, Table
 from tailboost.core.fingerprints import is_missing
 from tailboost.core.schema import group_name
 from tailboost.core.tables import as_pandas
@@ -101,7 +101,7 @@ class Reference:
         return drifts
 
 
-def columns_of(X: Any) -> dict[str, Any]:
+def columns_of(X: Table) -> dict[str, Any]:
     """Return the columns of a table by name; columns of an array are called x0, x1 and so on."""
     X = as_pandas(X)
     if hasattr(X, "columns"):
@@ -110,7 +110,7 @@ def columns_of(X: Any) -> dict[str, Any]:
     return {f"x{j}": X[:, j] for j in range(X.shape[1])} if X.ndim == 2 else {}
 
 
-def _numbers(column: Any) -> Floats | None:
+def _numbers(column: Column) -> Floats | None:
     """Return a numeric column as float64, NaN for missing values; None for other columns."""
     if getattr(getattr(column, "dtype", None), "kind", "O") not in "iufb":
         return None
@@ -120,13 +120,13 @@ def _numbers(column: Any) -> Floats | None:
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _texts(column: Any) -> Any:
+def _texts(column: Column) -> Any:
     """Return a column as text, "missing" for missing values."""
     values: Iterable[Any] = column.tolist() if hasattr(column, "tolist") else column
     return np.array([MISSING if is_missing(v) else group_name(v) for v in values], dtype=str)
 
 
-def _counts(column: Any, parts: Mapping[str, Any]) -> Floats:
+def _counts(column: Column, parts: Mapping[str, Any]) -> Floats:
     """Return the number of rows in each part of a column, with other values, and without a value."""
     if "cuts" in parts:
         numbers, K = _numbers(column), len(parts["cuts"]) + 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tailboost.boosting.training_set import Rows
+from tailboost.core.array_types import Model, Table
 from tailboost.core.exceptions import LeakageError as LeakageError
 from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
 from tailboost.core.fingerprints import (
@@ -21,7 +21,7 @@ from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.core.warn import warn_user
 
 
-def check_equal_rows(value: Any) -> None:
+def check_equal_rows(value: object) -> None:
     """Raise if ``equal_rows`` has another value than the two allowed ones."""
     if value not in ("copies", "natural"):
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
@@ -37,7 +37,7 @@ def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows)
             )
 
 
-def noting_seen(seen: Fingerprint, X: Any, rows: Rows, instead: str = "") -> Rows:
+def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> Rows:
     """Return selection data; if they contain training rows, warn and mark them.
 
     ``seen`` are the fingerprints of the training rows, ``instead`` the default selection data.
@@ -48,7 +48,7 @@ def noting_seen(seen: Fingerprint, X: Any, rows: Rows, instead: str = "") -> Row
     return _fitted_on(seen.share(hashes), "training rows", rows, instead)
 
 
-def noting_frozen(estimator: Any, X: Any, rows: Rows) -> Rows:
+def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them."""
     counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
     shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]

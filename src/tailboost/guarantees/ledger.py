@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.fingerprints import digest, hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
@@ -204,7 +205,7 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
         )
 
 
-def call_key(model: Any, fresh: FreshRows, arguments: str) -> str:
+def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
     """Return the key of a call: a digest of the rule, of the rows with labels, and of all arguments.
 
     The order of rows and the names of clusters have no effect. Labels, groups and clusters are hashed

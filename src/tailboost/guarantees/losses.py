@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Groups
 from tailboost.core.checks import check_length, check_number, finite, label_column
 from tailboost.guarantees.certificates import Certificate, worst_of
 from tailboost.guarantees.rate_bounds import CertifiedBound, upper_mean
 
 
 def certify_losses(
-    losses: Any, *, groups: Any = None, max_loss: float | None = None, confidence: float = 0.95
+    losses: Any, *, groups: Groups = None, max_loss: float | None = None, confidence: float = 0.95
 ) -> Certificate:
     """Return confidence bounds on a mean loss and on the mean loss of each group.
 

@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 
 from tailboost import rates
 from tailboost.boosting.players.dro import MARGIN_LOSSES
-from tailboost.core.array_types import Floats, Labels
+from tailboost.core.array_types import Floats, Labels, Model, Table
 from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost.core.pipelines import label_shares
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -80,8 +80,8 @@ def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> fl
 
 
 def profile_likelihood(
-    classifier: Any,
-    X: Any,
+    classifier: Model,
+    X: Table,
     y: ArrayLike,
     *,
     loss: str = "exponential",
@@ -255,7 +255,7 @@ def empirical_bernstein_bound(
     return float(values.mean() + np.sqrt(spread * variance * log_term / n) + rest * log_term / (n - 1))
 
 
-def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
+def row_losses(classifier: Model, X: Table, y: ArrayLike, loss: Loss) -> Floats:
     """Return the loss of every row, for any fitted classifier.
 
     Parameters
@@ -295,7 +295,7 @@ def row_losses(classifier: Any, X: Any, y: ArrayLike, loss: Loss) -> Floats:
     return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))
 
 
-def _margins(classifier: Any, X: Any, labels: Labels) -> Floats:
+def _margins(classifier: Model, X: Table, labels: Labels) -> Floats:
     if hasattr(classifier, "margins"):
         margins: Floats = classifier.margins(X, labels)
         return margins
@@ -306,10 +306,10 @@ def _margins(classifier: Any, X: Any, labels: Labels) -> Floats:
 
 
 def worst_case_loss(
-    classifier: Any,
-    X: Any,
+    classifier: Model,
+    X: Table,
     y: ArrayLike,
-    radii: Any,
+    radii: object,
     uncertainty: Uncertainty = "kl",
     loss: Loss = "zero_one",
     *,
@@ -362,8 +362,8 @@ def _worst_cases(losses: Floats, radii: Floats, uncertainty: Uncertainty, base: 
 
 
 def certified_shift(
-    classifier: Any,
-    X: Any,
+    classifier: Model,
+    X: Table,
     y: ArrayLike,
     target: float,
     uncertainty: Uncertainty = "kl",

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Seed, Table
 from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
 from tailboost.core.refit import fitting_apart
@@ -113,7 +113,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
     }
 
     def __init__(
-        self, *, max_depth: int = 3, min_rows: int = 100, level: float = 0.05, random_state: Any = None
+        self, *, max_depth: int = 3, min_rows: int = 100, level: float = 0.05, random_state: Seed = None
     ) -> None:
         self.max_depth = max_depth
         self.min_rows = min_rows
@@ -121,7 +121,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, errors: Any, expected: Any = None) -> Self:
+    def fit(self, X: Table, errors: object, expected: object = None) -> Self:
         """Find the regions.
 
         Parameters
@@ -149,7 +149,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
             fitted._learn(X, errors, expected)
         return self
 
-    def _learn(self, X: Any, errors: Any, expected: Any) -> None:
+    def _learn(self, X: Table, errors: object, expected: object) -> None:
         check_indexes(X=X, errors=errors, expected=expected)
         n = n_rows_of(X)
         losses = _losses(errors, "errors", n)
@@ -185,7 +185,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         self._leaves = sorted(regions, key=lambda k: regions[k].expected - regions[k].error)
         self.regions_ = [regions[k] for k in self._leaves]
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """Return the name of the region of each row, "other" outside of all regions.
 
         Parameters
@@ -204,7 +204,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
             names[leaf == k] = region.name
         return names
 
-    def _encode(self, X: Any, fit: bool) -> Floats:
+    def _encode(self, X: Table, fit: bool) -> Floats:
         """Return a table of numbers; text columns become one column of zeros and ones for each value."""
         if not hasattr(X, "columns"):
             table = _numbers(X)
@@ -265,7 +265,7 @@ class WeakRegions(TransformerMixin, BaseEstimator):
         return html_table(*self._rows(), caption="Weak regions") if hasattr(self, "regions_") else repr(self)
 
 
-def _numbers(X: Any) -> Floats:
+def _numbers(X: Table) -> Floats:
     """Return an array of features as numbers; name a column of texts."""
     array = np.asarray(X)
     if array.ndim != 2:

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 
 #: Advice on models that are already fitted, for messages.
 FOR_FITTED = (
@@ -33,12 +33,12 @@ def constant(k: int, n_classes: int) -> DummyClassifier:
     return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
 
 
-def is_constant(model: Any) -> bool:
+def is_constant(model: Model) -> bool:
     """Return whether a base model is the result of `constant`."""
     return isinstance(model, DummyClassifier)
 
 
-def set_seeds(estimator: Any, seed: int) -> None:
+def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     names = sorted(
         k for k in estimator.get_params(deep=True) if k == "random_state" or k.endswith("__random_state")
@@ -47,7 +47,7 @@ def set_seeds(estimator: Any, seed: int) -> None:
     estimator.set_params(**{k: int(s >> 1) for k, s in zip(names, seeds, strict=False)})
 
 
-def is_skorch(estimator: Any) -> bool:
+def is_skorch(estimator: Model) -> bool:
     """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
     if "skorch" not in sys.modules:  # saves the search through the parameters
         return False
@@ -65,7 +65,7 @@ def _seeded_torch(seed: int) -> Iterator[None]:
         yield
 
 
-def weight_parameter(estimator: Any) -> str | None:
+def weight_parameter(estimator: Model) -> str | None:
     """Return the name of the sample weights in ``fit``; None if there is no such parameter."""
     if isinstance(estimator, Pipeline):
         last, step = estimator.steps[-1]
@@ -79,7 +79,7 @@ def weight_parameter(estimator: Any) -> str | None:
 GROWTH = 1.25
 
 
-def growth_parameter(estimator: Any) -> str | None:
+def growth_parameter(estimator: Model) -> str | None:
     """Return the parameter with the number of steps of a learner that can grow; None if it cannot.
 
     ``max_iter`` if an epoch is one ``partial_fit`` (SGD, multilayer perceptrons) or steps are stages
@@ -95,12 +95,12 @@ def growth_parameter(estimator: Any) -> str | None:
     return name if "warm_start" in params and isinstance(params.get(name), Integral) else None
 
 
-def fit_whole(model: Any, X: Any, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
+def fit_whole(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
     """Yield a classifier after ``fit``: growth in one stage."""
     yield model.fit(X, y, **params)
 
 
-def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
+def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
     """Yield the same classifier after each stage of its growth.
 
     In a pipeline the last step grows, and the other steps are fitted once. Without `growth_parameter` there
@@ -136,10 +136,10 @@ def grow(model: Any, X: Any, y: Ints, weights: dict[str, Any]) -> Iterator[Any]:
 class _OnPresentClasses:
     """Fitted model whose training rows lacked classes, with the class numbers that were present."""
 
-    def __init__(self, model: Any, present: Ints) -> None:
+    def __init__(self, model: Model, present: Ints) -> None:
         self.model, self.present = model, present
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         return self.present[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
 
     @property
@@ -148,7 +148,7 @@ class _OnPresentClasses:
         return self.present
 
     @available_if(lambda self: hasattr(self.model, "predict_proba"))
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Table) -> Any:
         """Return the probabilities of the classes in ``classes_``, shape (n, len(classes_))."""
         return self.model.predict_proba(X)
 
@@ -162,8 +162,8 @@ class SklearnSession:
 
     def __init__(
         self,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Table,
         y: Ints,
         n_classes: int,
         sample_weight: Floats,
@@ -216,7 +216,7 @@ class SklearnSession:
         for fitted in fits:
             yield fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
 
-    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
         X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
         return np.asarray(model.predict(X)).astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
@@ -241,7 +241,7 @@ class RegressorSession:
 
     concurrent = True
 
-    def __init__(self, estimator: Any, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> None:
+    def __init__(self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> None:
         self.X, self.sample_weight = X, sample_weight
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None and np.ptp(sample_weight) > 0:
@@ -263,7 +263,7 @@ class RegressorSession:
         weights = {} if self.weight_parameter is None else {self.weight_parameter: p}
         return model.fit(_safe_indexing(self.X, index), target, **weights)
 
-    def predict(self, model: Any, rows: Mask | None = None) -> Any:
+    def predict(self, model: Model, rows: Mask | None = None) -> Any:
         """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
         X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
         h = np.asarray(model.predict(X), dtype=np.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
+from tailboost.core.array_types import Column, Table
 from tailboost.core.refit import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
@@ -23,7 +24,7 @@ except ImportError:  # the extra is optional
 __all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
 
 
-def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: Any) -> Any:
+def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: object) -> Any:
     """Return XGBoost's classifier with its default parameters, for labels of any type.
 
     Raises
@@ -41,7 +42,7 @@ if XGBClassifier is not None:
     class PlainXGBoost(XGBClassifier):
         """``XGBClassifier`` for labels of any type."""
 
-        def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+        def fit(self, X: Table, y: Column, sample_weight: Column = None, **params: object) -> Self:
             """Fit on class numbers."""
             labels, index = np.unique(y, return_inverse=True)
             with fitting_apart(self) as fitted:
@@ -55,15 +56,15 @@ if XGBClassifier is not None:
             """Sorted labels."""
             return self.labels_
 
-        def predict(self, X: Any, **params: Any) -> NDArray[Any]:
+        def predict(self, X: Table, **params: object) -> NDArray[Any]:
             """Return labels."""
             return self.labels_[super().predict(X, **params)]
 
 
-def _plain(project: str, classifier: str, **silent: Any) -> Callable[..., Any]:
+def _plain(project: str, classifier: str, **silent: object) -> Callable[..., Any]:
     """Return a factory of another project's classifier, without output and files."""
 
-    def make(**params: Any) -> Any:
+    def make(**params: object) -> Any:
         package = project.lower()
         try:
             module = import_module(package)

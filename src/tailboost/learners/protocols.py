@@ -28,7 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 
 
 class Session(Protocol):
@@ -45,7 +45,7 @@ class Session(Protocol):
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a `BaseModel` fitted on these rows (None: all) with weights of shape (n,)."""
 
-    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return the predictions of a base model for rows of the session, as class numbers."""
 
 
@@ -94,7 +94,7 @@ class Accumulating(AveragingLearner, Protocol):
     def accumulates(self) -> bool:
         """Whether the rounds should predict together."""
 
-    def probabilities(self, model: Any, rows: Mask) -> NDArray[np.float32]:
+    def probabilities(self, model: Model, rows: Mask) -> NDArray[np.float32]:
         """Return class probabilities of these rows of the session, shape (rows.sum(), K)."""
 
 
@@ -102,7 +102,7 @@ class Accumulating(AveragingLearner, Protocol):
 class Learner(Protocol):
     """A classifier with one read of the table per fit of an ensemble, instead of one per round."""
 
-    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
+    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on n rows with class numbers and sample weights, shape (n,) each."""
 
 
@@ -110,14 +110,14 @@ class Learner(Protocol):
 class TableLearner(Protocol):
     """A learner for open tables. Its base models are `PreparedProba`."""
 
-    def open_table(self, opened: Any, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
+    def open_table(self, opened: object, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
 
 
 class BaseModel(Protocol):
     """A fitted model. Predictions must not change it, so that threads can share it."""
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
 
 
@@ -127,7 +127,7 @@ class Prepared(Protocol):
 
     table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
 
-    def predict_table(self, table: Any) -> Ints:
+    def predict_table(self, table: Table) -> Ints:
         """Return class numbers for ``table_.transform(X)``, shape (n,)."""
 
 
@@ -137,5 +137,5 @@ class PreparedProba(Protocol):
 
     table_: Any
 
-    def predict_proba_table(self, table: Any) -> Floats:
+    def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""

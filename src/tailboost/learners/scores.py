@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Model, Table
 from tailboost.core.checks import n_rows_of
 from tailboost.core.score_kinds import score_kind
 from tailboost.core.tables import as_pandas
@@ -63,7 +63,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, columns: Any, label: Any = None, *, kind: str = "probability", missing: float | None = None
+        self, columns: object, label: Any = None, *, kind: str = "probability", missing: float | None = None
     ) -> None:
         self.columns = columns
         self.label = label
@@ -75,7 +75,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         """The columns, also of a single score."""
         return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
 
-    def __repr__(self, *args: Any) -> str:
+    def __repr__(self, *args: object) -> str:
         return f"Scores({self.columns!r}, {self.label!r}, kind={self.kind!r})"
 
     def __sklearn_tags__(self) -> Tags:
@@ -84,7 +84,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels and, for kind="number", the ranks of the values. No model is trained.
 
         Parameters
@@ -165,12 +165,12 @@ class Scores(ClassifierMixin, BaseEstimator):
                 knots, levels = knots[places], levels[places]
             self.knots_, self.levels_ = knots, levels
 
-    def values(self, X: Any) -> Floats:
+    def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
         kind, owner = score_kind(self.kind), repr(self)
         return kind.checked(score_columns(X, self.column_list, owner), owner, self.missing, kind.remedy)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
         check_is_fitted(self, "classes_")
         values = self.values(X)
@@ -205,12 +205,12 @@ class Scores(ClassifierMixin, BaseEstimator):
             return np.inf
         return self.score_at(probability)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def score_columns(X: Any, columns: Sequence[Any], owner: str) -> NDArray[Any]:
+def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``."""
     X = as_pandas(X)
     if hasattr(X, "columns"):
@@ -242,7 +242,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         sorted labels of the selection data.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
 
     def __sklearn_tags__(self) -> Tags:
@@ -251,14 +251,14 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         inputs.allow_nan = inputs.categorical = inputs.string = inputs.three_d_array = inputs.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", None)
         labels = getattr(self.model, "class_labels", None) if labels is None else labels
         self.classes_ = np.unique(column_or_1d(y)) if labels is None else np.asarray(labels)
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
         asked = self.model.predict_proba if hasattr(self.model, "predict_proba") else self.model
         P, n, labels = asked(X), n_rows_of(X), self.classes_.tolist()
@@ -278,7 +278,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
             )
         return P
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
@@ -314,7 +314,7 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         return P
 
 
-def needs_adapter(model: Any) -> bool:
+def needs_adapter(model: Model) -> bool:
     """Whether a model is `Scores`, a function, or an object with ``predict_proba`` but no ``fit``."""
     if isinstance(model, (Scores, GivenModel)):
         return True
@@ -323,7 +323,7 @@ def needs_adapter(model: Any) -> bool:
     return hasattr(model, "predict_proba") or callable(model)
 
 
-def as_fitted(model: Any) -> Any:
+def as_fitted(model: Model) -> Any:
     """Return a fitted model in any form as a frozen classifier, or as one that learns its labels."""
     if needs_adapter(model):
         return model
@@ -331,7 +331,7 @@ def as_fitted(model: Any) -> Any:
     return GivenModel(model) if foreign and hasattr(model, "predict_proba") else FrozenEstimator(model)
 
 
-def as_classifier(model: Any, X: Any, y: Any) -> Any:
+def as_classifier(model: Model, X: Table, y: Column) -> Any:
     """Return a model in another form as a frozen classifier; estimators of scikit-learn are unchanged."""
     if not needs_adapter(model):
         return model

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone, is_regressor
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model, Table
 from tailboost.learners.foreign import RegressorSession, SklearnSession, constant, is_constant, set_seeds
 from tailboost.learners.protocols import Learner, Session
 
@@ -24,8 +24,8 @@ __all__ = [
 
 
 def open_session(
-    estimator: Any,
-    X: Any,
+    estimator: Model,
+    X: Table,
     y: Ints,
     n_classes: int,
     sample_weight: Floats,
@@ -46,7 +46,7 @@ def open_session(
     return SklearnSession(estimator, X, y, n_classes, sample_weight, fit_params)
 
 
-def predict_models(models: Iterable[Any], X: Any) -> Iterator[Ints]:
+def predict_models(models: Iterable[Any], X: Table) -> Iterator[Ints]:
     """Yield the class numbers that each base model predicts, shape (n,).
 
     Regressors yield real values, shape (n,) or (n, K). A table is prepared once for all base models with the
@@ -64,7 +64,7 @@ def predict_models(models: Iterable[Any], X: Any) -> Iterator[Ints]:
             yield predictions.astype(np.intp).ravel()
 
 
-def model_probabilities(models: Iterable[Any], X: Any, n_classes: int) -> Iterator[Floats]:
+def model_probabilities(models: Iterable[Any], X: Table, n_classes: int) -> Iterator[Floats]:
     """Yield the class probabilities of each base model, shape (n, K).
 
     Without `predict_proba` the predicted class has probability 1. Real values h give softmax(2h).
@@ -83,7 +83,7 @@ def model_probabilities(models: Iterable[Any], X: Any, n_classes: int) -> Iterat
         yield probabilities
 
 
-def _prepared(model: Any, X: Any, tables: dict[Any, Any]) -> Any:
+def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
     if model.table_ not in tables:
         tables[model.table_] = model.table_.transform(X)
     return tables[model.table_]

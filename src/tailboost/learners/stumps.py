@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import check_weights
 from tailboost.core.refit import fitting_apart
 
@@ -25,7 +25,7 @@ TIE = 1e-12
 class NumericTable:
     """Converter of tables to float64, shared by all stumps of an ensemble."""
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Table) -> Floats:
         """Return the table as float64.
 
         Raises
@@ -76,7 +76,7 @@ class StumpSession:
 
     concurrent = True
 
-    def __init__(self, template: StumpClassifier, X: Any, y: Ints, sample_weight: Floats) -> None:
+    def __init__(self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats) -> None:
         self.template, self.reader = template, NumericTable()
         self.X = self.reader.transform(X)
         self.y, self.sample_weight = y, sample_weight
@@ -225,7 +225,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight
 
-    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
+    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
         """Return a session on these rows; labels are class numbers 0 and 1."""
         self._validate_params()
         if n_classes != 2:
@@ -235,7 +235,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         return StumpSession(self, X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the best stump to weighted rows.
 
         Parameters
@@ -284,7 +284,7 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         above = table[:, self.feature_] > self.threshold_
         return above.astype(np.intp) if self.above_ else (~above).astype(np.intp)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)

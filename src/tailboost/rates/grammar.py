@@ -235,7 +235,7 @@ def _number(text: str) -> str:
     return repr(number).replace("inf", "1e999")
 
 
-def _with_labels(rate: Rate, labels: Any) -> Rate:
+def _with_labels(rate: Rate, labels: object) -> Rate:
     if rate.matrix is None or not isinstance(labels, (list, tuple)) or len(labels) != len(rate.matrix):
         raise ValueError("labels= must name each row of a matrix of costs")
     return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(_make.checked_label, labels)))

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from tailboost import rates, solvers
-from tailboost.core.array_types import Floats, Ints, Labels
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Model, Table
 from tailboost.core.checks import (
     check_alpha,
     check_length,
@@ -283,7 +283,7 @@ def worst_class_error(
 def group_errors(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    groups: Any,
+    groups: Groups,
     *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -325,7 +325,7 @@ def group_errors(
 def worst_group_error(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    groups: Any,
+    groups: Groups,
     *,
     sample_weight: ArrayLike | None = None,
     deferred: ArrayLike | None = None,
@@ -446,7 +446,7 @@ class ErrorScorer(BaseEstimator):
         self.alpha = alpha
         self.expected = expected
 
-    def score(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, estimator: Model, X: Table, y: Column, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative error: greater is better."""
         if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)

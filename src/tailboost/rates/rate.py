@@ -154,7 +154,7 @@ class Expression:
         raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
 
 
-def as_expression(given: Any) -> Expression | None:
+def as_expression(given: object) -> Expression | None:
     """Return the argument if it is an expression of rates, else None."""
     return given if isinstance(given, Expression) else None
 

@@ -32,7 +32,7 @@ Singles = NDArray[np.float32]
 def strata_of(
     problem: Problem,
     rows: Rows,
-    classes: Any,
+    classes: object,
     names: GroupNames | None,
     costs: Floats | None = None,
     *,

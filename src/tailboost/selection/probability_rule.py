@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Table
 from tailboost.core.tables import as_pandas
 from tailboost.learners.table import TableReader
 from tailboost.selection.candidates import Candidate, decide, expected_costs
@@ -116,7 +116,7 @@ class PowerDraw:
         """Return the candidate as plain numbers."""
         return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
 
-    def words(self, classes: Any) -> str:
+    def words(self, classes: object) -> str:
         """Return a name for people."""
         return f"{self.table_.words(self.model)} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
 
@@ -141,7 +141,7 @@ def group_features(probabilities: StratumProbabilities, table: LogProbabilities)
     return np.hstack([table[i] for i in range(table.n_models)])
 
 
-def has_group_features(X: Any) -> bool:
+def has_group_features(X: Table) -> bool:
     """Whether groups can be estimated from a table: few columns of numbers or categories."""
     if not hasattr(X, "shape") or len(X.shape) != 2 or X.shape[1] > MOST_FEATURES:
         return False

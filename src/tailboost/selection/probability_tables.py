@@ -14,7 +14,7 @@ from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 
 from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model, Table
 from tailboost.core.checks import check_probabilities, in_class_order
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.tables import has_named_columns
@@ -100,7 +100,7 @@ class LogProbabilities:
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
     groups: Ints | None = None  # shape (n,): number of the group of each row, for group-aware rules
     n_models: int = 0
-    X: Any = None  # features of the rows, from which groups are estimated
+    X: Table = None  # features of the rows, from which groups are estimated
     average: Average | None = None  # weights of the models; None for equal weights
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
@@ -115,7 +115,7 @@ class LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
 
-    def beside(self, X: Any) -> LogProbabilities:
+    def beside(self, X: Table) -> LogProbabilities:
         """Return the table with the features of the rows."""
         return replace(self, X=X)
 
@@ -239,7 +239,7 @@ class Models:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
         return softmax(table.pooled, axis=1)
 
-    def transform(self, X: Any) -> LogProbabilities:
+    def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
@@ -250,7 +250,13 @@ class Models:
         return LogProbabilities(n, logs, None, len(self.names), X, self.average)
 
     def logs(
-        self, i: int, model: Any, columns: Ints, X: Any, n_rows: int, read: Callable[[Any], Any] | None = None
+        self,
+        i: int,
+        model: Model,
+        columns: Ints,
+        X: Table,
+        n_rows: int,
+        read: Callable[[Any], Any] | None = None,
     ) -> Floats:
         """Return the log-probabilities of a model, with the name of model i in errors.
 
@@ -307,7 +313,7 @@ class ModelOutputs:
             models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16))
         )
 
-    def with_unlabeled(self, X: Any, rows: UnlabeledRows) -> ModelOutputs:
+    def with_unlabeled(self, X: Table, rows: UnlabeledRows) -> ModelOutputs:
         """Return the outputs with those of the models on rows without labels, with features X."""
         table = self.models.transform(X)
         logs = tuple(table[i] for i in range(len(self.models.names)))

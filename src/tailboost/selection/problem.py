@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tailboost.boosting.training_set import Rows
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Stated
 from tailboost.rates import (
     AT_MOST,
     Largest,
@@ -84,7 +84,7 @@ class CVaR:
         variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
         return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
 
-    def of_answers(self, y: Any, answers: Any, *, sample_weight: Any = None, **more: Any) -> float:
+    def of_answers(self, y: Column, answers: Any, *, sample_weight: Column = None, **more: object) -> float:
         """Return the CVaR of the zero-one loss of answers: the error rate / α, at most 1."""
         wrong = wrong_answers(np.asarray(answers), np.asarray(y))
         return min(1.0, float(np.average(wrong, weights=sample_weight)) / self.alpha)
@@ -117,7 +117,7 @@ class WorstRow:
         """Return 1: the largest loss of a new row may be 1."""
         return 1.0
 
-    def of_answers(self, y: Any, answers: Any, **more: Any) -> float:
+    def of_answers(self, y: Column, answers: Any, **more: object) -> float:
         """Return 1 if an answer is wrong, else 0."""
         return float(wrong_answers(np.asarray(answers), np.asarray(y)).any())
 
@@ -168,7 +168,7 @@ class Problem:
         cls,
         objective: Any,
         limits: Any = (),
-        max_error: Any = None,
+        max_error: Stated = None,
         alpha: float | None = None,
         *,
         error_budget: float | None = None,

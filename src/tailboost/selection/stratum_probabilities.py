@@ -11,7 +11,7 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of
 from tailboost.core.fingerprints import hash_rows, stratified_places
 from tailboost.core.tables import as_pandas
@@ -50,12 +50,12 @@ class GroupModel:
 
     n_classes: int  # K
     n_values: int  # number of groups in the column
-    model: Any  # classifier fitted on features and class; None if the prior is used instead
+    model: Model  # classifier fitted on features and class; None if the prior is used instead
     present: Ints  # groups in the training rows
     prior: Floats  # shape (K, n_values): frequencies of the groups in each class
 
     @classmethod
-    def fit(cls, X: Any, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
+    def fit(cls, X: Table, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
         """Return the model fitted on rows of classes ``y`` and groups ``group``, with positive weights."""
         present, index = np.unique(group, return_inverse=True)
         model = None
@@ -69,7 +69,7 @@ class GroupModel:
         prior = mass + mass.sum(axis=0) / mass.sum()  # a pseudo-row of all classes keeps groups possible
         return cls(n_classes, n_values, model, present, prior / prior.sum(axis=1, keepdims=True))
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: Table) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
         n = n_rows_of(X)
         probabilities = np.zeros((self.n_classes, self.n_values, n))
@@ -82,7 +82,7 @@ class GroupModel:
         return probabilities
 
 
-def with_class(X: Any, y: Ints, n_classes: int) -> Any:
+def with_class(X: Table, y: Ints, n_classes: int) -> Any:
     """Return a table with indicator columns of the class appended."""
     indicators = (y[:, None] == np.arange(1 if n_classes == 2 else n_classes)).astype(np.float64)
     X = as_pandas(X)
@@ -182,7 +182,7 @@ class StratumProbabilities:
         return len(self.combinations) > 1 and not self.group_aware
 
     def fit_groups(
-        self, X: Any, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
+        self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
     ) -> Singles:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
@@ -224,7 +224,7 @@ class StratumProbabilities:
                 joined[k] /= np.maximum(_summed(joined[k]), 1e-300)
         return joined.astype(np.float32)
 
-    def groups_of(self, X: Any) -> Singles:
+    def groups_of(self, X: Table) -> Singles:
         """Return p(combination | x, y) of new rows, shape (K, G, n)."""
         if not n_rows_of(X):
             return np.empty((self.n_classes, len(self.combinations), 0), dtype=np.float32)

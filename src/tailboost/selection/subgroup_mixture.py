@@ -16,7 +16,7 @@ from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ti
 from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
 from tailboost.learners.session import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
@@ -138,12 +138,12 @@ class ModelPool:
         """Number of boosted models."""
         return len(self.boosted)
 
-    def add_extra(self, model: Any, answers: Ints) -> None:
+    def add_extra(self, model: Model, answers: Ints) -> None:
         """Add a base model without boosting, by its answers."""
         self.unboosted = [*self.unboosted, model]
         self.extra_answers = [*self.extra_answers, _packed(answers, self.n_classes)]
 
-    def add_boosted(self, model: Any, answers: NDArray[Any]) -> None:
+    def add_boosted(self, model: Model, answers: NDArray[Any]) -> None:
         """Add a base model of the game, or a candidate, by its answers."""
         self.boosted_answers.append(_packed(answers, self.n_classes))
         self.boosted.append(model)
@@ -264,7 +264,7 @@ class ModelPool:
 
     # -- other rows ----------------------------------------------------------------------------------
 
-    def on_rows(self, X: Any, rows: Rows) -> ModelPool:
+    def on_rows(self, X: Table, rows: Rows) -> ModelPool:
         """Return a pool of the same base models on other rows."""
         return self._answering(predict_models(self.base_models, X), rows)
 
@@ -320,7 +320,7 @@ class PoolCombiner:
     pool: ModelPool = field(init=False)
 
     @classmethod
-    def on(cls, pool: ModelPool, objective: Any, **options: Any) -> Self:
+    def on(cls, pool: ModelPool, objective: Stated, **options: Any) -> Self:
         """Return the combiner of the base models of a pool."""
         new = cls(objective, pool.n_classes, **options)
         new.pool = pool

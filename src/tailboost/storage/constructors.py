@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tailboost.core.array_types import Model
 from tailboost.solvers import BitLosses
 
 
@@ -30,7 +31,7 @@ class Made:
     made: Callable[[Any], Any]
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value may be a parameter of a booster: no object, and no possible path."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
@@ -48,7 +49,7 @@ def _checked(params: Mapping[str, Any], of: str) -> dict[str, Any]:
     return dict(params)
 
 
-def _content(value: Any, *beginnings: bytes) -> bytes:
+def _content(value: object, *beginnings: bytes) -> bytes:
     if not (isinstance(value, bytes) and value.startswith(beginnings)):
         raise Refused("a booster in an unknown format")
     return value
@@ -57,7 +58,7 @@ def _content(value: Any, *beginnings: bytes) -> bytes:
 # -- XGBoost -----------------------------------------------------------------------------------------------
 
 
-def _booster(content: Any) -> Any:
+def _booster(content: object) -> Any:
     xgboost = importlib.import_module("xgboost")
     booster = xgboost.Booster()
     booster.load_model(bytearray(_content(content, b"{")))
@@ -68,7 +69,7 @@ def _booster(content: Any) -> Any:
 _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 
-def _xgb_state(model: Any) -> dict[str, Any]:
+def _xgb_state(model: Model) -> dict[str, Any]:
     state = {name: value for name, value in vars(model).items() if name not in _NOT_KEPT}
     labels, given = state.pop("labels_", None), dict(state.pop("kwargs", None) or {})
     return {
@@ -119,7 +120,7 @@ def _lgbm_params(params: Any) -> dict[str, Any]:
     return _checked(params, "LGBMClassifier")
 
 
-def _lgbm_state(model: Any) -> dict[str, Any]:
+def _lgbm_state(model: Model) -> dict[str, Any]:
     learned = {name: vars(model)[name] for name in _LGBM_LEARNED if name in vars(model)}
     return {
         "params": _lgbm_params(model.get_params(deep=False)),
@@ -155,7 +156,7 @@ _CATBOOST_FILES = frozenset(
 )
 
 
-def _catboost_state(model: Any) -> dict[str, Any]:
+def _catboost_state(model: Model) -> dict[str, Any]:
     params = {k: v for k, v in model.get_params(deep=False).items() if k not in _CATBOOST_FILES}
     return {
         "params": _checked(params, "CatBoostClassifier"),
@@ -215,7 +216,7 @@ def _predictor(parts: Any) -> Any:
 
 
 def _loss(name: str) -> Callable[[Any], Any]:
-    def made(n_classes: Any) -> Any:
+    def made(n_classes: object) -> Any:
         losses = importlib.import_module("sklearn._loss.loss")
         if name != "HalfMultinomialLoss":
             return getattr(losses, name)()

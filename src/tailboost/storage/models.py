@@ -15,6 +15,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
 from tailboost.core.judged import Judged, judged
@@ -61,7 +62,7 @@ def check_model_path(path: str | os.PathLike[str]) -> Path:
 
 
 def save_model(
-    model: Any,
+    model: Model,
     path: str | os.PathLike[str],
     *,
     notes: Mapping[str, Any] | None = None,
@@ -176,7 +177,7 @@ def _version(name: str) -> str:
     return str(module.__version__)
 
 
-def _answered(model: Any) -> dict[str, Any] | None:
+def _answered(model: Model) -> dict[str, Any] | None:
     """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
     rows = judged(model).probe_rows_
     if rows is None:
@@ -368,7 +369,7 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     return model
 
 
-def _compare(model: Any, kept: dict[str, Any] | None, changed: str) -> None:
+def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
     """Compare the predictions for the probe rows with the predictions at saving."""
     with reading("is damaged: its model is invalid"):
         rows = judged(model).probe_rows_

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
+from tailboost.core.array_types import Table
 from tailboost.core.files import digest
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import MADE, Refused
@@ -76,7 +77,7 @@ class Writer:
         self._numbers: dict[int, tuple[Any, int]] = {}
         self._begun: set[int] = set()
 
-    def value(self, thing: Any) -> Any:
+    def value(self, thing: object) -> Any:
         """Return a plain value unchanged, or a reference [number of its part] to other values."""
         if thing is None or type(thing) in (bool, int, str, float):
             return thing
@@ -143,7 +144,7 @@ class Writer:
 
     # -- objects ---------------------------------------------------------------------------------------
 
-    def object_part(self, thing: Any, cls: type) -> list[Any]:
+    def object_part(self, thing: object, cls: type) -> list[Any]:
         """Return the part of an object of a listed or trusted class."""
         name = name_of(cls)
         if name == TREE:
@@ -171,7 +172,7 @@ class Writer:
             written[field] = self.named(field, value, spec)
         return ["object", self.class_number(name), [[k, v] for k, v in written.items()]]
 
-    def named(self, field: str, value: Any, spec: Reviewed) -> Any:
+    def named(self, field: str, value: object, spec: Reviewed) -> Any:
         """Return the value of a field, or the name of its type or function."""
         if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
             return {"type": value.__name__}
@@ -192,17 +193,17 @@ class Writer:
             self.classes.append(name)
         return self.classes.index(name)
 
-    def finished(self, root: Any) -> dict[str, Any]:
+    def finished(self, root: object) -> dict[str, Any]:
         """Return the structure for JSON; the arrays are in ``arrays``."""
         trees = packed_trees(self.trees, self.array)
         return {"classes": self.classes, "trees": trees, "parts": self.parts, "root": root}
 
 
-def _is(value: Any, only: str | None) -> bool:
+def _is(value: object, only: str | None) -> bool:
     return type(value) is type(only) and bool(value == only)
 
 
-def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
+def _is_function(value: object, field: str, spec: Reviewed, trusted: Collection[str]) -> bool:
     """Return whether the value of a field is a function, or another object that can be called.
 
     Losses of scikit-learn can be called. They are allowed except in fields for functions.
@@ -213,7 +214,7 @@ def _is_function(value: Any, field: str, spec: Reviewed, trusted: Collection[str
     return name not in trusted and (name not in MADE or field in spec.functions)
 
 
-def _function_name(function: Any) -> str:
+def _function_name(function: object) -> str:
     """Return the full name of a function or class; empty for other objects. Ufuncs have no module."""
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
@@ -314,7 +315,7 @@ class Reader:
             array[i] = self.value(value)
         return array.reshape(shape)
 
-    def _sparse(self, form: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    def _sparse(self, form: Any, shape: Any, data: Table, indices: object, indptr: object) -> Any:
         fields = self._values([data, indices, indptr])
         if not all(isinstance(field, np.ndarray) and field.ndim == 1 for field in fields):
             raise Damaged("a sparse matrix without arrays")
@@ -322,7 +323,7 @@ class Reader:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _bytes(self, place: Any, size: Any) -> bytes:
+    def _bytes(self, place: Any, size: object) -> bytes:
         return self._array("|u1", [size], "C", place).tobytes()
 
     def _made(self, number: Any, value: Any) -> Any:
@@ -358,7 +359,7 @@ class Reader:
             spec.finish(thing)
         return thing
 
-    def _field(self, name: str, cls: type, field: Any, written: Any, spec: Reviewed) -> Any:
+    def _field(self, name: str, cls: type, field: object, written: object, spec: Reviewed) -> Any:
         if not isinstance(field, str) or field.startswith("__") or field in spec.left_out:
             raise Damaged(f"{name} has no field {str(field)[:50]!r}")
         if not isinstance(written, dict):

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from tailboost.core.array_types import Model
+
 
 @dataclass(frozen=True)
 class Reviewed:
@@ -64,7 +66,7 @@ TYPES: dict[str, type] = {
 }  # fmt: skip
 
 
-def _with_neighbours(model: Any) -> None:
+def _with_neighbours(model: Model) -> None:
     """Build the index of a nearest-neighbours model from its rows."""
     from sklearn.neighbors import BallTree, KDTree
 
@@ -79,13 +81,13 @@ def _with_neighbours(model: Any) -> None:
         )
 
 
-def _asked_for_answers(model: Any) -> None:
+def _asked_for_answers(model: Model) -> None:
     """Refuse a stack with calls of model methods other than predictions."""
     if not set(model.stack_method_) <= {"predict_proba", "decision_function", "predict"}:
         raise ValueError(f"a stack that calls {str(model.stack_method_)[:50]}")
 
 
-def _boosted_bytes(model: Any) -> None:
+def _boosted_bytes(model: Model) -> None:
     """Refuse a booster in a format other than XGBoost's."""
     if vars(model).get("backend_") == "xgboost" and not (
         isinstance(model.model_, bytes) and model.model_.startswith(b"{")

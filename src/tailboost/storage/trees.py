@@ -165,6 +165,6 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     return built
 
 
-def _check(holds: Any) -> None:
+def _check(holds: object) -> None:
     if not holds:
         raise ValueError("arrays that are not trees")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from tailboost.core.array_types import Column, Table
 from tailboost.core.schema import NUMBERS, TableSchema, as_written, group_names, refuse_kinds, text
 from tailboost.core.spelling import did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
@@ -117,7 +118,7 @@ def load_table(
 
 
 def split_table(
-    frame: Any,
+    frame: Table,
     target: str,
     group: Sequence[str],
     *,
@@ -195,7 +196,7 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
 
 
-def _labels(column: Any, source: str, written: Any = None) -> Any:
+def _labels(column: Column, source: str, written: object = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
@@ -215,7 +216,7 @@ def _labels(column: Any, source: str, written: Any = None) -> Any:
     return y
 
 
-def _groups(column: Any, source: str) -> Any:
+def _groups(column: Column, source: str) -> Any:
     column = _feature(column, source)
     if (count := column.nunique(dropna=False)) > _MAX_GROUPS:
         raise ValueError(
@@ -226,7 +227,7 @@ def _groups(column: Any, source: str) -> Any:
     return names.astype(str).astype("category")
 
 
-def _weights(column: Any, source: str) -> Any:
+def _weights(column: Column, source: str) -> Any:
     what = f"weight column {column.name!r} of {source}"
     if column.dtype.kind not in "iuf":
         raise ValueError(f"{what} must hold numbers")
@@ -236,7 +237,7 @@ def _weights(column: Any, source: str) -> Any:
     return weight
 
 
-def _feature(column: Any, source: str) -> Any:
+def _feature(column: Column, source: str) -> Any:
     """Convert a column to int, float, bool or category, or raise an error with its name."""
     what = f"column {column.name!r} of {source}"
     declared = column.dtype == "category"
@@ -260,11 +261,11 @@ def _feature(column: Any, source: str) -> Any:
     return column
 
 
-def _text(column: Any) -> Any:
+def _text(column: Column) -> Any:
     return column.astype(object).map(text, na_action="ignore").astype("category")
 
 
-def _all_dates(column: Any) -> bool:
+def _all_dates(column: Column) -> bool:
     pandas = import_pandas("load_table")
     texts = pandas.Series(column.dropna().unique(), dtype=object)
     if not all(len(each) <= DATE_LENGTH and DATE.fullmatch(each) for each in texts):

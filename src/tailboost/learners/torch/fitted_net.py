@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from tailboost.core.array_types import Ints
+from tailboost.core.array_types import Ints, Table
 from tailboost.learners.torch.net_data import RowPreparation, find_device
 from tailboost.learners.torch.training import Randomness, threads_for
 
@@ -103,11 +103,11 @@ class FittedNet:
             return np.empty(0, dtype=np.intp)
         return self._logits(table).argmax(dim=1).cpu().numpy().astype(np.intp)
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> NDArray[np.float64]:
         """Return the softmax of the outputs, shape (n, K)."""
         p = self._logits(self.table_.transform(X)).double().softmax(dim=1)
         return np.asarray(p.cpu().numpy())

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tailboost.core.array_types import Table
+
 # Largest fraction of a GPU's free memory for the rows. Larger tables are copied batch by batch.
 SHARE_OF_DEVICE = 0.5
 
@@ -37,7 +39,7 @@ class RowPreparation:
             return (1, *self.row_shape)
         return (self.row_shape[-1], *self.row_shape[:-1])
 
-    def transform(self, X: Any) -> Tensor:
+    def transform(self, X: Table) -> Tensor:
         """Return rows as a tensor of uint8 or float32, on the device if there is enough memory.
 
         Raises

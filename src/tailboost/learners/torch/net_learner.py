@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape
 from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.refit import fitting_apart
@@ -153,13 +153,13 @@ class TorchSession:
         training.advance(self.learner.steps)
         return self._fitted_net(training)
 
-    def predict(self, model: Any, rows: Mask | None = None) -> Ints:
+    def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
         table = self.X if rows is None else self.X[torch.from_numpy(rows).to(self.X.device)]
         return model.predict_table(table)
 
 
-def _shape(value: Any) -> tuple[int, ...] | str:
+def _shape(value: object) -> tuple[int, ...] | str:
     return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
 
 
@@ -274,7 +274,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     }
 
     def __init__(
-        self, module: Any, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
+        self, module: object, *, optimizer: Any = "sgd", learning_rate: float = 0.1, momentum: float = 0.9,
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
         milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = "cross_entropy",
         augment: Any = None, precision: str = "auto", device: str = "auto", growth: int | None = None,
@@ -306,7 +306,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         more = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
         return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **more)
 
-    def open_session(self, X: Any, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
+    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         self._validate_params()
         bad = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
@@ -316,13 +316,13 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 
-    def _checked(self, X: Any, y: Any = None) -> Any:
+    def _checked(self, X: Table, y: Column = None) -> Any:
         given: dict[str, Any] = {} if y is None else {"y": y}
         check_row_shape(self, X, reset=y is not None)
         return validate_data(self, X, reset=y is not None, allow_nd=True, **given)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column = None, sample_weight: Column = None) -> Self:
         """Train the net on weighted rows.
 
         Parameters
@@ -351,12 +351,12 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             fitted.classes_ = classes
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[self.net_.predict(self._checked(unpack(X)[0]))]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> NDArray[np.float64]:
         """Predict class probabilities (softmax), shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
         return self.net_.predict_proba(self._checked(unpack(X)[0]))
