@@ -554,7 +554,11 @@ def post_process(data: Scored, asked: Asked) -> Floats:
             return np.stack([2 * true, (1 - p) * np.where(one, 1 / zeros[1], -1 / zeros[0])])
         return np.stack([p * one / ones[1], p * ~one / ones[0]])
 
-    grids = {gap: np.linspace(-5, 5, 10_000), odds: np.linspace(-0.5, 0.5, 100), miss: np.linspace(0, 1, 100)}
+    grids: dict[Any, Floats] = {
+        gap: np.linspace(-5, 5, 10_000),
+        odds: np.linspace(-0.5, 0.5, 100),
+        miss: np.linspace(0, 1, 100),
+    }
     psi, fresh = embeddings(data.p, data.g), embeddings(data.fresh_p, data.fresh_g)
     best, error = None, np.inf
     for k in np.stack(np.meshgrid(*[grids[asked.value]] * len(psi)), axis=-1).reshape(-1, len(psi)):
