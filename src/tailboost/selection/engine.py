@@ -10,7 +10,7 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
-from tailboost.core.array_types import Floats, Table
+from tailboost.core.array_types import Floats
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
@@ -247,13 +247,13 @@ class ProbabilityEngine(Engine):
         cls,
         problem: Problem,
         outputs: ModelOutputs,
-        X: Table,
+        X: Any,
         classes: Any,
         names: GroupNames | None,
         *,
         group_aware: bool,
         costs: Floats | None = None,
-        X_unlabeled: Table = None,
+        X_unlabeled: Any = None,
     ) -> Self:
         """Return the engine on selection data.
 
@@ -307,7 +307,7 @@ class ProbabilityEngine(Engine):
         engine = cls(outputs, p, data, words, rows.refit or p.infers)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
-    def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
+    def _counting(self, problem: Problem, X: Any, names: GroupNames | None) -> Self:
         """Return the engine that also counts the rows without labels, which have features X."""
         labelled, more, p = self.data.in_memory, self.outputs.unlabeled, self.probabilities
         assert more is not None
