@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.exceptions import UselessRuleWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
@@ -376,7 +377,7 @@ def _certified(
     ]
     if targets.limits:
         classifier.limits = targets.limits
-    _warn_of_constant(answered)
+    _warn_of_useless(answered, targets)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
     errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
     about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
@@ -399,16 +400,30 @@ def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Pr
                 yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))
 
 
-def _warn_of_constant(fresh: FreshRows) -> None:
-    """Warn if every row gets one answer."""
-    answers = np.unique(fresh.answered.actions) if fresh.answered.actions.ndim == 1 else np.zeros(2)
+def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
+    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs less."""
+    answered = fresh.answered
+    strata, randomised = answered.strata, answered.actions.ndim > 1
+    answers = np.zeros(2) if randomised else np.unique(answered.actions)
     if len(answers) == 1:
-        classes = fresh.answered.strata.classes
-        answer = repr(classes[int(answers[0])]) if answers[0] < len(classes) else "human review"
+        answer = repr(strata.classes[int(answers[0])]) if answers[0] < strata.n_classes else "human review"
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
         )
+    if len(answers) == 1 or randomised or strata.n_classes in answers:  # deferral has no such comparison
+        return
+    error = fresh.samples(ERRORS["mean"])[0].mean
+    for number, label in enumerate(strata.classes):
+        constant = replace(fresh, answered=replace(answered, actions=np.full_like(answered.actions, number)))
+        errs = constant.samples(ERRORS["mean"])[0].mean
+        if errs < error and all(family.kept_on_rows for family in targets.families(constant)):
+            warn_user(
+                f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to every row "
+                f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more rows, or "
+                "state limits that such an answer breaks",
+                UselessRuleWarning,
+            )
 
 
 # -- sequences ---------------------------------------------------------------------------------------------
