@@ -29,6 +29,7 @@ from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
+from tailboost.guarantees.threshold_sequences import ThresholdSequences
 from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
@@ -289,9 +290,11 @@ class Targets:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
-        ranked = RankRules.of(base, self.limits, fresh, opened)
         sequence = FixedSequence(from_the_likeliest(model, self.limits, len(fresh)), fresh, self)
-        return [sequence] if ranked is None else [ranked, sequence]
+        of_thresholds = (
+            each.of(base, self.limits, fresh, opened) for each in (RankRules, ThresholdSequences)
+        )
+        return [*(each for each in of_thresholds if each is not None), sequence]
 
 
 @dataclass(frozen=True, eq=False)
