@@ -36,6 +36,7 @@ __all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
+CONSTANT = "one answer"  # method of a target that needs no test
 
 
 #: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
@@ -367,7 +368,12 @@ def _certified(
     answered, fingerprints = fresh.by(classifier), fresh.fingerprints
     assert fingerprints is not None
     bounds = limit_bounds(targets.families(answered), attempts[-1].spent * (1.0 - confidence))
-    certified = [bound.at_target(procedure.method) for bound in bounds if bound.target is not None]
+    # Without a row that counts, a target is kept by construction: no test passes without rows.
+    certified = [
+        bound.at_target(procedure.method if bound.n else CONSTANT)
+        for bound in bounds
+        if bound.target is not None
+    ]
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
     plural = "limits" if targets.limits else "targets"
@@ -378,6 +384,10 @@ def _certified(
         *fresh.notes,
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
+    if untested := [bound.title for bound in certified if not bound.n]:
+        words = f"{', '.join(untested)}: no threshold is certified, so every row there has one answer"
+        notes.append(f"{words}. It keeps the limit by construction.")
+        warn_user(f"{words}, which keeps the limit by construction", UselessRuleWarning)
     if targets.limits:
         classifier.limits = targets.limits
     _warn_of_useless(answered, targets)
