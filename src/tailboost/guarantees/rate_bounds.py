@@ -264,6 +264,13 @@ class RateFamily:
         of_seen = of_every and not fresh.knows(ERRORS[kind].by)
         return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
 
+    @property
+    def kept_on_rows(self) -> bool:
+        """Whether the rates of these rows keep the limit."""
+        values = np.array([sample.mean for sample in self.samples])
+        names = [sample.name for sample in self.samples]
+        return self.limit is None or bool(self.limit.excess(names, values) <= 0.0)
+
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
         limit, samples, method = self.limit, self.samples, EXACT if self.exact else BETTING
