@@ -33,12 +33,13 @@ def test_every_number_is_measured(mix):
     )
     cert = tb.certify(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9)
     errors = next(section for section in card.sections if section.title == "Errors on new rows")
-    shown = {row[0]: row for row in errors.rows}
+    shown = {row[1]: row for row in errors.rows}
     for b in cert.bounds:
         if b.kind == "worst":
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
-        _, n, error, interval, upper, *_ = shown[b.name][1:]
+        verdict, _, _, _, n, error, interval, upper, *_ = shown[b.name]
+        assert b.verdict.startswith(verdict)
         assert (n, error) == (f"{b.n:,}", f"{b.estimate:.4f}")
         assert interval == f"{float(low):.4f} – {float(high):.4f}"
         assert b.upper <= float(upper) <= b.upper + 1e-3
@@ -88,8 +89,9 @@ def test_rates_of_the_fit_are_measured():
     assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
     shown = card.sections[titles.index("Rates on new rows")].rows
     known = tb.certify(mix, X[600:], LABELS[600:]).rates
-    assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]
-    assert all(row[4] == "" and float(row[5]) >= b.upper for row, b in zip(shown, known, strict=True))
+    assert [row[0] for row in shown] == ["certified" if b.certified else "" for b in known]
+    assert [row[5] for row in shown] == [f"{b.estimate:.4f}" for b in known]
+    assert all(float(row[6]) >= b.upper for row, b in zip(shown, known, strict=True))
     assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
 
 

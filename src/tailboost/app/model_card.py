@@ -11,6 +11,7 @@ import numpy as np
 from tailboost import Certificate, LeakageError, certify
 from tailboost.app.report.html import page
 from tailboost.core.judged import judged
+from tailboost.core.limit_lines import filled_columns
 from tailboost.core.pipelines import last_step
 from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -220,25 +221,34 @@ def _training(final: Any, notes: Mapping[str, Any]) -> Section:
 def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Any) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
-    targets = any(b.target is not None for b in certificate.bounds)
     counted = "rows" if clusters is None else "clusters"
-    heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most", "target", ""]
-    width, rows = len(heads) if targets else -2, []
+    heads = [
+        "result",
+        "error of",
+        "rule",
+        "target",
+        counted,
+        "error",
+        "95 % interval",
+        "certified at most",
+        "reason",
+    ]
+    rows = []
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        *about, most, _, target, verdict = b.cells.values()
+        *about, most, _, reason = b.cells.values()
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
             interval = f"{float(low):.4f} – {float(high):.4f}"
-        rows.append([*about, interval, most, target, verdict][:width])
+        rows.append([*about, interval, most, reason])
     lines = [
         f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
         f"with {100 * certificate.confidence:g} % confidence.",
         *certificate.notes,
     ]
-    return Section("Errors on new rows", lines, heads[:width], rows)
+    return Section("Errors on new rows", lines, *filled_columns(heads, rows))
 
 
 def _rates(certificate: Certificate | None) -> Section:
