@@ -15,6 +15,7 @@ from tailboost.core.judged import judged
 from tailboost.core.pipelines import final_step
 
 MARKERS = "sD^vPX*<>"
+SELECTED = "selected rule"
 # Neighbours further apart than this fraction of the span of a curve are not joined.
 JUMP = 0.15
 
@@ -129,19 +130,42 @@ class TradeOffDisplay(Display):
         name = type(estimator).__name__ if name is None else name
         curve = estimator.tradeoff(*rates)
         about_rows = {"sample_weight": sample_weight, "groups": groups}
-        plain = {} if judged(estimator).reads_scores else {"plain model": PlainModel(estimator)}
-        points = curve.measured({**plain, **(others or {}), name: estimator}, X, y, **about_rows)
-        display = cls(
-            *curve.predicted(X, y, **about_rows),
-            selection=tuple(curve.values) if show_selection else None,
-            point=points.pop(name),
-            others=points,
-            limit=curve.marked[1],
-            limited_name=str(curve.limited),
-            objective=str(curve.objective),
-            name=name,
-        )
+        drawn = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
+        points = curve.measured(drawn, X, y, **about_rows)
+        display = cls.of(curve, curve.predicted(X, y, **about_rows), points, name)
+        if not show_selection:
+            display.selection = None
         return display.plot(ax=ax, **kwargs)
+
+    @classmethod
+    def of(
+        cls,
+        curve: Any,
+        measured: tuple[ArrayLike, ArrayLike] | None = None,
+        points: Mapping[str, tuple[float, float]] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return the display of a trade-off, not yet drawn.
+
+        Parameters
+        ----------
+        curve : Curve
+            From ``tradeoff()``.
+        measured : pair of array-like of shape (m,), default=None
+            Both rates of its points on other rows; without them the curve on the selection data is drawn.
+        points : mapping of name to pair of float, default=None
+            Both rates of classifiers on these rows; "selected rule" is that of the curve.
+        name : str, default=None
+            Label of the curve.
+        """
+        at_selection, limit = curve.marked
+        others, point = dict(points or {}), at_selection
+        names = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+        if measured is None:
+            return cls(*curve.values, point=point, limit=limit, name=name or "on the selection data", **names)
+        point = others.pop(SELECTED, None)
+        more: dict[str, Any] = {"selection": tuple(curve.values), "point": point, "others": others}
+        return cls(*measured, limit=limit, name=name or "on the given rows", **more, **names)
 
     @classmethod
     def from_curve(cls, curve: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
@@ -154,10 +178,7 @@ class TradeOffDisplay(Display):
         name, ax, **kwargs
             As in `plot`.
         """
-        point, limit = curve.marked
-        names: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
-        label = "on the selection data" if name is None else name
-        return cls(*curve.values, point=point, limit=limit, name=label, **names).plot(ax, **kwargs)
+        return cls.of(curve, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         style = next_style(ax, "trade-off") | {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
@@ -180,7 +201,7 @@ class TradeOffDisplay(Display):
         if self.point is not None:
             (self.point_,) = ax.plot(
                 *self.point, marker="o", markersize=10, markeredgewidth=2, fillstyle="none", color=colour,
-                linestyle="none", label="selected rule",
+                linestyle="none", label=SELECTED,
             )  # fmt: skip
         self.other_points_ = {}
         for i, (other, pair) in enumerate(self.others.items()):
@@ -192,6 +213,11 @@ class TradeOffDisplay(Display):
         ax.set(xlabel=self.limited_name, ylabel=self.objective)
         if ax.get_legend_handles_labels()[1]:
             ax.legend()
+
+
+def plain_models(classifier: Any) -> dict[str, Any]:
+    """Return the plain model of a classifier by its name; none for a rule on scores of any kind."""
+    return {} if judged(classifier).reads_scores else {"plain model": PlainModel(classifier)}
 
 
 @dataclass(frozen=True)
