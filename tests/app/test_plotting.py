@@ -348,7 +348,7 @@ def test_groups_before_and_after(stated):
         widths = [patch.get_width() for patch in bars]
         assert widths == pytest.approx(list(errors.values()))
     assert display.groups == ["left", "right"]
-    assert display.limit_.get_xdata()[0] == 0.35
+    assert [line.get_xdata()[0] for line in display.limits_] == [0.35, 0.35]
     with pytest.raises(TypeError, match="rate must be"):
         GroupsDisplay.from_estimators(stated.model, stated.rule, stated.X, stated.y, rate=3)
     with pytest.raises(ValueError, match="after must have shape"):

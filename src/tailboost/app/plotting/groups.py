@@ -8,7 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import BLUE, GREY, Display, bar_styled, fitted_text, text_colour
+from tailboost.app.plotting.style import (
+    BLUE,
+    GREY,
+    Display,
+    bar_styled,
+    fitted_text,
+    keyed,
+    text_colour,
+    titled,
+)
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, as_expression, parse
@@ -26,8 +35,8 @@ class GroupsDisplay(Display):
         Names of the groups.
     before, after : array-like of shape (m, 3)
         Rate of each group, and both ends of its interval (NaN without one).
-    bound : float, default=None
-        Bound of the limit.
+    bound : float or array-like of shape (m,), default=None
+        Bound of the limit, or that of each group (NaN without one).
     rate : str
         The rate in words, for the axis.
     labels : pair of str
@@ -41,8 +50,8 @@ class GroupsDisplay(Display):
         Axes and figure.
     before_, after_ : matplotlib BarContainer
         The bars.
-    limit_ : matplotlib Line2D or None
-        The limit.
+    limits_ : list of matplotlib Line2D
+        The limit of each group that has one.
 
     Raises
     ------
@@ -64,12 +73,14 @@ class GroupsDisplay(Display):
         before: ArrayLike,
         after: ArrayLike,
         *,
-        bound: float | None = None,
+        bound: ArrayLike | None = None,
         rate: str = "rate",
         labels: tuple[str, str] = ("before", "after"),
         name: str | None = None,
     ) -> None:
-        self.groups, self.bound, self.rate, self.labels, self.name = list(groups), bound, rate, labels, name
+        self.groups, self.rate, self.labels, self.name = list(groups), rate, labels, name
+        given = np.nan if bound is None else bound
+        self.bound = np.broadcast_to(np.asarray(given, dtype=np.float64), len(self.groups))
         self.before, self.after = (np.asarray(each, dtype=np.float64) for each in (before, after))
         for what, array in (("before", self.before), ("after", self.after)):
             if array.shape != (len(self.groups), 3):
@@ -125,11 +136,9 @@ class GroupsDisplay(Display):
             tables.append(RateTable.measured([stated.rate], answered, "these rows").lines)
         names = ["all rows" if line.subgroup is None else unit_name(line.subgroup) for line in tables[0]]
         rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
-        bound = (
-            None
-            if limit is None or limit.compares
-            else limit.bounds([line.subgroup for line in tables[0]]).max()
-        )
+        bound = None
+        if limit is not None and not limit.compares:
+            bound = limit.bounds([line.subgroup for line in tables[0]])
         display = cls(names, *rates, bound=bound, rate=str(stated.rate), labels=labels, name=name)
         return display.plot(ax, **kwargs)
 
@@ -156,20 +165,24 @@ class GroupsDisplay(Display):
             )
         self.before_, self.after_ = drawn
         for place, group, one, two in zip(at, self.groups, self.before[:, 0], self.after[:, 0], strict=True):
-            fitted_text(ax, 0.0, place - 0.26, f"{group}: {_number(one)} → {_number(two)}", weight="bold")
-        self.limit_ = None
-        if self.bound is not None:
-            words = f"limit {self.bound:g}"
-            self.limit_ = ax.axvline(self.bound, color=text_colour(), linewidth=2.5, label=words)
+            fitted_text(ax, 0.0, place - 0.28, f"{group}: {_number(one)} → {_number(two)}", weight="bold")
+        self.limits_: list[Any] = []
+        for place, bound in zip(at, self.bound, strict=True):
+            if not np.isnan(bound):
+                words = "_" if self.limits_ else "limit"
+                line = ax.plot(
+                    [bound] * 2, [place - 0.14, place + 0.41], color=text_colour(), linewidth=3.5, label=words
+                )
+                self.limits_ += line
         ax.set_ylim(len(self.groups) + 0.05, 0)
-        ends = np.concatenate([self.before.ravel(), self.after.ravel(), [self.bound or 0.0]])
+        ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
         ax.set_xlim(min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0)
         ax.set_yticks([])
         ax.spines[["left", "top", "right"]].set_visible(False)
         ax.set_xlabel(self.rate)
-        if name:
-            ax.set_title(name, loc="left", fontsize="medium", wrap=True)
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0 if not name else 1.1), ncols=3, frameon=False)
+        titled(ax, name)
+        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0 if not name else 1.1), "borderaxespad": 0.3}
+        keyed(ax, **place, ncols=3, frameon=False)
 
 
 def _number(value: float) -> str:

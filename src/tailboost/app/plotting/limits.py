@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import Display, bar_styled, fitted_text, text_colour, verdict_style
+from tailboost.app.plotting.style import Display, bar_styled, fitted_text, text_colour, titled, verdict_style
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
@@ -186,5 +186,4 @@ class LimitsDisplay(Display):
         ax.spines[["left", "top", "right"]].set_visible(False)
         more = len(self.lines) - len(self.shown_)
         ax.set_xlabel("rate; thick line: limit" + (f"; {more} more limits are not drawn" if more else ""))
-        if name:
-            ax.set_title(name, loc="left", fontsize="medium", wrap=True)
+        titled(ax, name)

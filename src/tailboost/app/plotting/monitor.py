@@ -168,7 +168,8 @@ class MonitorDisplay(Display):
         places = np.arange(len(self.batches))
         every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2)))
         ticks = places[::-1][::every]
-        self.axes_[-1].set_xticks(ticks, [_shortened(self.batches[k]) for k in ticks])
+        names = [_shortened(self.batches[k]) for k in ticks]
+        self.axes_[-1].set_xticks(ticks, names, parse_math=False)
         self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
 
     def _panel(self, ax: Any, j: int, kwargs: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import Display, next_style, reference_line, styled, text_colour
+from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled, text_colour
 
 POINTS = 25  # numbers of rows in a curve
 # A curve goes from the needed rows (or the rows at hand) divided by SPAN to twice their number.
@@ -138,4 +138,4 @@ class PowerDisplay(Display):
         ax.xaxis.set_major_formatter("{x:,.0f}")
         if name:
             ax.figure.suptitle(name)
-        ax.legend(fontsize="small", loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)
+        keyed(ax, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False)

@@ -72,13 +72,27 @@ def fitted_text(ax: Any, x: float, y: float, words: str, **options: Any) -> Any:
     room, size = 72 * ax.figure.get_figwidth() - 24, font.get_size_in_points()
 
     def width(text: str) -> float:
-        return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)
+        plain = text.replace("$", "\\$")  # no mathematics
+        return float(TextPath((0, 0), plain, size=size, prop=font).get_extents().width)
 
     if width(words) > room:
         while words and width(f"{words}…") > room:
             words = words[:-1]
         words += "…"
-    return ax.text(x, y, words, transform=place, va="center", **options)
+    return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
+
+
+def titled(ax: Any, name: str | None) -> None:
+    """Set the title of axes, at the left; none if there is no name."""
+    if name:
+        ax.set_title(name, loc="left", fontsize="medium", wrap=True, parse_math=False)
+
+
+def keyed(ax: Any, **options: Any) -> None:
+    """Add a legend if there are named artists; names are text, never mathematics."""
+    if ax.get_legend_handles_labels()[1]:
+        for text in ax.legend(**options).get_texts():
+            text.set_parse_math(False)
 
 
 def text_colour() -> str:

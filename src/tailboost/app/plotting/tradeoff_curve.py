@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import STYLES, Display, next_style, styled, text_colour
+from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, styled, text_colour
 from tailboost.core.array_types import Floats
 from tailboost.core.judged import judged
 from tailboost.core.pipelines import final_step
@@ -158,14 +158,14 @@ class TradeOffDisplay(Display):
         name : str, default=None
             Label of the curve.
         """
-        at_selection, limit = curve.marked
-        others, point = dict(points or {}), at_selection
-        names = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+        point, limit = curve.marked
+        others = dict(points or {})
+        names: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
         if measured is None:
             return cls(*curve.values, point=point, limit=limit, name=name or "on the selection data", **names)
-        point = others.pop(SELECTED, None)
-        more: dict[str, Any] = {"selection": tuple(curve.values), "point": point, "others": others}
-        return cls(*measured, limit=limit, name=name or "on the given rows", **more, **names)
+        names |= {"selection": tuple(curve.values), "point": others.pop(SELECTED, None), "others": others}
+        limited, value = measured
+        return cls(limited, value, limit=limit, name=name or "on the given rows", **names)
 
     @classmethod
     def from_curve(cls, curve: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
@@ -211,8 +211,7 @@ class TradeOffDisplay(Display):
                 label=other,
             )  # fmt: skip
         ax.set(xlabel=self.limited_name, ylabel=self.objective)
-        if ax.get_legend_handles_labels()[1]:
-            ax.legend()
+        keyed(ax)
 
 
 def plain_models(classifier: Any) -> dict[str, Any]:
