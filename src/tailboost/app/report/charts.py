@@ -297,7 +297,9 @@ def groups_chart(display: GroupsDisplay) -> str:
 
 
 def monitor_chart(monitor: Monitor) -> str:
-    """Draw the rate of each batch against its bound."""
+    """Draw the rate of each batch against its bound; return no chart if no row has a label."""
+    if not any(batch.labelled for batch in monitor.batches):
+        return ""
     display = MonitorDisplay.of(monitor, name="")
     label = "Line charts: the rate of each batch against its bound. The tables have the numbers."
     return both(display.plot, label, INCH * display._size()[1])

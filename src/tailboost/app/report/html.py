@@ -104,14 +104,13 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
         The page. The content security policy forbids requests and scripts.
     """
     heads, rows = monitor.cells()
-    labelled = any(batch.labelled for batch in monitor.batches)
     return page(
         "monitor.html.j2",
         title=title,
         monitor=monitor,
         heads=heads,
         rows=rows,
-        chart=charts.monitor_chart(monitor) if labelled else "",
+        chart=charts.monitor_chart(monitor),
     )
 
 
