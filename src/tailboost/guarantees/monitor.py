@@ -13,6 +13,7 @@ import numpy as np
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Labels, Mask
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
+from tailboost.core.drawing import display
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
 from tailboost.core.judged import group_arguments
@@ -36,6 +37,7 @@ from tailboost.guarantees.recheck import (
     Cells,
     Recheck,
     RecheckedBound,
+    bounds_html,
     bounds_text,
     formatted,
     joined,
@@ -386,6 +388,30 @@ class Monitor:
         rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
         n, m = len(self.alarms), len(self.certificate.tested)
         return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {m} bounds."
+
+    def _repr_html_(self) -> str:
+        return bounds_html(self.verdict, self.cells(), self.notes())
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the rate of each batch against its bound, with the alarms marked; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes whose place the panels take, one for each bound.
+        **kwargs
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        MonitorDisplay
+
+        Raises
+        ------
+        ValueError
+            If there is no batch.
+        """
+        return display("MonitorDisplay").from_monitor(self, ax=ax, **kwargs)
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""
