@@ -28,6 +28,7 @@ from tailboost.rates import (
     ROUNDING,
     Limit,
     Objective,
+    Rate,
     Spread,
     Strata,
     deferred,
@@ -126,6 +127,10 @@ class Selected(ABC):
         rate = error(by=kind)
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
         return self._counted([(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts)
+
+    def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
+        """Return other rates and limits on the selection data."""
+        return self._counted([(one.rate, one.limit) for one in stated], "")
 
     def _counted(
         self,
