@@ -69,6 +69,7 @@ def calibrate(
     clusters: Any = None,
     attempts: int | None = None,
     selection_share: float | None = None,
+    training_rows: Any = None,
     **params: Any,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
@@ -126,6 +127,8 @@ def calibrate(
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
         all limits, none of which compares groups. Rows are drawn at random, evenly from each class and
         group. The draw depends on their order and on ``random_state``, not on content.
+    training_rows : array-like of shape (m, d), optional
+        The rows on which a model of another library was trained, as in `tailboost.certify`.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
         ``random_state`` (default 0).
@@ -177,6 +180,7 @@ def calibrate(
         "subgroups": subgroups,
         "equal_rows": equal_rows,
         "attempts": attempts,
+        "training_rows": training_rows,
     }
     if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
         if given := [*["selection_share"] * (selection_share is not None), *params]:
@@ -195,6 +199,7 @@ def calibrate(
         groups=groups,
         clusters=clusters,
         selection_share=selection_share,
+        training_rows=training_rows,
         **params,
     )
     try:

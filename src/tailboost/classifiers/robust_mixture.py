@@ -34,7 +34,7 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
 from tailboost.core.refit import fitting_apart
@@ -342,6 +342,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs_val: Any = None,
         X_unlabeled: Any = None,
         groups_unlabeled: Any = None,
+        training_rows: Any = None,
     ) -> Self:
         """Fit the models and select the rule.
 
@@ -372,6 +373,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             count once.
         groups_unlabeled : array-like of shape (m,) or table of m rows, optional
             Their groups, in the form of ``groups``; needed if ``groups`` are given.
+        training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
+            The rows on which frozen estimators were trained, see `tailboost.tune`.
 
         Returns
         -------
@@ -388,7 +391,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
         with fitting_apart(self) as fitted:
-            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more)
+            fitted._learn(
+                *unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more, training_rows
+            )
         self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
         return self
 
@@ -403,6 +408,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         validation: ValidationRows,
         costs_val: Any,
         unlabeled: GivenUnlabeled,
+        training_rows: Any,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
         about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
@@ -419,6 +425,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        trained_on = NO_ROWS
+        if training_rows is not None:
+            trained_on = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
         if clusters is not None:
             problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
@@ -481,6 +490,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 without = replace(rows, words=f"the {len(more):,} rows of X_unlabeled")
                 fitted_unlabeled = noting_frozen(others, features_unlabeled, without).fitted
                 rows = replace(rows, fitted=rows.fitted or fitted_unlabeled)
+        if training_rows is not None:
+            rows = noting_seen(trained_on, features, rows)
         if score_columns:  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
         if problem.validation is None:
@@ -499,8 +510,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             outputs = outputs.with_unlabeled(features_unlabeled, more)
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         # Fingerprints of training rows and selection data. Frozen models are not fitted here.
-        fitted_on = NO_ROWS if frozen else problem.fingerprints
-        self.seen_rows_ = replace(fitted_on, complete=not (others and holds_unknown(others)))
+        if not frozen and training_rows is None:
+            trained_on = problem.fingerprints
+        elif not frozen:
+            trained_on = Fingerprint.union([trained_on, problem.fingerprints])
+        complete = training_rows is not None or not (others and holds_unknown(others))
+        self.seen_rows_ = replace(trained_on, complete=complete)
         chosen_on = problem.fingerprints if frozen else None
         if problem.validation is not None:
             chosen_on = Fingerprint.of_rows(problem.validation[0])
@@ -638,6 +653,7 @@ def tune(
     sample_weight: Any = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
@@ -657,6 +673,10 @@ def tune(
     X_unlabeled, groups_unlabeled : optional
         Rows without labels that no model was fitted on, and their groups, as in
         `RobustMixtureClassifier.fit`.
+    training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
+        The rows on which the models were trained, without labels, or fingerprints (``seen_rows_``) of a
+        classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
+        them, as those of a classifier of tailboost. Only fingerprints are stored.
     objective, limits, error_budget, confidence, **params : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
@@ -701,6 +721,7 @@ def tune(
         costs=costs,
         X_unlabeled=X_unlabeled,
         groups_unlabeled=groups_unlabeled,
+        training_rows=training_rows,
     )
 
 

@@ -187,6 +187,7 @@ def calibrate_selected(
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
     attempts: int | None = None,
+    training_rows: Any = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
@@ -196,7 +197,7 @@ def calibrate_selected(
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
     X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
-attempts
+attempts, training_rows
         As in `tailboost.calibrate`.
 
     Raises
@@ -219,9 +220,11 @@ attempts
         raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
-    about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters}
+    about = {"subgroups": subgroups, "clusters": clusters, "training_rows": training_rows}
     opened = model.opened(X_cal, groups)  # the models answer once for all rules
-    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, () if checked else (rule,), opened=opened, **about)
+    rules = () if checked else (rule,)
+    about |= {"equal_rows": equal_rows, "opened": opened}
+    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, rules, **about)
     targets = Targets.of(fresh, checked, max_error, rule)
     targets.refuse_absent(fresh, confidence, earlier)
     call = repr((sorted(targets.allowed.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))

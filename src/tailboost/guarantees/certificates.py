@@ -310,6 +310,7 @@ def certify(
     deferred: Any = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
@@ -377,6 +378,10 @@ def certify(
         label, such as `tailboost.rates.selected`. Rows that are among X too count once.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
+    training_rows : array-like of shape (k, d), optional
+        The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
+        them are refused as training rows of a classifier of tailboost are. Fingerprints are compared, and
+        nothing is stored. The fingerprints of a classifier (``seen_rows_``) can be given instead.
 
     Returns
     -------
@@ -385,7 +390,8 @@ def certify(
     Raises
     ------
     LeakageError
-        If rows equal rows of the fit (if the model knows them), unless rows are equal by nature.
+        If rows equal rows of the fit (those that the model knows, and ``training_rows``), unless rows are
+        equal by nature.
     ValueError
         If an argument is not as described.
 
@@ -431,6 +437,7 @@ def certify(
         cost_range=cost_range,
         deferred=deferred,
         unlabeled=None if X_unlabeled is None else (X_unlabeled, groups_unlabeled),
+        training_rows=training_rows,
     )
     judge = model if hasattr(model, "predict") else None
     certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)

@@ -69,7 +69,9 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         "copied": COPIED,
         "lines": [{"rate": line.rate, "subgroup": _subgroup(line.subgroup)} for line in tables[0]],
         "points": points,
-        "measured": None if measured is None else np.column_stack(measured).round(DIGITS).tolist(),
+        "measured": None
+        if measured is None
+        else [[*map(_number, pair)] for pair in zip(*measured, strict=True)],
     }
     notes = [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(n for t in tables for n in t.notes)]
     return page(
