@@ -1092,7 +1092,7 @@ class TestDeferral:
         assert written["objective"].tolist() == [x for one in actual for x in one["curve"]["objective"]]
 
     @pytest.mark.filterwarnings("ignore")
-    def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):
+    def test_predict_and_decide_say_human_review(self, deferring, table, tmp_path):
         csv, out = tmp_path / "new.csv", tmp_path / "out.csv"
         table.assign(x=np.linspace(-1, 2, len(table)).round(4)).to_csv(csv, index=False)
         model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
@@ -1101,12 +1101,13 @@ class TestDeferral:
         done("predict", deferring, csv, "--out", out)
         written = pd.read_csv(out)
         assert written["deferred"].tolist() == passed.tolist()
-        assert written["prediction"].tolist() == model.predict(rows).tolist()
+        expected = np.where(passed, "human review", model.predict(rows))
+        assert written["prediction"].tolist() == expected.tolist()
         result = done(
             "decide", deferring, csv, "--id", "person", "--secret-env", "POLICY", "--out", out,
             env={"POLICY": SECRET},
         )  # fmt: skip
         written = pd.read_csv(out)
-        assert ((written["prediction"] == "person") == passed).all()
+        assert ((written["prediction"] == "human review") == passed).all()
         assert written["deferred"].tolist() == passed.tolist()
         assert f"{passed.sum():,} deferred" in result.stdout

@@ -19,12 +19,12 @@ from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
+from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
+from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
             import pandas as pd
 
             X = pd.DataFrame(X, columns=names)
-        actions = self.predict(X, **({"deferred": REVIEW} if self.can_defer else {}))
+        actions = self.predict(X, **({"deferred": HUMAN_REVIEW} if self.can_defer else {}))
         return ThresholdRule.of_actions(score, self.classes_.tolist(), values, actions)
 
     def _shares(self, table: LogProbabilities) -> Floats:
@@ -196,7 +196,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         X, groups : array-like of shape (n, d), (n,)
             As in `predict_distribution`.
         deferred : str or number, optional
-            Value for deferred rows, as "human"; none of the labels.
+            Value for deferred rows, as "human review"; none of the labels.
 
         Returns
         -------
@@ -288,7 +288,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         return checked_table(self, self, X)
 
     def defers(self, X: Any, *, groups: Any = None) -> Mask:
-        """Return which rows are deferred; ``predict(X, deferred="human")`` marks them.
+        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
         Parameters
         ----------

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
-from tailboost.core.subgroups import unit_name
+from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
@@ -407,7 +407,7 @@ def _warn_of_constant(fresh: FreshRows) -> None:
     answers = np.unique(fresh.answered.actions) if fresh.answered.actions.ndim == 1 else np.zeros(2)
     if len(answers) == 1:
         classes = fresh.answered.strata.classes
-        answer = repr(classes[int(answers[0])]) if answers[0] < len(classes) else "human review"
+        answer = repr(classes[int(answers[0])]) if answers[0] < len(classes) else HUMAN_REVIEW
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
