@@ -25,8 +25,8 @@ from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_has
 from tailboost.core.tables import has_named_columns
 from tailboost.rates import wrong
 
-# Maximum number of rows and of values in a batch of a prediction, which limits memory.
-BATCH = 262_144
+# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
+BATCH = 65_536
 BATCH_VALUES = 2**30
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.fingerprints import stratified_places
 from tailboost.core.judged import Judged
+from tailboost.core.progress import telling
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule
@@ -70,6 +72,7 @@ def calibrate(
     attempts: int | None = None,
     selection_share: float | None = None,
     training_rows: Any = None,
+    verbose: int = 0,
     **params: Any,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
@@ -129,6 +132,8 @@ def calibrate(
         group. The draw depends on their order and on ``random_state``, not on content.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
+    verbose : int, default=0
+        Above 0 work of more than five seconds prints what is done, of how much, and about the time left.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
         ``random_state`` (default 0).
@@ -182,37 +187,38 @@ def calibrate(
         "attempts": attempts,
         "training_rows": training_rows,
     }
-    if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
-        if given := [*["selection_share"] * (selection_share is not None), *params]:
-            raise ValueError(
-                f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "
-                "these arguments are for a model without a selected rule"
-            )
-        of_rows = {"groups": groups, "clusters": clusters}
-        return calibrate_selected(model, X_cal, y_cal, max_error, limits=limits, **of_rows, **options)
-    batch = OneBatch.of(
-        model,
-        X_cal,
-        y_cal,
-        max_error,
-        limits=limits,
-        groups=groups,
-        clusters=clusters,
-        selection_share=selection_share,
-        training_rows=training_rows,
-        **params,
-    )
-    try:
-        return batch.certified(**options)
-    except NotCertifiedError as error:
-        raise NotCertifiedError(
-            error.reason,
-            error.shortfalls,
-            error.attempts,
-            f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt give "
-            "previous= this error, and rows that no attempt had. Its rows cannot be used again, also not "
-            "with other limits.",
-        ) from None
+    with telling() if verbose else nullcontext():
+        if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
+            if given := [*["selection_share"] * (selection_share is not None), *params]:
+                raise ValueError(
+                    f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other "
+                    "rows; these arguments are for a model without a selected rule"
+                )
+            of_rows = {"groups": groups, "clusters": clusters}
+            return calibrate_selected(model, X_cal, y_cal, max_error, limits=limits, **of_rows, **options)
+        batch = OneBatch.of(
+            model,
+            X_cal,
+            y_cal,
+            max_error,
+            limits=limits,
+            groups=groups,
+            clusters=clusters,
+            selection_share=selection_share,
+            training_rows=training_rows,
+            **params,
+        )
+        try:
+            return batch.certified(**options)
+        except NotCertifiedError as error:
+            raise NotCertifiedError(
+                error.reason,
+                error.shortfalls,
+                error.attempts,
+                f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt "
+                "give previous= this error, and rows that no attempt had. Its rows cannot be used again, "
+                "also not with other limits.",
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -37,6 +38,7 @@ from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbere
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
+from tailboost.core.progress import telling
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
@@ -148,7 +150,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     random_state : int, RandomState or None
         Seeds the folds, and the estimators without a seed.
     verbose : int, default=0
-        Above 0 each fit and its seconds are printed.
+        Above 0 each fit is printed, with the number of fits and about the time left; so is a prediction of
+        more than five seconds.
 
     Attributes
     ----------
@@ -191,7 +194,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Warns
     -----
     FitInterruptedWarning
-        Names the estimators left out by ``max_time``.
+        Names the estimators left out by ``max_time`` or Ctrl-C. Those with finished fits stay.
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
@@ -390,7 +393,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
-        with fitting_apart(self) as fitted:
+        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        with loud, fitting_apart(self) as fitted:
             fitted._learn(
                 *unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more, training_rows
             )
@@ -472,7 +476,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
-            clock=Clock(until, bool(self.verbose)),
+            clock=Clock(until),
         )
         # Learners for prepared tables contain no models of earlier fits.
         others = [

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.progress import steps
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
@@ -326,13 +327,15 @@ class FixedSequence:
 
     def run(self, level: float) -> tuple[bool, Any, FreshRows]:
         """Return True, the certified classifier or None, and the rows with the answers tested last."""
-        passed = None
-        for classifier in self.rules:
-            answered = self.fresh.by(classifier)
-            bounds = limit_bounds(self.targets.families(answered), level)
-            if any(bound.certified is False for bound in bounds):
-                break
-            passed = classifier
+        passed, rules = None, list(self.rules)
+        with steps("tested rules", len(rules)) as done:
+            for classifier in rules:
+                answered = self.fresh.by(classifier)
+                bounds = limit_bounds(self.targets.families(answered), level)
+                if any(bound.certified is False for bound in bounds):
+                    break
+                passed = classifier
+                done()
         return True, passed, answered
 
 
@@ -427,10 +430,14 @@ def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable
         {name: max(part * b, LEAST) for name, b in allowed.items()} | {None: 1.0}
         for part in np.linspace(0.0, 1.0, POINTS)
     ]
-    with warnings.catch_warnings():
+    found = []
+    with warnings.catch_warnings(), steps("selected rules", len(parts)) as done:
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         try:
-            return [model.reweight(objective=f"worst_{kind}", max_error=part) for part in parts]
+            for part in parts:
+                found.append(model.reweight(objective=f"worst_{kind}", max_error=part))
+                done()
+            return found
         except ValueError:
             return [point.classifier for point in reversed(model.tradeoff().points)]
 

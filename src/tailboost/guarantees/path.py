@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tailboost.core.progress import steps
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
@@ -49,7 +50,7 @@ def tightened_rules(
     Each bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
     further, or if tightening makes its certificate less likely; the others go on.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), steps("tightened rules", len(FACTORS)) as done:
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
         path = _Path(model, limits, plain, n_fresh / model.n_selection_)
@@ -73,6 +74,7 @@ def tightened_rules(
             now, best = further, {part: max(best[part], reached[part]) for part in best}
             rules.append(rule)
             powers.append(reached)
+            done()
     return rules[::-1], powers[::-1]
 
 
