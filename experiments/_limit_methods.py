@@ -7,14 +7,14 @@ papers; their names in `METHODS` say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog, minimize
+from scipy.optimize import linprog
 from scipy.stats import beta, binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -351,8 +351,17 @@ def oxonfair(data: Scored, asked: Asked) -> Floats:
     return np.asarray(fair.predict(new), dtype=np.float64)
 
 
-def mapie(data: Scored, asked: Asked) -> Floats:
-    """Run MAPIE's risk controller at 95 % on all selection rows: one threshold for all groups."""
+def mapie(data: Scored, asked: Asked, fwer_method: str) -> Floats:
+    """Run MAPIE's risk controller at 95 % on all selection rows: one threshold for all groups.
+
+    Parameters
+    ----------
+    data : Scored
+    asked : Asked
+    fwer_method : str
+        Correction for the 100 thresholds. The default "bonferroni_holm" of version 1.6.0 certifies nothing
+        if a threshold selects no row, because its p-value is NaN, see `experiments/mapie_nan.md`.
+    """
     from mapie import risk_control as mr
 
     alone = asked.value is precision
@@ -360,8 +369,9 @@ def mapie(data: Scored, asked: Asked) -> Floats:
     levels: Any = asked.level if alone else [1 - asked.level, asked.level]
     best = "recall" if alone else "accuracy"
     control = mr.BinaryClassificationController(
-        pair, risks, levels, confidence_level=CONFIDENCE, best_predict_param_choice=best
-    )
+        pair, risks, levels, confidence_level=CONFIDENCE, best_predict_param_choice=best,
+        fwer_method=fwer_method,
+    )  # fmt: skip
     control.calibrate(data.p, data.y)
     if control.best_predict_param is None:
         raise NoAnswer("no threshold is certified")
@@ -371,12 +381,7 @@ def mapie(data: Scored, asked: Asked) -> Floats:
 # -- published rules, our transcriptions -----------------------------------------------------------------
 
 
-def thresholds_by_group(
-    data: Scored,
-    linear: Callable[[GroupRates], Floats],
-    labels: Floats | None = None,
-    steps: int = 100,
-) -> Floats:
+def thresholds_by_group(data: Scored, linear: Callable[[GroupRates], Floats], steps: int = 100) -> Floats:
     """Return the most accurate mixture of thresholds by group within the limit, by a linear program.
 
     Parameters
@@ -385,12 +390,9 @@ def thresholds_by_group(
         The rows.
     linear : callable
         Limits as inequalities on the weights of rules, see `Asked`.
-    labels : ndarray of shape (n,), optional
-        Labels or probabilities of class 1; by default the labels.
     steps : int
         Number of thresholds of each group, at quantiles of its scores.
     """
-    y = data.y.astype(np.float64) if labels is None else labels
     names = np.unique(data.g)
     cuts = [np.append(np.quantile(data.p[data.g == k], np.linspace(0, 1, steps)), 2.0) for k in names]
     m, each = len(names), steps + 1
@@ -399,14 +401,15 @@ def thresholds_by_group(
     for j, k in enumerate(names):
         rows, here = data.g == k, slice(j * each, (j + 1) * each)
         q = (data.p[rows, None] >= cuts[j]).astype(np.float64)
-        ones, zeros = y[rows], 1 - y[rows]
+        ones, zeros = data.y[rows], 1 - data.y[rows]
         selected[j, here] = q.mean(axis=0)
-        true[j, here], false[j, here] = ones @ q / max(ones.sum(), 1e-9), zeros @ q / max(zeros.sum(), 1e-9)
-        cost[here] = (zeros @ q + ones @ (1 - q)) / len(y)
+        true[j, here], false[j, here] = ones @ q / max(ones.sum(), 1), zeros @ q / max(zeros.sum(), 1)
+        cost[here] = (zeros @ q + ones @ (1 - q)) / len(data.y)
     inside = np.stack([data.g == k for k in names]).astype(np.float64)
     r = GroupRates(
-        selected, true, false, inside @ y / y.sum(), inside @ (1 - y) / (1 - y).sum(), float(y.mean())
-    )
+        selected, true, false, inside @ data.y / data.y.sum(), inside @ (1 - data.y) / (1 - data.y).sum(),
+        float(data.y.mean()),
+    )  # fmt: skip
     A = linear(r)
     solved = linprog(cost, A, np.zeros(len(A)), sums, np.ones(m), (0, 1), method="highs")
     if not solved.success:
@@ -424,51 +427,144 @@ def oracle(data: Scored, asked: Asked) -> Floats:
     return thresholds_by_group(Scored(*fresh, *fresh), asked.inequalities)
 
 
-def linear_post(data: Scored, asked: Asked) -> Floats:
-    """Follow LinearPost [1]_: the linear program with p(y | x) in place of labels.
+def on_simplex(P: Floats) -> Floats:
+    """Return the nearest probability vector of each row, in the Euclidean norm."""
+    down = -np.sort(-P, axis=1)
+    above = (np.cumsum(down, axis=1) - 1) / np.arange(1, P.shape[1] + 1)
+    last = (down > above).sum(axis=1) - 1
+    return np.asarray(np.maximum(P - above[np.arange(len(P)), last][:, None], 0))
+
+
+def fair_weights(cost: Floats, P: Floats, sets: Sequence[NDArray[np.intp]], level: float) -> Floats:
+    """Return weights w such that the rule "1 where cost + P @ w < 0" has the least cost within the limit.
+
+    The linear program is over a probability of the answer 1 for each row. In each set of columns of P, the
+    rates of the answer 1 are within half the level of a common value. The weights are its dual solution.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n,)
+        Cost of the answer 1 less that of the answer 0.
+    P : ndarray of shape (n, m)
+        Probabilities of belonging to each of m overlapping sets of rows.
+    sets : sequence of ndarray
+        Columns of P whose rates are compared.
+    level : float
+    """
+    n, m = P.shape
+    share = P.mean(axis=0)
+    known = np.flatnonzero(share > 0)
+    common = np.stack([np.isin(known, columns) for columns in sets], axis=1).astype(np.float64)
+    A = np.hstack([(P[:, known] / share[known]).T / n, -common])
+    bounds = [(0, 1)] * n + [(0, None)] * len(sets)
+    solved = linprog(
+        np.append(cost / n, np.zeros(len(sets))), np.vstack([A, -A]), np.full(2 * len(known), level / 2),
+        bounds=bounds, method="highs",
+    )  # fmt: skip
+    if not solved.success:
+        raise NoAnswer("infeasible")
+    upper, lower = -solved.ineqlin.marginals.reshape(2, -1)
+    weights = np.zeros(m)
+    weights[known] = (upper - lower) / share[known]
+    return weights
+
+
+def linear_post(data: Scored, asked: Asked, rounds: int = 0) -> Floats:
+    """Follow LinearPost [1]_: a linear program with p(y | x) in place of labels.
+
+    Parameters
+    ----------
+    data : Scored
+    asked : Asked
+    rounds : int
+        Rounds of decision calibration [2]_; the authors' program has 10. Each adds the mean of labels less
+        probabilities among the rows with the same answer. It has no effect on a limit on selection rates of
+        known groups.
 
     References
     ----------
     .. [1] R. Xian and H. Zhao, "A unified post-processing framework for group fairness in classification",
        arXiv 2405.04025, 2024.
+    .. [2] S. Zhao, M. P. Kim, R. Sahoo, T. Ma and S. Ermon, "Calibrating predictions to decisions",
+       NeurIPS 2021.
     """
-    return thresholds_by_group(data, asked.inequalities, data.p)
+    names = np.unique(data.g)
+    m, random = len(names), np.random.default_rng(0)
+    by_class = asked.value is not gap
+    sets = [np.arange(m), np.arange(m, 2 * m)][: 1 + by_class]
+
+    def members(p: Floats, g: Labels) -> Floats:
+        inside = (g[:, None] == names).astype(np.float64)
+        return np.hstack([inside * (1 - p[:, None]), inside * p[:, None]]) if by_class else inside
+
+    def costs(p: Floats) -> Floats:
+        # The authors shift the risks of both answers by a small noise, so that no two rows are collinear.
+        scale = 1e-4 * float(np.maximum(p, 1 - p).mean())
+        return np.asarray(1 - 2 * p + scale * (random.uniform(-1, 1, len(p)) - random.uniform(-1, 1, len(p))))
+
+    def answers(cost: Floats, P: Floats, w: Floats) -> Labels:
+        return (cost + P @ w < 0).astype(np.intp)
+
+    shifts: list[tuple[Floats, Floats]] = []
+
+    def calibrated(cost: Floats, P: Floats) -> Floats:
+        for w, shift in shifts:
+            P = on_simplex(P + shift[answers(cost, P, w)])
+        return P
+
+    cost, P = costs(data.p), members(data.p, data.g)
+    truth = members(data.y.astype(np.float64), data.g)
+    for _ in range(rounds):
+        w = fair_weights(cost, P, sets, asked.level)
+        one = answers(cost, P, w)
+        shift = np.zeros((2, P.shape[1]))
+        for answer in np.unique(one):
+            shift[answer] = (truth - P)[one == answer].mean(axis=0)
+        shifts.append((w, shift))
+        P = on_simplex(P + shift[one])
+    cost = costs(data.p)
+    w = fair_weights(cost, calibrated(cost, members(data.p, data.g)), sets, asked.level)
+    cost = costs(data.fresh_p)
+    return answers(cost, calibrated(cost, members(data.fresh_p, data.fresh_g)), w).astype(np.float64)
 
 
 def post_process(data: Scored, asked: Asked) -> Floats:
     """Follow the generalised Neyman–Pearson rule [1]_ for two groups.
 
     The rule answers 1 where 2p − 1 plus a combination of the embeddings of the constraints is positive. The
-    coefficients are the most accurate ones of a grid within the tolerance on the selection rows.
+    coefficients are the most accurate ones of a grid within the tolerance on the selection rows. Grids are
+    those of the authors' script. There the first of two coefficients counts twice. The script has no limit on
+    misses, so that grid is ours.
 
     References
     ----------
     .. [1] M.-A. Charusaie and S. Samadi, "A unifying post-processing framework for multi-objective
        learn-to-defer problems", NeurIPS 2024.
     """
+    inside = np.stack([data.g == k for k in (0, 1)])
+    share, ones = inside.mean(axis=1), (inside * data.y).mean(axis=1)
+    zeros = share - ones
 
     def embeddings(p: Floats, g: Labels) -> Floats:
         one = g == 1
         if asked.value is gap:
             return np.where(one, 1 / share[1], -1 / share[0])[None]
-        true = p * np.where(one, 1 / ones[1], -1 / ones[0])
-        false = (1 - p) * np.where(one, 1 / zeros[1], -1 / zeros[0])
         if asked.value is odds:
-            return np.stack([true, false])
+            true = p * np.where(one, 1 / ones[1], -1 / ones[0])
+            return np.stack([2 * true, (1 - p) * np.where(one, 1 / zeros[1], -1 / zeros[0])])
         return np.stack([p * one / ones[1], p * ~one / ones[0]])
 
-    inside = np.stack([data.g == k for k in (0, 1)])
-    share, ones = inside.mean(axis=1), (inside * data.p).mean(axis=1)
-    zeros = share - ones
+    grids: dict[Any, Floats] = {
+        gap: np.linspace(-5, 5, 10_000),
+        odds: np.linspace(-0.5, 0.5, 100),
+        miss: np.linspace(0, 1, 100),
+    }
     psi, fresh = embeddings(data.p, data.g), embeddings(data.fresh_p, data.fresh_g)
-    grid = np.linspace(-0.5, 0.5, 100)
-    if asked.value is miss:
-        grid = np.linspace(0, 1, 100)
     best, error = None, np.inf
-    for k in np.stack(np.meshgrid(*[grid] * len(psi)), axis=-1).reshape(-1, len(psi)):
+    for k in np.stack(np.meshgrid(*[grids[asked.value]] * len(psi)), axis=-1).reshape(-1, len(psi)):
         q = (2 * data.p - 1 + k @ psi > 0).astype(np.float64)
         own = float(np.abs(q - data.y).mean())
-        if own < error and asked.beyond(q, data.y, data.g) <= 0:
+        if own < error and asked.beyond(q, data.y, data.g) < 0:
             best, error = k, own
     if best is None:
         raise NoAnswer("no coefficients of the grid keep the limit")
@@ -477,13 +573,22 @@ def post_process(data: Scored, asked: Asked) -> Floats:
 
 def _by_odds(p: Floats, weights: Floats) -> Floats:
     """Answer 1 where the weighted probability of class 1 is the larger one."""
-    return np.asarray(weights[1] * p >= weights[0] * (1 - p), dtype=np.float64)
+    return np.asarray(weights[1] * p > weights[0] * (1 - p), dtype=np.float64)
+
+
+def entropy_loss(p: Floats, y: Labels, weights: Floats) -> Floats:
+    """Return the cross-entropy of each class, after the class weights."""
+    weighted = weights * pair(p)
+    true = (weighted / weighted.sum(axis=1, keepdims=True))[np.arange(len(y)), y]
+    loss = -np.log(np.clip(true, 1e-7, 1 - 1e-7))
+    return np.array([loss[y == k].mean() for k in (0, 1)])
 
 
 def drops(data: Scored, asked: Asked) -> Floats:
     """Follow DROPS [1]_: class weights by the game with a divergence ball of radius δ about equal weights.
 
-    The paper has δ as input. Here δ is the most accurate of a grid within the limit on the selection rows.
+    The loss of a class is the cross-entropy, the default of the authors' program. The paper has δ as input.
+    Here δ is the most accurate of a grid within the limit on the selection rows.
 
     References
     ----------
@@ -495,8 +600,7 @@ def drops(data: Scored, asked: Asked) -> Floats:
     for radius in np.concatenate([np.arange(0.0, 0.16, 0.01), np.arange(0.2, 1.06, 0.05)]):
         g, multiplier = np.full(2, 0.5), 1.0
         for _ in range(25):
-            q = _by_odds(data.p, g / prior)
-            loss = np.array([q[data.y == 0].mean(), (1 - q)[data.y == 1].mean()])
+            loss = entropy_loss(data.p, data.y, g / prior)
             divergence = float(g @ np.log(np.maximum(2 * g, 1e-12)))
             g = np.exp((loss - loss.max()) / max(multiplier, 1e-2))
             g /= g.sum()
@@ -510,28 +614,53 @@ def drops(data: Scored, asked: Asked) -> Floats:
     return _by_odds(data.fresh_p, best)
 
 
-def npcs(data: Scored, asked: Asked) -> Floats:
-    """Follow NPMC-CX of npcs [1]_: cost-sensitive labels at the largest empirical dual value.
+def pattern_search(f: Callable[[Floats], float], x: Floats, low: float, high: float) -> Floats:
+    """Return a point with a large value of f in a box, by the search of Hooke and Jeeves.
+
+    Steps are 1, 1/2 and so on to 2⁻¹⁸.
+    """
+
+    def explored(x: Floats, value: float, step: float) -> tuple[Floats, float]:
+        for k in range(len(x)):
+            for move in (step, -step):
+                tried = x.copy()
+                tried[k] += move
+                if low <= tried[k] <= high and (at := f(tried)) > value:
+                    x, value = tried, at
+                    break
+        return x, value
+
+    value = f(x)
+    for step in 0.5 ** np.arange(19):
+        found, better = explored(x, value, step)
+        while better > value:
+            # The pattern: the same move once more, and an exploration around it.
+            ahead = np.clip(2 * found - x, low, high)
+            x, value = found, better
+            found, better = explored(ahead, f(ahead), step)
+            if better <= value:
+                found, better = explored(x, value, step)
+    return x
+
+
+def npmc_cx(data: Scored, asked: Asked) -> Floats:
+    """Follow NPMC-CX of the R package npcs [1]_: class costs at the largest dual value, without labels.
 
     References
     ----------
     .. [1] Y. Tian and Y. Feng, "Neyman–Pearson multi-class classification via cost-sensitive learning",
        JASA 2024.
     """
-    prior = np.array([1 - data.y.mean(), data.y.mean()])
+    prior, P = np.array([1 - data.y.mean(), data.y.mean()]), pair(data.p)
 
-    def dual(costs: Floats) -> float:
-        costs = np.abs(costs)
-        q = _by_odds(data.p, 1 + costs / prior)
-        errors = np.array([q[data.y == 0].mean(), (1 - q)[data.y == 1].mean()])
-        return float((prior + costs) @ errors - costs.sum() * asked.level)
+    def dual(multipliers: Floats) -> float:
+        largest = (P * (1 + multipliers / prior)).max(axis=1).mean()
+        return float(1 - largest + multipliers.sum() * (1 - asked.level))
 
-    starts = [np.array(start) for start in ((0.1, 0.1), (1.0, 0.1), (0.1, 1.0))]
-    found = [minimize(lambda x: -dual(x), start, method="Nelder-Mead") for start in starts]
-    best = min(found, key=lambda x: x.fun)
-    if -best.fun > 1:
+    best = pattern_search(dual, np.zeros(2), 0.0, 200.0)
+    if dual(best) > 1:
         raise NoAnswer("infeasible")
-    return _by_odds(data.fresh_p, 1 + np.abs(best.x) / prior)
+    return _by_odds(data.fresh_p, 1 + np.maximum(best, 1e-3) / prior)
 
 
 def umbrella(data: Scored, asked: Asked) -> Floats:
@@ -562,26 +691,32 @@ def umbrella(data: Scored, asked: Asked) -> Floats:
 def selective(data: Scored, asked: Asked) -> Floats:
     """Follow selection with guaranteed risk [1]_: the largest coverage with a binomial bound, at 95 %.
 
+    The search is that of the authors' program. With m rows it has ceil(log2 m) + 1 rounds, and tests at the
+    level 5 % / ceil(log2 m).
+
     References
     ----------
     .. [1] Y. Geifman and R. El-Yaniv, "Selective classification for deep neural networks", NeurIPS 2017.
     """
     sure = np.maximum(data.p, 1 - data.p)
-    order = np.argsort(-sure, kind="stable")
-    wrong = np.cumsum(((data.p >= 0.5) != data.y)[order])
-    low, high, best = 0, len(order), None
-    tries = int(np.ceil(np.log2(len(order))))
-    for _ in range(tries):
-        n = (low + high) // 2
-        bound = 1.0 if n == 0 else beta.ppf(1 - (1 - CONFIDENCE) / tries, wrong[n - 1] + 1, n - wrong[n - 1])
-        if bound <= asked.level:
-            low, best = n, sure[order[n - 1]]
+    order = np.argsort(sure, kind="stable")
+    m = len(order)
+    # Wrong answers from each row on.
+    wrong = np.cumsum(((data.p >= 0.5) != data.y)[order][::-1])[::-1]
+    low, high, rounds = 0, m - 1, int(np.ceil(np.log2(m)))
+    at, bound = 0, 1.0
+    for _ in range(rounds + 1):
+        at = (low + high + 1) // 2
+        n, k = m - at, wrong[at]
+        bound = beta.ppf(1 - (1 - CONFIDENCE) / rounds, k + 1, n - k) if k < n else 1.0
+        if bound > asked.level:
+            low = at
         else:
-            high = n
-    if best is None:
+            high = at
+    if bound > asked.level:
         raise NoAnswer("not certified")
     fresh_sure = np.maximum(data.fresh_p, 1 - data.fresh_p)
-    return np.where(fresh_sure >= best, (data.fresh_p >= 0.5).astype(np.float64), np.nan)
+    return np.where(fresh_sure >= sure[order[at]], (data.fresh_p >= 0.5).astype(np.float64), np.nan)
 
 
 # -- the table of methods --------------------------------------------------------------------------------
@@ -613,11 +748,13 @@ METHODS = {
     "ThresholdOptimizer": Method(threshold_optimizer, (gap, odds)),
     "ExponentiatedGradient": Method(reductions, (gap, ratio, odds), most_splits=3),
     f"LinearPost, {_RULE}": Method(linear_post, (gap, odds)),
+    f"LinearPost with calibration, {_RULE}": Method(partial(linear_post, rounds=10), (odds,)),
     f"PostProcess, {_RULE}": Method(post_process, (gap, odds, miss), 2),
     f"DROPS, {_RULE}": Method(drops, (worst_class,)),
-    f"npcs, {_RULE}": Method(npcs, (worst_class,)),
+    f"NPMC-CX of npcs, {_RULE}": Method(npmc_cx, (worst_class,)),
     f"NP umbrella at .95, {_RULE}": Method(umbrella, (miss,)),
-    "MAPIE at .95": Method(mapie, (precision, worst_class)),
+    "MAPIE at .95": Method(partial(mapie, fwer_method="bonferroni_holm"), (precision, worst_class)),
+    "MAPIE at .95, Bonferroni": Method(partial(mapie, fwer_method="bonferroni"), (precision, worst_class)),
     f"SGR at .95, {_RULE}": Method(selective, (answered,)),
     ORACLE: Method(oracle, _LINEAR),
 }

@@ -289,3 +289,63 @@ def test_the_classifier_of_pairs_answers_as_the_rules(limited):
     expected = np.concatenate([answers[name].astype(object) for name in [*limited.rules, "any label"]])
     np.testing.assert_array_equal(given["model"].actions(given["X"]), expected)
     np.testing.assert_array_equal(given["model"].defers(given["X"]), expected == "human review")
+
+
+MORE, _ = rows(3000, 7)
+ON_ROWS = ("selected(1) <= .3", "deferred() <= .1")
+
+
+@pytest.fixture(scope="module")
+def joined():
+    return tb.tune_labels(SCORES, X, Y, limits=["miss(1, by=label) <= .3", *ON_ROWS], X_unlabeled=MORE)
+
+
+class TestRowsWithoutLabels:
+    def test_limits_on_rows_are_measured_on_all_rows(self, joined):
+        every = pd.concat([X, MORE])
+        assert joined.rates_.met
+        measured = {(line.rate, line.subgroup): line for line in joined.rates_}
+        line = measured["selection rate of 1 by label", "any label"]
+        assert line.rows == pytest.approx(len(every))
+        assert line.value == pytest.approx(np.mean(flagged(joined, every) == 1))
+        missed = joined.predict(X)["toxic"][Y["toxic"] == 1] == 0
+        line = measured["miss rate of 1 by label", "toxic"]
+        assert line.value == pytest.approx(missed.mean())
+        assert line.rows == pytest.approx(Y["toxic"].sum())
+
+    def test_a_row_with_and_without_labels_counts_once(self, joined):
+        limits = ["miss(1, by=label) <= .3", *ON_ROWS]
+        other = tb.tune_labels(SCORES, X, Y, limits=limits, X_unlabeled=pd.concat([MORE, X]))
+        assert other == joined
+        with pytest.raises(ValueError, match="X_unlabeled: there is no row, or all rows are among"):
+            tb.tune_labels(SCORES, X, Y, limits=limits, X_unlabeled=X)
+        with pytest.raises(ValueError, match="X_unlabeled: the table has no column 's_threat'"):
+            tb.tune_labels(SCORES, X, Y, limits=limits, X_unlabeled=X[["s_toxic"]])
+
+    def test_certificates_count_them(self, limited):
+        on_rows = list(ON_ROWS)
+        answers = np.concatenate([flagged(limited, FRESH), flagged(limited, MORE)])
+        both = limited.certify(FRESH, TRUTH, limits=on_rows, X_unlabeled=MORE)
+        assert both.n_rows == len(answers)
+        bounds = {(bound.rate.kind, bound.subgroup): bound for bound in both.rates}
+        assert bounds["selected", "any label"].estimate == pytest.approx(np.mean(answers == 1))
+        alone = limited.certify(MORE, None, limits=on_rows)
+        assert {bound.n for bound in alone.rates} == {len(MORE)}
+        same = limited.certify(None, None, limits=on_rows, X_unlabeled=MORE)
+        assert str(same) == str(alone)
+        with pytest.raises(
+            ValueError, match=r"miss\(1, by='label'\) needs the labels of rows with the label 1"
+        ):
+            limited.certify(MORE, None)
+        with pytest.raises(ValueError, match="X or X_unlabeled is needed"):
+            limited.certify(None, None)
+
+    def test_rules_are_calibrated_without_labels(self, joined):
+        new, _ = rows(4000, 8)
+        found = joined.calibrate(new, None, limits=["selected(1) <= .5"], attempts=1)
+        assert found.certificate_.certified
+        assert found.certificate_.n_rows == 4000
+        answers = np.concatenate([flagged(found, new), flagged(found, rows(100_000, 9)[0])])
+        assert np.mean(answers == 1) <= 0.5
+        with pytest.raises(tb.guarantees.leakage.LeakageError):
+            joined.calibrate(MORE, None, limits=["selected(1) <= .3"])  # selected on these rows

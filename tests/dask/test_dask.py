@@ -191,6 +191,13 @@ def test_calibrate_returns_the_point_of_one_machine():
     np.testing.assert_array_equal(there.predict(X), here.predict(X))
     with pytest.raises(TypeError, match="y_cal is a ndarray"):
         td.calibrate(mix, Xd, y, limits=[rates.miss(1) <= 0.9])
+    # Rows without labels alone.
+    X, _, _, _ = table(6, n=900)
+    here = tb.calibrate(copy.deepcopy(mix), X, None, limits=["selected(1) <= .9"])
+    (Xd,) = blocks(3, X)
+    there = td.calibrate(copy.deepcopy(mix), None, None, X_unlabeled=Xd, limits=["selected(1) <= .9"])
+    assert there.certificate_.rates == here.certificate_.rates
+    assert there.certificate_.n_rows == 900
 
 
 def test_certify_knows_rows_that_were_fitted_on(model):

@@ -41,7 +41,7 @@ def bounds(rule):
 def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(scored):
     """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
     model, limits = scored
-    rules, powers = tightened_rules(model, limits, 2000)
+    rules, powers = tightened_rules(model, limits, [2000] * len(limits))
     assert bounds(rules[-1]) == {"large": 0.6, "small": 0.6}
     for stricter, looser in pairwise(rules):
         assert all(bounds(stricter)[g] >= bounds(looser)[g] - 1e-12 for g in ("large", "small"))
@@ -62,7 +62,7 @@ def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(s
 
 def test_the_order_ends_with_the_given_limits_and_depends_on_the_number_of_fresh_rows(scored):
     model, limits = scored
-    few, many = (list(from_the_likeliest(model, limits, n)) for n in (100, 100_000))
+    few, many = (list(from_the_likeliest(model, limits, [n] * len(limits))) for n in (100, 100_000))
     assert bounds(few[-1]) == bounds(many[-1]) == {"large": 0.6, "small": 0.6}
     assert max(len(few), len(many)) <= len(FACTORS) + 1
 

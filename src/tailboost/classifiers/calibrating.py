@@ -31,12 +31,12 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.fingerprints import stratified_places
+from tailboost.core.fingerprints import hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
 from tailboost.core.progress import telling
-from tailboost.core.used_rows import EqualRows
+from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import Rule
+from tailboost.guarantees.fresh_rows import Rule, as_table
 from tailboost.guarantees.rank_rules import shares_of
 from tailboost.rates import Answered, Limit, Strata
 
@@ -71,6 +71,8 @@ def calibrate(
     clusters: Any = None,
     attempts: int | None = None,
     selection_share: float | None = None,
+    X_unlabeled: Any = None,
+    groups_unlabeled: Any = None,
     training_rows: Any = None,
     verbose: int = 0,
     **params: Any,
@@ -99,7 +101,8 @@ def calibrate(
         attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
         model has no ledger, so ``previous`` must name earlier attempts.
     X_cal, y_cal : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws, unused in the fit.
+        Fresh rows and their labels: independent draws, unused in the fit. With ``y_cal=None`` the rows have
+        no labels, and the limits must need none.
     max_error : float or dict, optional
         The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
         class; or by name.
@@ -130,6 +133,12 @@ def calibrate(
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
         all limits, none of which compares groups. Rows are drawn at random, evenly from each class and
         group. The draw depends on their order and on ``random_state``, not on content.
+    X_unlabeled : array-like of shape (m, d), optional
+        Fresh rows without labels, of the same population. They count in limits that need no label: ranks and
+        tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
+        count once. They may come alone, with ``X_cal=None, y_cal=None``. All of them certify.
+    groups_unlabeled : array-like of shape (m,) or table of m rows, optional
+        Their groups, in the form of ``groups``.
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
     verbose : int, default=0
@@ -195,7 +204,10 @@ def calibrate(
                     "rows; these arguments are for a model without a selected rule"
                 )
             of_rows = {"groups": groups, "clusters": clusters}
-            return calibrate_selected(model, X_cal, y_cal, max_error, limits=limits, **of_rows, **options)
+            more = {"X_unlabeled": X_unlabeled, "groups_unlabeled": groups_unlabeled}
+            return calibrate_selected(
+                model, X_cal, y_cal, max_error, limits=limits, **of_rows, **more, **options
+            )
         batch = OneBatch.of(
             model,
             X_cal,
@@ -206,6 +218,8 @@ def calibrate(
             clusters=clusters,
             selection_share=selection_share,
             training_rows=training_rows,
+            X_unlabeled=X_unlabeled,
+            groups_unlabeled=groups_unlabeled,
             **params,
         )
         try:
@@ -231,6 +245,8 @@ class OneBatch:
         Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
     X, y, groups, clusters : array-like
         The other rows.
+    X_unlabeled, groups_unlabeled : array-like, optional
+        Further rows without labels, which are to certify too.
     max_error : float or dict, optional
         The largest errors allowed.
     limits : list of Limit, optional
@@ -244,6 +260,8 @@ class OneBatch:
     y: Any
     groups: Any
     clusters: Any
+    X_unlabeled: Any
+    groups_unlabeled: Any
     max_error: Any
     limits: list[Limit] | None
     n_selected: int
@@ -260,6 +278,8 @@ class OneBatch:
         groups: Any = None,
         clusters: Any = None,
         selection_share: float | None = None,
+        X_unlabeled: Any = None,
+        groups_unlabeled: Any = None,
         **params: Any,
     ) -> Self:
         """Divide the rows, and select on the first part; parameters as in `calibrate`.
@@ -270,6 +290,11 @@ class OneBatch:
             If an argument is not as described, or a part would be empty.
         """
         stated = stated_limits(max_error, limits)
+        if y is None:
+            raise ValueError(
+                f"y_cal is needed: no rule of this {type(model).__name__} was selected, and rows without "
+                "labels select none. Select on rows with labels first: tune(model, X, y, ...)"
+            )
         check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=clusters)
         labels = label_column(y, "y_cal")
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")
@@ -287,13 +312,20 @@ class OneBatch:
         _refuse_absent("y_cal", labels, selects)
         for column in columns_by_name(groups, "groups").values() if by_group and groups is not None else ():
             _refuse_absent("groups", label_column(column, "groups"), selects)
+        if X_unlabeled is not None:
+            # A row of the batch is no further row, whether it selects or certifies.
+            check_indexes(X_unlabeled=X_unlabeled, groups_unlabeled=groups_unlabeled)
+            known, more = (hash_rounded_rows(as_table(table)) for table in (X, X_unlabeled))
+            new = np.flatnonzero(~copies_of(known, more))
+            X_unlabeled, groups_unlabeled = take(X_unlabeled, new), take(groups_unlabeled, new)
         first = [take(each, selects) for each in (X, y, groups)]
         X, y, groups, clusters = (take(each, ~selects) for each in (X, y, groups, clusters))
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             classifier = tune(model, first[0], first[1], groups=first[2], limits=stated, **params)
-        return cls(classifier, X, y, groups, clusters, max_error, stated or None, int(selects.sum()))
+        of_rows = X, y, groups, clusters, X_unlabeled, groups_unlabeled
+        return cls(classifier, *of_rows, max_error, stated or None, int(selects.sum()))
 
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier, which knows all rows; options as in `calibrate`."""
@@ -301,7 +333,12 @@ class OneBatch:
         bare = self.classifier
         chosen, used = bare.chosen_rows_, bare.used_rows_
         bare.chosen_rows_, bare.used_rows_ = (), ()
-        of_rows = {"groups": self.groups, "clusters": self.clusters}
+        of_rows = {
+            "groups": self.groups,
+            "clusters": self.clusters,
+            "X_unlabeled": self.X_unlabeled,
+            "groups_unlabeled": self.groups_unlabeled,
+        }
         found = calibrate_selected(
             bare, self.X, self.y, self.max_error, limits=self.limits, **of_rows, **options
         )

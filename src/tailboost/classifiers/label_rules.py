@@ -14,6 +14,7 @@ from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
+from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, check_length, columns_by_name
@@ -21,11 +22,11 @@ from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.subgroups import HUMAN_REVIEW
-from tailboost.core.used_rows import UsedRows
+from tailboost.core.tables import as_pandas
+from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
-from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
@@ -117,6 +118,7 @@ class LabelRules:
         limits: Any = None,
         confidence: float = 0.95,
         clusters: Any = None,
+        X_unlabeled: Any = None,
     ) -> Certificate:
         """Return confidence bounds on the limited rates of all labels and of the rows, from fresh rows.
 
@@ -124,14 +126,17 @@ class LabelRules:
         ----------
         X : table of n rows
             Fresh rows with the columns of scores: independent draws, unused in the selection.
-        Y : table of shape (n, K)
-            Their labels, as in `tune_labels`.
+        Y : table of shape (n, K) or None
+            Their labels, as in `tune_labels`. With None the rows have no labels, and the limits must need
+            none.
         limits : list of Limit or str, optional
             As in `tune_labels`; by default those of the selection.
         confidence : float in (0, 1), default=0.95
             Probability that all bounds hold together.
         clusters : array-like of shape (n,), optional
             Persons or sites, as in `tailboost.certify`.
+        X_unlabeled : table of m rows, optional
+            Fresh rows without labels, which count in limits that need none; alone with ``X=None, Y=None``.
 
         Returns
         -------
@@ -146,9 +151,8 @@ class LabelRules:
         stated = _stacked_limits(self.limits if limits is None else limits, names)
         if not stated:
             raise ValueError("limits is needed: there is no rate to bound")
-        of_rows = self.pairs(X, Y, clusters=clusters)
-        of_rows["subgroups"] = _subgroups(names)
-        certificate = certify(**of_rows, rates=stated, confidence=confidence)
+        given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
+        certificate = certify(**given, subgroups=_subgroups(names), rates=stated, confidence=confidence)
         return _of_rows(certificate, len(names))
 
     def calibrate(
@@ -161,6 +165,7 @@ class LabelRules:
         clusters: Any = None,
         previous: Any = None,
         attempts: int | None = None,
+        X_unlabeled: Any = None,
     ) -> LabelRules:
         """Return the least restricted rules with certified limits, from fresh rows.
 
@@ -170,8 +175,8 @@ class LabelRules:
 
         Parameters
         ----------
-        X, Y : table of n rows, table of shape (n, K)
-            Fresh rows and their labels, as in `certify`.
+        X, Y, X_unlabeled : table of n rows, table of shape (n, K), table of m rows
+            Fresh rows and their labels, and fresh rows without labels, as in `certify`.
         limits : list of Limit or str, optional
             As in `tune_labels`; by default those of the selection.
         confidence : float in (0, 1), default=0.95
@@ -201,9 +206,8 @@ class LabelRules:
         stated = _stacked_limits(self.limits if limits is None else limits, names)
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
-        given = self.pairs(X, Y, clusters=clusters)
-        model = given.pop("model")
-        X_pairs, y_pairs = given.pop("X"), given.pop("y")
+        given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
+        model, X_pairs, y_pairs = given.pop("model"), given.pop("X"), given.pop("y")
         about = {"subgroups": _subgroups(names), "previous": previous, "attempts": attempts}
         try:
             found = calibrate_selected(
@@ -261,6 +265,18 @@ class LabelRules:
             "groups": {LABEL: np.repeat([*names, ANY], n)},
             "clusters": None if clusters is None else np.tile(np.asarray(clusters), times),
         }
+
+    def _fresh_pairs(self, X: Any, Y: Any, clusters: Any, X_unlabeled: Any) -> dict[str, Any]:
+        """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
+        given: dict[str, Any] = {"X": None, "y": None}
+        if X is not None:
+            given = self.pairs(X, Y, clusters=clusters)
+        if X_unlabeled is not None:
+            more = self.pairs(X_unlabeled)
+            given |= {"X_unlabeled": more["X"], "groups_unlabeled": more["groups"], "model": more["model"]}
+        elif X is None:
+            raise ValueError("X or X_unlabeled is needed: there is no row")
+        return given
 
     @property
     def lines(self) -> list[RateLine]:
@@ -338,9 +354,6 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Return the classifier, whose rules were selected before."""
         return self
-
-    def _checked(self, X: Any) -> Any:
-        return X
 
     @property
     def classes_(self) -> Ints:
@@ -427,6 +440,7 @@ def tune_labels(
     *,
     objective: Any = "error",
     limits: Any = (),
+    X_unlabeled: Any = None,
     **params: Any,
 ) -> LabelRules:
     """Select thresholds for several labels per row, such as the categories of moderation.
@@ -450,6 +464,9 @@ def tune_labels(
         ``"precision(1, by=label) >= {threat: .8}"``. Upper limits without ``by`` are about rows as a whole:
         ``"selected(1) <= .1"`` for the share of rows answered 1, ``"deferred() <= .05"`` for the share of
         rows that go to human review.
+    X_unlabeled : table of m rows, optional
+        Further rows with the columns of scores and no labels, as in `RobustMixtureClassifier.fit`. Limits on
+        rows such as ``"selected(1) <= .1"`` are measured on all rows.
     **params
         Other parameters of `RobustMixtureClassifier`, such as ``error_budget``.
 
@@ -491,14 +508,16 @@ def tune_labels(
     y = _indicators(Y, names)
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
-    fitted = [_CalibratedScore.of(score, X, y[:, k]) for k, score in enumerate(given)]
+    more = None if X_unlabeled is None else _further_rows(given, X, X_unlabeled)
+    fitted = [_CalibratedScore.of(score, X, y[:, k], more) for k, score in enumerate(given)]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
     )
-    selection = LabelSelection(names, fitted, X, y, classifier)
+    selection = LabelSelection(names, fitted, X, y, classifier, more)
     found = replace(selection.within(stated, None), limits=checked_limits(limits))
     pairs = found.pairs(X, Y)
-    used = UsedRows.of(hash_rounded_rows(as_table(pairs["X"])), pairs["y"], "selection data")
+    tables = [pairs["X"], *([] if more is None else [found.pairs(more)["X"]])]
+    used = UsedRows.of(hash_rounded_rows(np.concatenate(tables)), pairs["y"], "selection data")
     if missed := [line for line in found.lines if line.met is False]:
         words = "; ".join(
             f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
@@ -506,6 +525,25 @@ def tune_labels(
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
     return replace(found, used_rows_=(used,))
+
+
+def _further_rows(scores: Sequence[Scores], X: Any, X_unlabeled: Any) -> Any:
+    """Return the scores of rows without labels, without copies of rows with labels.
+
+    Raises
+    ------
+    ValueError
+        If no row remains, or a column is missing.
+    """
+    names = [score.column_list[0] for score in scores]
+    tables = [
+        np.asarray(score_columns(table, names, title), dtype=np.float64)
+        for table, title in ((X, "X"), (X_unlabeled, "X_unlabeled"))
+    ]
+    new = ~copies_of(*(hash_rounded_rows(table) for table in tables))
+    if not new.any():
+        raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+    return take(as_pandas(X_unlabeled), np.flatnonzero(new))
 
 
 @dataclass(frozen=True)
@@ -517,6 +555,7 @@ class LabelSelection:
     X: Any  # the selection data
     y: Ints  # shape (n, K)
     classifier: RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
+    more: Any = None  # further rows without labels
 
     def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
         """Return the rules within limits of the form of `_stacked_limits`.
@@ -529,8 +568,13 @@ class LabelSelection:
         names, y = self.names, self.y
         by_label = [limit for limit in limits if not _is_of_rows(limit)]
         of_rows = [limit for limit in limits if _is_of_rows(limit)]
-        table = np.concatenate([score.probability for score in self.scores])[:, None], y.T.ravel()
-        groups = {LABEL: np.repeat(names, len(y))}
+        n = len(y)
+        P = np.stack([score.probability for score in self.scores])
+        table = P[:, :n].reshape(-1, 1), y.T.ravel()
+        groups, further = {LABEL: np.repeat(names, n)}, {}
+        if self.more is not None:
+            pairs, labels = P[:, n:].reshape(-1, 1), np.repeat(names, P.shape[1] - n)
+            further = {"X_unlabeled": pairs, "groups_unlabeled": {LABEL: labels}}
         bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
         pair_bounds, best, classifier = bounds, None, self.classifier
         for _ in range(MOST_SELECTIONS):
@@ -544,7 +588,8 @@ class LabelSelection:
                     if hasattr(classifier, "ensemble_"):
                         classifier = classifier.reweight(limits=[*by_label, *pooled], confidence=confidence)
                     else:
-                        classifier.set_params(limits=[*by_label, *pooled]).fit(*table, groups=groups)
+                        classifier.set_params(limits=[*by_label, *pooled])
+                        classifier.fit(*table, groups=groups, **further)
                 except InfeasibleLimitsError:
                     if best is None:
                         raise
@@ -570,16 +615,26 @@ class LabelSelection:
 
     def _measured(self, rules: LabelRules, limits: Sequence[Limit]) -> RateTable:
         """Return the table of limited rates on the selection data."""
-        answers, y = rules.predict(self.X), self.y
-        every = np.concatenate(list(answers.values()))
+        y, truth = self.y, [self.y.T.ravel(), self.y.any(axis=1).astype(np.intp)]
+        answers = [rules.predict(self.X)]
+        words, labels = f"the {len(y):,} rows of the selection", [np.repeat(list(answers[0]), len(y))]
+        n_more = 0
+        if self.more is not None:
+            answers.append(rules.predict(self.more))
+            m = len(answers[1][ANY])
+            n_more = m * len(answers[1])
+            words = f"{words} and {m:,} rows without labels"
+            labels.append(np.repeat(list(answers[1]), m))
+            truth.append(np.zeros(n_more, dtype=np.intp))  # `without_labels` takes them away
+        every = np.concatenate([values for table in answers for values in table.values()])
         deferred = every == HUMAN_REVIEW
         answered = Answered.of(
-            np.concatenate([y.T.ravel(), y.any(axis=1).astype(np.intp)]),
+            np.concatenate(truth),
             np.where(deferred, 0, every).astype(np.intp),
-            groups={LABEL: np.repeat(list(answers), len(y))},
+            groups={LABEL: np.concatenate(labels)},
             deferred=deferred,
         )
-        return RateTable.measured(limits, answered, f"the {len(y):,} rows of the selection")
+        return RateTable.measured(limits, answered.without_labels(n_more) if n_more else answered, words)
 
 
 @dataclass(frozen=True)
@@ -591,18 +646,20 @@ class _CalibratedScore:
     """
 
     score: Scores
-    values: Floats  # shape (n,): the score
-    probability: Floats  # shape (n,)
+    values: Floats  # shape (n + m,): the score of the rows, those without labels last
+    probability: Floats  # shape (n + m,)
 
     @classmethod
-    def of(cls, score: Scores, X: Any, y: Ints) -> Self:
+    def of(cls, score: Scores, X: Any, y: Ints, more: Any = None) -> Self:
         """Calibrate a score on the selection data if the calibration increases with the score."""
         fitted = clone(score).set_params(label=1).fit(X, y)
-        P = np.clip(fitted.predict_proba(X)[:, 1], LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-        calibration = LogisticRegression().fit(logit(P)[:, None], y)
+        tables = [X] if more is None else [X, more]
+        P = np.concatenate([fitted.predict_proba(table)[:, 1] for table in tables])
+        P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+        calibration = LogisticRegression().fit(logit(P[: len(y)])[:, None], y)
         if calibration.coef_[0, 0] > 0:
             P = calibration.predict_proba(logit(P)[:, None])[:, 1]
-        return cls(fitted, fitted.values(X)[:, 0], P)
+        return cls(fitted, np.concatenate([fitted.values(table)[:, 0] for table in tables]), P)
 
     def rule(self, classifier: Any, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""

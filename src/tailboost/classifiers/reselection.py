@@ -453,6 +453,6 @@ class Reselection(Judged):
         if len(wrong := np.intersect1d(chosen, self.ensemble_.random_candidates)):
             raise ValueError(
                 f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
-                "classifier with shares=False has no such candidates"
+                "classifier with a rate as its objective has no such candidates"
             )
         return chosen

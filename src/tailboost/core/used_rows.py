@@ -40,10 +40,15 @@ class UsedRows:
 
     @classmethod
     def of(cls, hashes: Hashes, labels: Any, use: Use = "calibration rows") -> Self:
-        """Return the rows of a table from their `hash_rounded_rows` and labels."""
+        """Return the rows of a table from their `hash_rounded_rows` and labels.
+
+        The first rows have the labels. Further rows have none, and are compared by content alone.
+        """
         names, place = np.unique(np.asarray(labels), return_inverse=True)
+        if not len(place):
+            return cls.unlabeled(hashes, use)
         of_label = hash_rows(np.array([str(name) for name in names.tolist()], dtype=object)[:, None])
-        labelled = hash_rows(np.column_stack([hashes, of_label[place]]))
+        labelled = hash_rows(np.column_stack([hashes[: len(place)], of_label[place]]))
         return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
 
     @classmethod
@@ -58,7 +63,7 @@ class UsedRows:
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
         most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
         """
-        same = self.labelled.equals(earlier.labelled) and self.contents.n_rows > 0
+        same = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
         if not same:
             pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
             same = any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs)

@@ -147,7 +147,16 @@ def _judge(model: Any, X: Any, y: Any, groups: Any) -> tuple[Any, Any, Any] | No
     return count(*columns), repeated, shortest(hash_rounded_rows(X))
 
 
-def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **options: Any) -> Any:
+def calibrate(
+    model: Any,
+    X_cal: Any,
+    y_cal: Any,
+    *,
+    groups: Any = None,
+    X_unlabeled: Any = None,
+    groups_unlabeled: Any = None,
+    **options: Any,
+) -> Any:
     """Return the least restricted rule of a classifier with targets certified by rows in Dask collections.
 
     The rows come to the client: a calibration needs some thousands of rows of each subgroup, see
@@ -161,6 +170,8 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
         Fresh rows and their labels, with the same partitions.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
+    X_unlabeled, groups_unlabeled : Dask collections, optional
+        Fresh rows without labels, and their groups.
     **options
         As in `tailboost.calibrate`, for example ``limits``, ``max_error`` and ``confidence``.
 
@@ -177,8 +188,10 @@ def calibrate(model: Any, X_cal: Any, y_cal: Any, *, groups: Any = None, **optio
         If rows were used to train or select the model.
     """
     model = model.to_local() if hasattr(model, "to_local") else model
-    partitions(
-        X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups)
-    )  # refuses rows that do not belong together
-    X, y, of = dask.compute(X_cal, y_cal, groups)
-    return local_calibrate(model, X, y, groups=of, **options)
+    # Refuses rows that do not belong together.
+    if X_cal is not None:
+        partitions(X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups))
+    if X_unlabeled is not None:
+        partitions(X_unlabeled, DaskColumn("groups_unlabeled", groups_unlabeled))
+    X, y, of, more, of_more = dask.compute(X_cal, y_cal, groups, X_unlabeled, groups_unlabeled)
+    return local_calibrate(model, X, y, groups=of, X_unlabeled=more, groups_unlabeled=of_more, **options)

@@ -18,11 +18,13 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
     Price,
+    check_unlabeled,
     error_names,
     read_rates,
     targets_every,
     targets_of,
     unlisted,
+    with_and_without_labels,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
@@ -188,6 +190,8 @@ def calibrate_selected(
     equal_rows: EqualRows = "copies",
     clusters: Any = None,
     attempts: int | None = None,
+    X_unlabeled: Any = None,
+    groups_unlabeled: Any = None,
     training_rows: Any = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
@@ -198,7 +202,7 @@ def calibrate_selected(
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
     X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
-attempts, training_rows
+attempts, X_unlabeled, groups_unlabeled, training_rows
         As in `tailboost.calibrate`.
 
     Raises
@@ -221,15 +225,17 @@ attempts, training_rows
         raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
-    about = {"subgroups": subgroups, "clusters": clusters, "training_rows": training_rows}
-    opened = model.opened(X_cal, groups)  # the models answer once for all rules
+    X_cal, groups, unlabeled = with_and_without_labels(X_cal, y_cal, groups, X_unlabeled, groups_unlabeled)
+    if unlabeled is not None:
+        check_unlabeled(model, checked, clusters)
+    about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters, "unlabeled": unlabeled}
+    about["training_rows"] = training_rows
     rules = () if checked else (rule,)
-    about |= {"equal_rows": equal_rows, "opened": opened}
-    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, rules, **about)
+    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, rules, opens=True, **about)
     targets = Targets.of(fresh, checked, max_error, rule)
     targets.refuse_absent(fresh, confidence, earlier)
     call = repr((sorted(targets.allowed.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))
-    procedures = targets.procedures(model, fresh, opened)
+    procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
     made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
@@ -283,7 +289,7 @@ class Targets:
             words = "; ".join(map(str, absent))
             raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
 
-    def procedures(self, model: Any, fresh: FreshRows, opened: Any) -> list[Any]:
+    def procedures(self, model: Any, fresh: FreshRows) -> list[Any]:
         """Return the procedures by power; a later one runs if an earlier one does not apply."""
         if self.kind is not None:
             return [FixedSequence(candidates(model, self.kind, self.allowed), fresh, self)]
@@ -292,8 +298,9 @@ class Targets:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
-        ranked = RankRules.of(base, self.limits, fresh, opened)
-        sequence = FixedSequence(from_the_likeliest(model, self.limits, len(fresh)), fresh, self)
+        ranked = RankRules.of(base, self.limits, fresh)
+        n_fresh = [fresh.n_rows_of(limit.rate) for limit in self.limits]
+        sequence = FixedSequence(from_the_likeliest(model, self.limits, n_fresh), fresh, self)
         return [sequence] if ranked is None else [ranked, sequence]
 
 
@@ -391,9 +398,10 @@ def _certified(
 
 
 def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Price]:
-    """Yield the overall error, then the limited rates, of the given and of the certified rule."""
+    """Yield the overall error of labelled rows, then limited rates, of the given and the certified rule."""
     (error_before,), (error_after,) = (each.samples(ERRORS["mean"], targets.rule) for each in (before, after))
-    yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
+    if len(error_after.rows):
+        yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
     for old, new in zip(targets.families(before), targets.families(after), strict=True):
         assert new.limit is not None
         names = [sample.name for sample in new.samples]

@@ -337,7 +337,8 @@ def certify(
         probabilities of shape (n, K), with columns in the order of the sorted labels or named by the
         labels. ``predict`` is then their argmax.
     X, y : array-like of shape (n, d), (n,)
-        Fresh rows and their labels: independent draws from the population of interest.
+        Fresh rows and their labels: independent draws from the population of interest. With ``y=None`` the
+        rows have no labels, and ``rates`` must need none.
     confidence : float in (0, 1), default=0.95
         Joint probability of all bounds.
     alphas : sequence of float in (0, 1]
@@ -378,7 +379,8 @@ def certify(
         With an array of answers: True for a deferred row. Required for rates of deferral.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population, with ``rates``. They count in rates that need no
-        label, such as `tailboost.rates.selected`. Rows that are among X too count once.
+        label, such as `tailboost.rates.selected`. Rows that are among X too count once. They may come alone:
+        ``certify(model, None, None, rates=…, X_unlabeled=…)``.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
     training_rows : array-like of shape (k, d), optional
@@ -418,7 +420,9 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
-    _check_unlabeled(model, X_unlabeled, groups_unlabeled, expressions, clusters, sample_weight)
+    X, groups, unlabeled = with_and_without_labels(X, y, groups, X_unlabeled, groups_unlabeled)
+    if unlabeled is not None:
+        check_unlabeled(model, expressions, clusters, sample_weight)
     tables = X, y, groups, costs, clusters, deferred
     if sample_weight is not None:
         about = {"groups": groups, "costs": costs, "clusters": clusters, "deferred": deferred}
@@ -442,7 +446,7 @@ def certify(
             costs=costs,
             cost_range=cost_range,
             deferred=deferred,
-            unlabeled=None if X_unlabeled is None else (X_unlabeled, groups_unlabeled),
+            unlabeled=unlabeled,
             training_rows=training_rows,
         )
     judge = model if hasattr(model, "predict") else None
@@ -452,14 +456,33 @@ def certify(
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
 
 
-def _check_unlabeled(
-    model: Any, X: Any, groups: Any, expressions: Sequence[Expression], clusters: Any, sample_weight: Any
+def with_and_without_labels(
+    X: Any, y: Any, groups: Any, X_unlabeled: Any, groups_unlabeled: Any
+) -> tuple[Any, Any, tuple[Any, Any] | None]:
+    """Return the rows with labels, their groups, and the rows without labels with theirs.
+
+    Without ``y``, the rows ``X`` have no labels.
+
+    Raises
+    ------
+    ValueError
+        If the arguments contradict each other.
+    """
+    if X_unlabeled is None and groups_unlabeled is not None:
+        raise ValueError("groups_unlabeled was given without X_unlabeled")
+    if y is None and X is not None:
+        if X_unlabeled is not None:
+            raise ValueError("X was given without y: all rows without labels go into X_unlabeled")
+        return None, None, (X, groups)
+    if y is None and groups is not None:
+        raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
+    return X, groups, None if X_unlabeled is None else (X_unlabeled, groups_unlabeled)
+
+
+def check_unlabeled(
+    model: Any, expressions: Sequence[Expression], clusters: Any, sample_weight: Any = None
 ) -> None:
-    """Raise if the arguments exclude rows without labels."""
-    if X is None:
-        if groups is not None:
-            raise ValueError("groups_unlabeled was given without X_unlabeled")
-        return
+    """Raise if the other arguments exclude rows without labels."""
     if not expressions:
         raise ValueError("X_unlabeled: errors need labels; name rates of answers alone, such as rates=[...]")
     if not hasattr(model, "predict"):

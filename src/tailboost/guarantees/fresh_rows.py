@@ -41,7 +41,7 @@ from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.core.used_rows import EqualRows, UsedRows, copies_of
 from tailboost.guarantees.leakage import check_equal_rows, refuse_used
 from tailboost.guarantees.recheck import Claim
-from tailboost.rates import Answered, Rate, Sample, error
+from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
@@ -92,6 +92,7 @@ class FreshRows:
     only_scores: bool = False  # whether the rule reads scores alone
     n_unlabeled: int = 0  # the last rows, which have no labels
     training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
+    opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
     judge: Any = None  # the model of ``answered``, or the array of answers
@@ -101,7 +102,7 @@ class FreshRows:
 
     @property
     def y(self) -> Ints:
-        """Class number of each row."""
+        """Class number of each row; K of rows without labels."""
         numbers: Ints = self.answered.strata.y[self.answered.stratum]
         return numbers
 
@@ -114,7 +115,12 @@ class FreshRows:
     def used(self) -> UsedRows:
         """The rows with their labels, to recognise them later."""
         assert self.hashes is not None
-        return UsedRows.of(self.hashes, np.asarray(self.answered.strata.classes)[self.y])
+        known = self.y[: len(self) - self.n_unlabeled]
+        return UsedRows.of(self.hashes, np.asarray(self.answered.strata.classes)[known])
+
+    def n_rows_of(self, rate: Rate) -> int:
+        """Return the number of rows that can count in a rate: those with labels if it needs labels."""
+        return len(self) - self.n_unlabeled * rate.needs_labels(self.answered.strata)
 
     def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
         """Return the number of rows equal to earlier rows, and the number of rows compared.
@@ -237,7 +243,9 @@ class FreshRows:
         if strata.defers:
             deferred = int((self.answered.actions == strata.n_classes).sum())
             assumed = f"{assumed} {deferral_words(deferred, len(self))}"
-        if self.n_unlabeled:
+        if self.n_unlabeled == len(self):
+            assumed = f"{assumed} None of the rows has a label."
+        elif self.n_unlabeled:
             assumed = (
                 f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
                 "none, and are draws from the same population."
@@ -483,17 +491,18 @@ def fresh_rows(
     cost_range: Any = None,
     fitted: Any = None,
     deferred: Any = None,
-    opened: Any = None,
     unlabeled: tuple[Any, Any] | None = None,
     training_rows: Any = None,
+    opens: bool = False,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
 
     Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
     ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
-    ``fitted`` is the classifier behind an array of answers, if known. ``opened`` are the rows as ``opened``
-    of the model returns them; its models then answer once. If a rule reads scores alone, equal rows are
-    different rows. ``unlabeled`` are further rows without labels, with their groups.
+    ``fitted`` is the classifier behind an array of answers, if known. If a rule reads scores alone, equal
+    rows are different rows. ``unlabeled`` are further rows without labels, with their groups; ``X``, ``y``
+    and ``groups`` may then be None. With ``opens`` the model opens the rows: its models answer once for all
+    rules.
 
     Raises
     ------
@@ -505,8 +514,9 @@ def fresh_rows(
     check_equal_rows(equal_rows)
     of_rows = {"groups": groups, "clusters": clusters, "costs": costs, "deferred": deferred}
     check_indexes(X=X, y=y, model=model, **of_rows)
+    any_groups = groups if y is not None or unlabeled is None else unlabeled[1]
     for rate in rates:
-        if rate.needs_groups and groups is None:
+        if rate.needs_groups and any_groups is None:
             raise ValueError(
                 f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class instead)"
             )
@@ -515,10 +525,11 @@ def fresh_rows(
                 f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
                 "possible cost of any answer to any row; the given rows do not show it"
             )
-    listed, named = listed_subgroups(subgroups, groups)
-    labels = label_column(y, "y")
-    cluster_numbers = None if clusters is None else numbered(clusters, "clusters", len(labels))
-    columns = _group_columns(groups, len(labels))
+    listed, named = listed_subgroups(subgroups, any_groups)
+    labels = None if y is None and unlabeled is not None else label_column(y, "y")
+    n_labelled = 0 if labels is None else len(labels)
+    cluster_numbers = None if clusters is None else numbered(clusters, "clusters", n_labelled)
+    columns = _group_columns(groups, n_labelled)
     of_errors = rules is None or bool(rules)
     rules_there: Sequence[Rule] = ["predict"]
     only_scores = False
@@ -533,84 +544,130 @@ def fresh_rows(
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "show them; give deferred=, a mask that is True for a deferred row"
             )
-        deferred = None if deferred is None else check_mask(deferred, "deferred", len(labels))
+        deferred = None if deferred is None else check_mask(deferred, "deferred", n_labelled)
+        assert labels is not None
         given, classes = _given_labels(model, labels, listed)
         final, hashes, repeated = fitted, None, None
     else:
-        if X is None:
-            raise ValueError("X is needed: model is a classifier")
         if deferred is not None:
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
-        check_length(labels, "y", n_rows_of(X))
-        if training_rows is not None:
-            known = fingerprint_of(training_rows, lambda rows: _in_form_of(X, rows))
-        hashes = hash_rounded_rows(as_table(X))
-        final, table = final_step(model, X)
+        if labels is None:
+            assert unlabeled is not None
+            final, _ = final_step(model, unlabeled[0])
+        elif X is None:
+            raise ValueError("X is needed: model is a classifier")
+        else:
+            check_length(labels, "y", n_rows_of(X))
+            final, table = final_step(model, X)
         only_scores = judged(final).reads_scores
         equal_rows = reason_of_equal_rows(final, equal_rows)
-        if known is not None:
+        if training_rows is not None:
+            compared = X if unlabeled is None or X is not None else unlabeled[0]
+            known = fingerprint_of(training_rows, lambda rows: _in_form_of(compared, rows))
+        hashes = np.zeros(0, dtype=np.uint64) if labels is None else hash_rounded_rows(as_table(X))
+        if known is not None and labels is not None:
             refuse_training_rows(known, hashes, equal_rows)
-        repeated = final.count_known(table) if judged(final).knows_rows else None
+        repeated = final.count_known(table) if labels is not None and judged(final).knows_rows else None
         if repeated is not None and equal_rows == "copies":
             final.refuse_seen(repeated)
         if hasattr(model, "classes_"):
             listed = model.classes_
             classes = label_column(listed, "classes_")
+        elif labels is None:
+            raise ValueError(
+                "y is needed: the model has no classes_, and rows without labels do not show them"
+            )
         else:
             classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
-        check_same_kind(labels, "y", classes, "classes_ of the model")
-        numbers = positions(labels, classes, "y")
-        if repeated is not None and equal_rows == "natural":
-            final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
-        if used := judged(final).used_rows_:
-            of_final = hashes if table is X else hash_rounded_rows(as_table(table))
-            refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
+        if labels is None:
+            _refuse_lacking(rates, classes)
+        else:
+            check_same_kind(labels, "y", classes, "classes_ of the model")
+            numbers = positions(labels, classes, "y")
+            if repeated is not None and equal_rows == "natural":
+                final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
+            if used := judged(final).used_rows_:
+                of_final = hashes if table is X else hash_rounded_rows(as_table(table))
+                refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
         drawable = hasattr(final, "predict_randomized")
         rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
         if judged(final).can_defer:  # a label distribution does not show how often a row is deferred
             rules_there = [rule for rule in rules_there if rule == "predict"]
-    more = None
+    more, together, parts = None, groups, [] if labels is None else [(X, groups)]
     if unlabeled is not None:
-        more = _Unlabeled.of(final, model, *unlabeled, groups, equal_rows, hashes, known)
+        assert hashes is not None
+        of_labelled = columns if n_labelled else None
+        more = _Unlabeled.of(final, model, *unlabeled, of_labelled, equal_rows, hashes, known)
+        columns = more.groups if labels is None else columns
+        joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
+        together = joined.get(None, joined) if joined else None
+        parts.append((more.X, more.groups.get(None, more.groups) if joined else None))
     there = _ListedGroups.of(final, named, columns)
     # A "worst" error seen is about the groups among these rows.
     values = there.values if there.all_listed or not of_errors else {}
+    opened = tuple(model.opened(*part) for part in parts) if opens else ()
+    tables = opened or tuple(table for table, _ in parts)
+    n_more = 0 if more is None else len(more.hashes)
+    # Any label for rows without one: `without_labels` takes it away.
+    truth = np.concatenate([classes[:0] if labels is None else labels, np.repeat(classes[:1], n_more)])
 
     def ask(judge: Any) -> tuple[Answered, Floats | None]:
         marked, drawn = deferred, None
         if is_array:
             answers = given
         else:
-            table = X if opened is None else opened
-            last, rows = final_step(judge, table)
+            lasts = [final_step(judge, table) for table in tables]
+            last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
             if judged(last).can_defer or (not of_errors and any(rate.needs_deferral for rate in rates)):
-                marked = last.defers(rows, **group_arguments(last, groups))
+                marked = np.concatenate([
+                    last.defers(rows, **group_arguments(last, of))
+                    for (_, rows), (_, of) in zip(lasts, parts, strict=True)
+                ])  # fmt: skip
             rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
-            answers = answers_of(judge, table, rule, groups)
+            answers = np.concatenate([
+                answers_of(judge, table, rule, of) for table, (_, of) in zip(tables, parts, strict=True)
+            ])  # fmt: skip
             if "randomised" in rules_there and of_errors:
-                shares = answers_of(judge, table, "randomised", groups)
-                drawn = expected_zero_one_losses(labels, shares, labels=classes)
+                shares = answers_of(judge, tables[0], "randomised", groups)
+                drawn = expected_zero_one_losses(truth, shares, labels=classes)
         needed = costs if any(rate.needs_costs for rate in rates) else None
         about: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}
-        if more is None:
-            answered = Answered.of(labels, answers, groups=groups, deferred=marked, **about)
-        else:
-            answered = more.answered(judge, rule, labels, answers, groups, marked, **about)
+        answered = Answered.of(truth, answers, groups=together, deferred=marked, **about)
+        answered = answered.without_labels(n_more) if n_more else answered
         answered = replace(answered, strata=replace(answered.strata, known=there.combinations))
         return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
 
     answered, drawn = ask(model)
     kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
-    complete = repeated is not None and final.seen_rows_.complete
     if more is not None:
         hashes = np.concatenate([hashes, more.hashes])
-        repeated = None if repeated is None or more.repeated is None else repeated + more.repeated
-    n_more = 0 if more is None else len(more.hashes)
+        repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
+    complete = repeated is not None and final.seen_rows_.complete
     overlap = hashes, repeated, complete, kinds, equal_rows
-    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, known, ask, model
+    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, known, opened, ask, model
     return FreshRows(answered, drawn, *of_rule)
+
+
+def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
+    """Raise if no row has a label and a rate needs labels; the message says of which rows."""
+    one = np.zeros(1, dtype=np.intp)
+    strata, _ = Strata.of(one, None, np.ones(1), classes, defers=True)
+    for rate in rates:
+        if not rate.needs_labels(strata):
+            continue
+        among = rate.tables(strata)[1] != 0
+        known, answers = among.any(axis=1), among.any(axis=0)[: strata.n_classes]
+        which = "all rows"
+        for held, words in ((known, "rows with the label"), (answers, "rows with the answer")):
+            if not held.all():
+                which = f"{words} {', '.join(map(repr, classes[held].tolist()))}"
+                break
+        raise ValueError(
+            f"y is needed: {rate!r} needs the labels of {which}, and no row here has a label. Rates of "
+            "answers alone need none: selected(…), deferred(), their gaps and ratios, by groups"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -618,7 +675,7 @@ class _Unlabeled:
     """Fresh rows without labels."""
 
     X: Any
-    groups: dict[Any, Labels] | None  # by column
+    groups: dict[Any, Labels]  # by column; none without groups
     hashes: Hashes
     repeated: Ints | None  # as of `FreshRows`
 
@@ -629,24 +686,25 @@ class _Unlabeled:
         model: Any,
         X: Any,
         groups: Any,
-        of_labelled: Any,
+        labelled: Mapping[Any, Labels] | None,
         equal_rows: EqualRows,
-        hashes: Any,
+        hashes: Hashes,
         training_rows: Fingerprint | None,
     ) -> _Unlabeled:
-        """Return the rows of a table, without copies of labelled rows."""
+        """Return the rows of a table, without copies of labelled rows.
+
+        ``labelled`` are the columns of groups of labelled rows, ``hashes`` their hashes; None without such
+        rows.
+        """
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
-        if (groups is None) != (of_labelled is None):
+        if labelled is not None and bool(labelled) != (groups is not None):
             raise ValueError("groups and groups_unlabeled: give both or neither")
-        n, columns = n_rows_of(X), None
+        n, columns = n_rows_of(X), dict[Any, Labels]()
         if groups is not None:
-            columns, others = (
-                columns_by_name(groups, "groups_unlabeled"),
-                columns_by_name(of_labelled, "groups"),
-            )
-            if set(columns) != set(others):
+            columns = columns_by_name(groups, "groups_unlabeled")
+            if labelled is not None and set(columns) != set(labelled):
                 raise ValueError(
-                    f"groups_unlabeled has the columns {list(columns)}, groups has {list(others)}"
+                    f"groups_unlabeled has the columns {list(columns)}, groups has {list(labelled)}"
                 )
             for name, values in columns.items():
                 refuse_missing(values, "groups_unlabeled")
@@ -665,28 +723,7 @@ class _Unlabeled:
             final.refuse_seen(repeated, equal_rows=equal_rows)
         if used := judged(final).used_rows_:
             refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, equal_rows)
-        chosen = None if columns is None else {name: values[kept] for name, values in columns.items()}
-        return cls(X, chosen, own[kept], repeated)
-
-    def answered(
-        self, judge: Any, rule: Rule, y: Labels, answers: Any, groups: Any, deferred: Any, **about: Any
-    ) -> Answered:
-        """Return the answers to labelled rows together with those to these rows."""
-        given = both_groups = None
-        if self.groups is not None:
-            joined = {
-                name: np.concatenate([label_column(values, "groups"), self.groups[name]])
-                for name, values in columns_by_name(groups, "groups").items()
-            }
-            given, both_groups = (each.get(None, each) for each in (self.groups, joined))
-        last, rows = final_step(judge, self.X)
-        both = np.concatenate([answers, answers_of(judge, self.X, rule, given)])
-        if deferred is not None:
-            deferred = np.concatenate([deferred, last.defers(rows, **group_arguments(last, given))])
-        # Any label: `without_labels` takes it away.
-        every = np.concatenate([y, np.repeat(y[:1], len(self.hashes))])
-        found = Answered.of(every, both, groups=both_groups, deferred=deferred, **about)
-        return found.without_labels(len(self.hashes))
+        return cls(X, {name: values[kept] for name, values in columns.items()}, own[kept], repeated)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -31,11 +31,11 @@ LEVEL = 0.05
 LEAST_POWER = 0.9
 
 
-def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: int) -> Iterator[Any]:
+def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
     """Yield the rules of the path from the strictest with about the greatest predicted power to the loosest.
 
-    The order depends on the selection data and on the number of fresh rows alone. The tightest limits need
-    not give the likeliest certificate: a precision close to 1 rests on few rows.
+    The order depends on the selection data and on the numbers of fresh rows alone, one for each limit. The
+    tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
     """
     rules, powers = tightened_rules(model, limits, n_fresh)
     together = np.array([np.prod(list(each.values())) for each in powers])
@@ -43,7 +43,7 @@ def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: int) -> Ite
 
 
 def tightened_rules(
-    model: Any, limits: Sequence[Limit], n_fresh: int
+    model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]
 ) -> tuple[list[Any], list[dict[Part, float]]]:
     """Return rules within limits, from much tighter ones to the given ones, and their predicted powers.
 
@@ -53,7 +53,7 @@ def tightened_rules(
     with warnings.catch_warnings(), steps("tightened rules", len(FACTORS)) as done:
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
-        path = _Path(model, limits, plain, n_fresh / model.n_selection_)
+        path = _Path(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
         rules, powers = [plain], [path.powers(plain)]
         now, best = dict.fromkeys(path.widths, 0.0), dict(powers[0])
         free = [part for part, width in path.widths.items() if width > 0.0]
@@ -85,7 +85,7 @@ class _Path:
     model: Any
     limits: Sequence[Limit]
     plain: Any  # the rule within the given limits
-    ratio: float  # fresh rows by selection rows
+    ratios: Sequence[float]  # fresh rows by selection rows, of each limit
 
     @cached_property
     def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
@@ -140,7 +140,7 @@ class _Path:
         for line in rule.rates_:
             part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
             if part is not None and not np.isnan(bound):
-                powers[part] = predicted_power(line, bound, self.limits[part[0]], self.ratio)
+                powers[part] = predicted_power(line, bound, self.limits[part[0]], self.ratios[part[0]])
         return powers
 
 

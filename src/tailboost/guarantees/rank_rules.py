@@ -108,11 +108,14 @@ def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:
-    """Return the loss of both answers by stratum, shape (S, 2); None if the objective is no sum of losses."""
+    """Return the loss of both answers by stratum, shape (S, 2); None if the objective is no sum of losses.
+
+    Rows without labels have no loss if the objective needs labels.
+    """
     rate = objective.rate
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
-    losses: Floats = rate.tables(strata)[0][strata.y]
+    losses: Floats = rate.by_stratum(strata)[0]
     return losses
 
 
@@ -363,7 +366,7 @@ class RankRules:
     rows: ScoredRows
     selection: ScoredRows
     data: SelectionData
-    read: Any  # function of a family: the scores of the fresh rows
+    read: Any  # function of a family: the scores of the fresh rows, and the numbers of their thresholds
     fresh: FreshRows
 
     method = "ranks"
@@ -374,7 +377,7 @@ class RankRules:
         return "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 
     @classmethod
-    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows, opened: Any) -> RankRules | None:
+    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> RankRules | None:
         """Return the procedure; None if the limits are not about shares, or several limits compare groups.
 
         Parameters
@@ -384,9 +387,7 @@ class RankRules:
         limits : sequence of Limit
             All limits.
         fresh : FreshRows
-            The fresh rows. Their answers are not read.
-        opened : OpenedRows
-            The same rows, with the models' probabilities.
+            The fresh rows, opened by the model. Their answers are not read.
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
         by_limit = [
@@ -399,11 +400,16 @@ class RankRules:
         shares = [share for found in by_limit for share in found or ()]
         if not shares:
             return None
+
+        def read(family: ThresholdFamily) -> tuple[Floats, Ints]:
+            scores, places = zip(*(model.scores_of(family, part) for part in fresh.opened), strict=True)
+            return np.concatenate(scores), np.concatenate(places)
+
         for by_group in (True, False):
             family = model.threshold_family(by_group=by_group)
             if family is None:
                 continue
-            scores, place = model.scores_of(family, opened)
+            scores, place = read(family)
             rows = ScoredRows(scores, place, losses[stratum])
             places = [share.places(rows) for share in shares]
             one_each = all(len(place) == 1 for place in places)
@@ -418,10 +424,6 @@ class RankRules:
                     each = data.probabilities.T.astype(np.float64) @ by_stratum
                 each = each * (data.weights * len(data))[:, None]
                 selection = ScoredRows(on_selection, data.strata.combination[data.stratum] * by_group, each)
-
-                def read(family: ThresholdFamily) -> Floats:
-                    return np.asarray(model.scores_of(family, opened)[0])
-
                 return cls(model, family, shares, rows, selection, data, read, fresh)
         return None
 
@@ -454,7 +456,7 @@ class RankRules:
         family, rows, selection = self.family, self.rows, self.selection
         if not family.by_group:
             family = self._balanced(ranks)
-            rows = replace(rows, scores=self.read(family))
+            rows = replace(rows, scores=self.read(family)[0])
             selection = replace(selection, scores=family.scores(self.data.probabilities))
         return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection)), self.fresh
 

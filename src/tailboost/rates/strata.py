@@ -147,9 +147,10 @@ class Strata:
 
     @property
     def names(self) -> list[tuple[Any, ...]]:
-        """Name of each stratum: its label, then its groups."""
+        """Name of each stratum: its label, or None of rows without labels, then its groups."""
         groups = [tuple(v[i] for v, i in zip(self.values, row, strict=True)) for row in self.combinations]
-        return [(self.classes[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
+        labels = (*self.classes, None)
+        return [(labels[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
 
     def label(self, label: Any) -> int:
         """Return the number of a label.

@@ -124,7 +124,10 @@ def calibrate(
     ],
     out: options.ModelOut,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="Table of fresh rows; none with --score.")
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]", help="Table of fresh rows; none with --score, or --unlabeled alone."
+        ),
     ] = None,
     max_error: options.MaxError = None,
     limit: options.Limits = None,
@@ -151,6 +154,7 @@ def calibrate(
     missing: options.Missing = None,
     by_group: options.ByGroup = False,
     objective: options.Objective = None,
+    unlabeled: options.Unlabeled = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
@@ -160,11 +164,14 @@ def calibrate(
     targets and limits of the fit. A model or score without a selected rule needs no other table: a random
     part of the rows selects. If no rule is certified, no file is written and the exit code is 1. The attempt
     is recorded in the file MODEL before the test, and in the new file. A later attempt counts all recorded
-    ones, and needs other rows. A table of scores records no attempt.
+    ones, and needs other rows. A table of scores records no attempt. Fresh rows of --unlabeled count in
+    limits that need no label, such as 'gap(selected(1, by=sex)) <= .05'; these alone need no DATA.
     """
     targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
+    if unlabeled is not None and cluster is not None:
+        raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
     before = _attempts_in(previous)
     if score:
         if data is not None or selection is not None or target is None:
@@ -175,19 +182,20 @@ def calibrate(
         minimised = stated.read_objective(objective)
         _calibrate_scores(
             model, out, sep, score, target, targets, columns=list(group or []), limits=limits,
-            objective=minimised, cluster=cluster, confidence=confidence, previous=before, **scores,
+            objective=minimised, cluster=cluster, unlabeled=unlabeled, confidence=confidence,
+            previous=before, **scores,
         )  # fmt: skip
         return
-    if data is None:
+    if data is None and unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
     if score_rules.is_rule_file(model) != score_rules.is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, data, selection)
+        shared.check_output("--model", out, model, data, selection, unlabeled)
         stored = stored if selection is None else stored.selected_again(selection, sep)
     else:
-        check_model_output(out, model, data, previous)
+        check_model_output(out, model, data, previous, unlabeled)
     classifier, ledger = stored.classifier, FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
@@ -201,32 +209,54 @@ def calibrate(
     with_groups = stored.by_group or bool(limits or group or own_limits)
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
     options_of_call = {"confidence": confidence, "previous": before}
+    of_files = {"columns": columns, "cluster": cluster}
     with (
-        stored.labelled_rows(
-            data, sep, target, purpose=Purpose.CALIBRATE, columns=columns, cluster=cluster
-        ) as rows,
+        _fresh_rows(stored, data, unlabeled, sep, target, **of_files) as (rows, more),
         _missing_said(model, ledger),
     ):
         if judged(classifier).knows_rows:
             classifier.ledger_ = ledger
             point = calibrate_model(
                 classifier,
-                rows.features,
-                rows.y,
+                rows and rows.features,
+                rows and rows.y,
                 targets,
                 limits=asked,
-                groups=rows.groups if with_groups else None,
-                clusters=rows.clusters,
+                groups=rows.groups if with_groups and rows else None,
+                clusters=rows and rows.clusters,
+                X_unlabeled=more and more.features,
+                groups_unlabeled=more.groups if with_groups and more else None,
                 **options_of_call,
             )
+        elif rows is None or data is None:
+            raise shared.BadInput(
+                "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
+                "file, --selection names its selection data)"
+            )
         else:
-            batch = stored.one_batch(rows, targets, asked or (list(own_limits) if targets is None else None))
+            limits_of_call = asked or (list(own_limits) if targets is None else None)
+            batch = stored.one_batch(rows, targets, limits_of_call, more)
             batch.classifier.ledger_ = ledger
             point, stored = batch.certified(**options_of_call), stored.selected_on(data)
-    stored.save(point, out, calibrated=str(data.name))
+    stored.save(point, out, calibrated=" and ".join(path.name for path in (data, unlabeled) if path))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Model: {out}, the rule with the smallest overall error whose targets are certified.")
+
+
+@contextmanager
+def _fresh_rows(
+    stored: Any, data: Path | None, unlabeled: Path | None, sep: str, target: str | None, **about: Any
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the rows of a file with labels and of one without, each None without a file."""
+    about = {"purpose": Purpose.CALIBRATE} | about
+    if data is not None:
+        with stored.labelled_rows(data, sep, target, **about) as rows:
+            yield rows, None if unlabeled is None else stored.read_rows(unlabeled, sep, **about)
+        return
+    assert unlabeled is not None
+    with shared.warnings_as_lines(), shared.bad_input(f"{unlabeled}: "):
+        yield None, stored.read_rows(unlabeled, sep, **about)
 
 
 def _attempts_in(previous: Path | None) -> Any:
@@ -266,6 +296,7 @@ def _calibrate_scores(
     columns: list[str],
     limits: Any,
     cluster: str | None,
+    unlabeled: Path | None,
     confidence: float,
     previous: Any,
     **options_of_rule: Any,
@@ -273,16 +304,17 @@ def _calibrate_scores(
     """Calibrate a rule on the scores of one table."""
     if not score_rules.is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, data)
+    shared.check_output("--model", out, data, unlabeled)
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(
             data, sep, score, target, columns=columns, limits=limits, **options_of_rule
         )
         rows = replace(rows, cluster_column=cluster)
+        more = None if unlabeled is None else score_rules.score_rows(unlabeled, sep, score, columns=columns)
         with shared.bad_input(f"{data}: "):
             labels = np.unique(rows.y)
             allowed = stated.targets_by_label(targets, labels, columns)
-            batch = selection.one_batch(rows, allowed, list(selection.limits) or None)
+            batch = selection.one_batch(rows, allowed, list(selection.limits) or None, more)
             with _missing_said(None, batch.classifier.ledger_):
                 point = batch.certified(confidence=confidence, previous=previous)
     selection = replace(selection, limits=tuple(point.limits or ()))

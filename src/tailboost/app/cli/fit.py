@@ -24,7 +24,7 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
-from tailboost.app.cli.models import check_model_output
+from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
@@ -60,6 +60,7 @@ def fit(
     test: Annotated[
         Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")
     ] = None,
+    unlabeled: options.Unlabeled = None,
     sep: options.Sep = ",",
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
@@ -85,7 +86,9 @@ def fit(
         settings = ["objective=worst_group", *settings]
     classifier = configured(chosen, settings, parameters, seed, jobs)
     _check_options(chosen, classifier, group, weight)
-    check_model_output(model, data, test, costs)
+    if unlabeled is not None and not has_fit_parameter(classifier, "X_unlabeled"):
+        raise shared.BadInput(f"--unlabeled: {chosen.name} takes no rows without labels; robustmixture does")
+    check_model_output(model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
             datasets.read_raw(test, sep)  # a faulty file must fail before the fit
@@ -99,7 +102,8 @@ def fit(
         arguments["clusters"] = clusters
     if group:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    pipeline = _fitted(classifier, chosen, table, arguments)
+    more = None if unlabeled is None else _without_labels(unlabeled, sep, table, group or [])
+    pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
     labels, counts = np.unique(table.target, return_counts=True)
@@ -112,6 +116,7 @@ def fit(
         "target": target,
         "group": group or [],
         "weight": weight,
+        **({} if unlabeled is None else {"unlabeled": shared.printable(unlabeled.name)}),
         "not_features": [*no_features, *([] if weight is None else [weight])],
     }
     with shared.bad_input("--model: "):
@@ -215,13 +220,26 @@ def _use_costs(
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, Any]) -> Pipeline:
-    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments."""
+def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> NewRows:
+    """Read rows without labels, with the columns of the training table."""
+    with shared.bad_input("--unlabeled: "):
+        raw = datasets.read_raw(path, sep)
+        if absent := [name for name in table.data if name not in raw]:
+            raise shared.BadInput(f"{str(path)!r} has no column {absent[0]!r}, which is a feature")
+        return NewRows(raw, raw[list(table.data)], path, group)
+
+
+def _fitted(
+    classifier: Any, method: Method, table: Any, arguments: dict[str, Any], more: NewRows | None = None
+) -> Pipeline:
+    """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
+
+    ``more`` are rows without labels.
+    """
     with shared.bad_input("--set: "):  # the name of the learner may be wrong
-        pipeline = Pipeline([*preparation(classifier, table.schema), ("classifier", classifier)])
+        steps = Pipeline(preparation(classifier, table.schema))
     shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
-    arguments = {f"classifier__{name}": value for name, value in arguments.items()}
     # Ctrl-C must not store a model of fewer rounds.
     with (
         ending_at_interrupts(),
@@ -229,12 +247,15 @@ def _fitted(classifier: Any, method: Method, table: Any, arguments: dict[str, An
         shared.warnings_as_lines(),
         _showing_rounds(classifier, method),
     ):
-        pipeline.fit(table.data, table.target, **arguments)
+        features = steps.fit_transform(table.data, table.target)
+        if more is not None:
+            arguments |= {"X_unlabeled": steps.transform(more.features), "groups_unlabeled": more.groups}
+        classifier.fit(features, table.target, **arguments)
     if judged(classifier).group_features_:  # columns of the file instead of encoded ones
         features = revealing_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
-    return pipeline
+    return Pipeline([*steps.steps, ("classifier", classifier)])
 
 
 def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:

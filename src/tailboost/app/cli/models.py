@@ -166,8 +166,11 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
-        """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+        """Select a rule of a model without one on a random part of rows, for a calibration on the others.
+
+        ``more`` are rows without labels, which certify too.
+        """
         return OneBatch.of(
             self.classifier,
             rows.features,
@@ -176,6 +179,8 @@ class StoredModel:
             limits=limits,
             groups=rows.groups,
             clusters=rows.clusters,
+            X_unlabeled=None if more is None else more.features,
+            groups_unlabeled=None if more is None else more.groups,
         )
 
     def selected_on(self, data: Path) -> StoredModel:

@@ -53,6 +53,10 @@ ModelOrRule = Annotated[
 ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]
 Out = Annotated[Path, option("DIR", "Folder for results.json and report.html.")]
 OutFile = Annotated[Path, option("FILE", "CSV file to write.")]
+Unlabeled = Annotated[
+    Path | None,
+    option("FILE", "Rows without labels, which count too: features or scores, and groups (CSV or Parquet)."),
+]
 Sep = Annotated[str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)]
 
 # Columns.

@@ -80,12 +80,7 @@ def tune(
     confidence: Annotated[
         float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
     ] = None,
-    unlabeled: Annotated[
-        Path | None,
-        options.option(
-            "FILE", "Rows without labels: scores and groups, which the selection counts too (CSV or Parquet)."
-        ),
-    ] = None,
+    unlabeled: options.Unlabeled = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select thresholds on columns of scores, within limits. No model is trained.
@@ -290,8 +285,8 @@ class RuleSelection:
             groups_unlabeled=None if more is None else more.groups,
         )
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
-        """Select on a random part of labelled rows, for a calibration on the others."""
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+        """Select on a random part of labelled rows, for a calibration on the others and on ``more`` rows."""
         return OneBatch.of(
             self.model,
             rows.features,
@@ -302,6 +297,8 @@ class RuleSelection:
             clusters=rows.clusters,
             objective=self.objective,
             by_group=self.by_group,
+            X_unlabeled=None if more is None else more.features,
+            groups_unlabeled=None if more is None else more.groups,
         )
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
@@ -495,9 +492,9 @@ class StoredRule(StoredModel):
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        return self.selection.one_batch(rows, max_error, limits)
+        return self.selection.one_batch(rows, max_error, limits, more)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
