@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -544,6 +545,22 @@ class TestTradeoff:
         assert (notes["limit"], notes["data"]) == (level, "people.csv")
         done("evaluate", tmp_path / "p.model", fresh)
 
+    def test_the_page_names_the_model_and_the_rows(self, model, fresh, tmp_path):
+        out = tmp_path / "curve.html"
+        assert f"Page: {out}" in done("tradeoff", model, fresh, "--page", out).stdout
+        content = out.read_text(encoding="utf-8")
+        block = re.search(r'<script type="application/json" id="data">(.*?)</script>', content, re.DOTALL)
+        about = json.loads(block[1])
+        curve = load_model(model)[-1].tradeoff()
+        np.testing.assert_allclose([p["limited"] for p in about["points"]], curve.values.limited)
+        assert len(about["measured"]) == len(curve)
+        pick = shlex.split(about["points"][0]["texts"][1])
+        assert pick[:3] == ["tailboost", "tradeoff", str(model)]
+        point = tmp_path / "point.model"
+        done(*pick[1:-1], point)
+        expected = curve[0].classifier.estimator_weights_
+        np.testing.assert_allclose(load_model(point)[-1].estimator_weights_, expected)
+
     @pytest.mark.parametrize("ending", ["csv", "json", "png", "svg", "pdf"])
     def test_files(self, model, fresh, tmp_path, ending):
         pytest.importorskip("matplotlib")
@@ -564,6 +581,9 @@ class TestTradeoff:
             "--model", forest,
         )  # fmt: skip
         assert "has no trade-off curve" in refused("tradeoff", forest)
+        assert "must end in .html" in refused("tradeoff", model, "--page", tmp_path / "curve.txt")
+        several = ["--deferred", "5%", "--page", tmp_path / "curve.html"]
+        assert "not with --deferred" in refused("tradeoff", model, *several)
         assert "belong together" in refused("tradeoff", model, "--pick", "0.1")
         assert "must end in" in refused("tradeoff", model, "--out", tmp_path / "curve.txt")
         before = model.read_bytes()
@@ -1072,7 +1092,7 @@ class TestDeferral:
         assert written["objective"].tolist() == [x for one in actual for x in one["curve"]["objective"]]
 
     @pytest.mark.filterwarnings("ignore")
-    def test_predict_has_a_column_and_decide_says_person(self, deferring, table, tmp_path):
+    def test_predict_and_decide_say_human_review(self, deferring, table, tmp_path):
         csv, out = tmp_path / "new.csv", tmp_path / "out.csv"
         table.assign(x=np.linspace(-1, 2, len(table)).round(4)).to_csv(csv, index=False)
         model, rows = load_model(deferring), pd.read_csv(csv, dtype=str)
@@ -1081,12 +1101,13 @@ class TestDeferral:
         done("predict", deferring, csv, "--out", out)
         written = pd.read_csv(out)
         assert written["deferred"].tolist() == passed.tolist()
-        assert written["prediction"].tolist() == model.predict(rows).tolist()
+        expected = np.where(passed, "human review", model.predict(rows))
+        assert written["prediction"].tolist() == expected.tolist()
         result = done(
             "decide", deferring, csv, "--id", "person", "--secret-env", "POLICY", "--out", out,
             env={"POLICY": SECRET},
         )  # fmt: skip
         written = pd.read_csv(out)
-        assert ((written["prediction"] == "person") == passed).all()
+        assert ((written["prediction"] == "human review") == passed).all()
         assert written["deferred"].tolist() == passed.tolist()
         assert f"{passed.sum():,} deferred" in result.stdout

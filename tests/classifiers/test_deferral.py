@@ -104,7 +104,7 @@ def test_predict_marks_deferred_rows(labels, mark, kind):
         assert ask().tolist() == plain.tolist()
 
 
-def test_decisions_say_person_as_the_member_drawn_does(mix):
+def test_decisions_say_human_review_as_the_member_drawn_does(mix):
     policy = tb.RandomizedDecision(mix, b"a secret for the tests, no other", "tests")
     ids = [f"p{i}" for i in range(N)]
     found = policy.decide(X, ids)
@@ -113,7 +113,7 @@ def test_decisions_say_person_as_the_member_drawn_does(mix):
         rows = np.flatnonzero(found.candidate == member)
         assert (found.deferred[rows] == mix.defers_with(X[rows], found.candidate[rows])).all()
         assert (found.y[rows] == mix.predict_with(X[rows], found.candidate[rows])).all()
-    assert ((found.answers == "person") == found.deferred).all()
+    assert ((found.answers == "human review") == found.deferred).all()
     assert (found.answers == found.y)[~found.deferred].all()
     assert found.deferred.any()
     if len(shares) == 1:

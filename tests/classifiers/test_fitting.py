@@ -29,7 +29,7 @@ def problem_of(X, y):
 
 def judged_by(estimators, problem, **options):
     classes = np.arange(problem.n_classes)
-    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "clock": Clock(np.inf, False)} | options
+    options = {"cv": 5, "weighted": False, "seed": 0, "n_jobs": None, "clock": Clock(np.inf)} | options
     return fit_models(estimators, problem, classes, **options)[0]
 
 
@@ -145,7 +145,8 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys):
         hasty.fit(X, y)
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 6  # five folds, and the fit that stays
-    assert all(line.startswith("first: fitted on ") for line in printed)
+    assert printed[0].startswith("fits: 1 of 18, about ")
+    assert all(line.endswith("left; first") for line in printed)
     alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
     assert hasty.candidates_ == alone.candidates_
     assert list(hasty.named_estimators_) == ["first"]

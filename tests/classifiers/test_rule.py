@@ -67,7 +67,9 @@ def test_every_way_out_answers_alike(case, K):
     again = Rule.from_dict(document).predict(P, groups if told else None)
     np.testing.assert_array_equal(again, wanted)
     column = "grouped" if told else None
-    np.testing.assert_array_equal(asked(rule.to_sql(group=column), P, groups), wanted)
+    np.testing.assert_array_equal(asked(rule.to_sql(group=column, what="label"), P, groups), wanted)
+    acted = mix.predict(P, deferred="human review") if case == "passed on" else wanted
+    assert asked(rule.to_sql(group=column), P, groups).tolist() == acted.tolist()
     assert set(rule.models) == set(mix.used_models_)
     assert all(name in str(rule) for name in rule.models)
     try:
@@ -178,9 +180,27 @@ def test_every_way_out_answers_10_000_rows_alike():
     assert set(wanted) == set(LABELS[:2])
     np.testing.assert_array_equal(rule.predict(P), wanted)
     np.testing.assert_array_equal(Rule.from_dict(json.loads(json.dumps(rule.to_dict()))).predict(P), wanted)
-    np.testing.assert_array_equal(asked(rule.to_sql(), P, np.full(10_000, "x")), wanted)
+    np.testing.assert_array_equal(asked(rule.to_sql(what="label"), P, np.full(10_000, "x")), wanted)
+    acted = asked(rule.to_sql(), P, np.full(10_000, "x")).tolist()
+    assert acted == mix.predict(P, deferred="human review").tolist()
+    assert acted.count("human review") > 100
     deferred = asked(rule.to_sql(what="deferred"), P, np.full(10_000, "x")).astype(bool)
     np.testing.assert_array_equal(deferred, mix.defers(P))
+
+
+def test_sql_of_a_randomised_rule_that_defers():
+    P, y, _ = TABLES[2]
+    params = {"limits": [rates.deferred() <= 0.2], "randomized": True}
+    worst = rates.largest(rates.answered_error(by="class"))
+    mix = tb.RobustMixtureClassifier.from_probabilities(P, y, objective=worst, **params)
+    assert len(mix.rule_.parts) > 1
+    passed = mix.defers(P)
+    assert 0 < passed.sum() < len(passed)
+    nobody = np.full(len(y), "x")
+    np.testing.assert_array_equal(asked(mix.rule_.to_sql(what="deferred"), P, nobody).astype(bool), passed)
+    expected = mix.predict(P, deferred="human review").tolist()
+    assert asked(mix.rule_.to_sql(), P, nobody).tolist() == expected
+    assert "human review" in str(mix.rule_)
 
 
 def changed(document, path, value):

@@ -207,3 +207,33 @@ def test_a_rule_that_reads_the_group_answers_a_row_alone_as_in_its_batch():
     for i in range(50):
         alone = groups.transform(pd.DataFrame({"site": [site[i]]}, index=[i]))
         assert rule.predict(scores.iloc[[i]], groups=alone) == together[[i]]
+
+
+def test_ordered_categories_keep_their_order():
+    """Sorted as text "under 30" would be the last band, and "5 to 10" would follow "20 to 30"."""
+    rng = np.random.default_rng(0)
+    bands = ["under 30", "30 to 60", "over 60"]
+    age = pd.Categorical(rng.choice(bands, 900), [*bands, "unseen"], ordered=True)
+    p, y = rng.random(900), rng.integers(2, size=900)
+    table, scores = pd.DataFrame({"age": age}), pd.DataFrame({"p": p})
+    for groups in (table, table["age"], age):
+        shown = tb.rates.measure(tb.rates.error(by="group"), y, (p > 0.5).astype(int), groups=groups)
+        assert [*shown] == bands
+        clf = tb.tune(tb.Scores("p", 1), scores[:500], y[:500], groups=groups[:500], objective="worst_group")
+        names = [name[-1] if isinstance(name, tuple) else name for name in clf.groups_.tolist()]
+        assert names == bands
+        fresh = tb.certify(clf, scores[500:], y[500:], groups=groups[500:], rates=["error(by=group)"])
+        places = [str(fresh).index(name) for name in bands]
+        assert places == sorted(places)
+    plain = tb.rates.measure(tb.rates.error(by="group"), y, y, groups=np.asarray(age))
+    assert [*plain] == sorted(bands)
+    for name in bands:  # the order changes no number
+        inside = np.asarray(age) == name
+        assert shown[name] == pytest.approx(((p > 0.5) != y)[inside].mean())
+
+
+def test_bands_are_in_the_order_of_their_numbers():
+    ages = pd.DataFrame({"age": [3, 8, 15, 25, 70, None] * 4})
+    bands = tb.GroupColumns(quantiles={"age": [5, 10, 20, 30]}, missing="own").fit_transform(ages)
+    shown = tb.rates.measure(tb.rates.error(by="group"), [0, 1] * 12, [0] * 24, groups=bands)
+    assert [*shown] == ["<= 5", "5 to 10", "10 to 20", "20 to 30", "> 30", "unknown"]

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
-from tailboost.core.judged import OTHER, group_arguments, group_uses, judged
+from tailboost.core.judged import INTERNAL, OTHER, group_arguments, group_uses, judged
 
 X = np.random.default_rng(0).normal(size=(120, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -48,3 +48,12 @@ def test_draws_tells_whether_answers_are_random(aware):
         False,
         None,
     )
+
+
+def test_completion_shows_what_users_need():
+    p, rng = np.linspace(0, 1, 200), np.random.default_rng(0)
+    clf = tb.RobustMixtureClassifier.from_probabilities({"ours": p}, rng.random(200) < p)
+    shown = {name for name in dir(clf) if not name.startswith("_")}
+    assert {"predict", "limits", "rates_", "rule_", "tradeoff", "seen_share", "ledger_", "groups_"} <= shown
+    assert not shown & INTERNAL
+    assert all(hasattr(clf, name) for name in INTERNAL)  # none is the name of something that has gone

@@ -12,13 +12,21 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask
-from tailboost.core.checks import column_name, columns_by_name, n_rows_of, positions, refuse_missing
+from tailboost.core.checks import (
+    category_orders,
+    column_name,
+    columns_by_name,
+    in_category_order,
+    n_rows_of,
+    positions,
+    refuse_missing,
+)
 from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_hashes
 from tailboost.core.tables import has_named_columns
 from tailboost.rates import wrong
 
-# Maximum number of rows and of values in a batch of a prediction, which limits memory.
-BATCH = 262_144
+# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
+BATCH = 65_536
 BATCH_VALUES = 2**30
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
@@ -164,7 +172,7 @@ class UnlabeledRows:
 class GroupNames:
     """Names of the groups of a fit: values of one column, or of each column of a table."""
 
-    values: tuple[NDArray[Any], ...]  # sorted distinct values of each column
+    values: tuple[NDArray[Any], ...]  # distinct values of each column, sorted or in the order of categories
     # Names of the columns of a table, whose groups have names (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a single column, for rates
@@ -174,14 +182,18 @@ class GroupNames:
     @classmethod
     def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of the used rows among n; ``name`` is for messages."""
-        columns = _group_columns(groups, name, n)
+        columns, orders = _group_columns(groups, name, n), category_orders(groups)
         try:
-            coded = [np.unique(column[used], return_inverse=True) for column in columns.values()]
+            values = tuple(
+                in_category_order(np.unique(column[used]), orders.get(title))
+                for title, column in columns.items()
+            )
         except TypeError as error:
             raise ValueError(
                 f"{name}: values of types that cannot be ordered ({error}); convert them to text"
             ) from None
-        values, numbers = zip(*coded, strict=True)
+        pairs = zip(columns.values(), values, strict=True)
+        numbers = [positions(column[used], of_column, name) for column, of_column in pairs]
         crossed = np.unique(np.column_stack(numbers), axis=0) if len(numbers) > 1 else np.empty((0, 1), int)
         names = [column[crossed[:, j]].tolist() for j, column in enumerate(values)]
         array = list(columns) == [None]

@@ -107,7 +107,7 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     def _measured(self, *rates: Any, kind: str = "") -> RateTable:
         check_is_fitted(self)
-        combiner, stated = self.combiner_, [(rate, None) for rate in rates]
+        combiner, stated = self.combiner_, [(one.rate, one.limit) for one in rates]
         words, classes = combiner.rows.words, self.classes_.tolist()
         return rates_of(combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind)
 

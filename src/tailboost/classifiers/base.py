@@ -47,6 +47,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.judged import Judged, holds_unknown
 from tailboost.core.probe import probe_rows
+from tailboost.core.progress import duration
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
@@ -359,9 +360,11 @@ class BaseBoostClassifier(
         def observe(game: Game[Any], newest: Response) -> bool:
             t, last = game.n_rounds, game.trace.rounds[-1]
             if self.verbose:
+                seconds = np.mean([each.seconds for each in game.trace.rounds]) * (schedule.last - t)
                 print(
                     f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
-                    f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s",
+                    f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s  "
+                    f"about {duration(float(seconds))} left",
                     flush=True,
                 )
             if context is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.fingerprints import hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
+from tailboost.core.progress import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule, as_table
@@ -71,6 +73,8 @@ def calibrate(
     selection_share: float | None = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
+    verbose: int = 0,
     **params: Any,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates for all targets, from fresh rows.
@@ -135,6 +139,10 @@ def calibrate(
         count once. They may come alone, with ``X_cal=None, y_cal=None``. All of them certify.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
+    training_rows : array-like of shape (m, d), optional
+        The rows on which a model of another library was trained, as in `tailboost.certify`.
+    verbose : int, default=0
+        Above 0 work of more than five seconds prints what is done, of how much, and about the time left.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
         ``random_state`` (default 0).
@@ -186,40 +194,45 @@ def calibrate(
         "subgroups": subgroups,
         "equal_rows": equal_rows,
         "attempts": attempts,
+        "training_rows": training_rows,
     }
-    if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
-        if given := [*["selection_share"] * (selection_share is not None), *params]:
-            raise ValueError(
-                f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other rows; "
-                "these arguments are for a model without a selected rule"
+    with telling() if verbose else nullcontext():
+        if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
+            if given := [*["selection_share"] * (selection_share is not None), *params]:
+                raise ValueError(
+                    f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other "
+                    "rows; these arguments are for a model without a selected rule"
+                )
+            of_rows = {"groups": groups, "clusters": clusters}
+            more = {"X_unlabeled": X_unlabeled, "groups_unlabeled": groups_unlabeled}
+            return calibrate_selected(
+                model, X_cal, y_cal, max_error, limits=limits, **of_rows, **more, **options
             )
-        of_rows = {"groups": groups, "clusters": clusters}
-        more = {"X_unlabeled": X_unlabeled, "groups_unlabeled": groups_unlabeled}
-        return calibrate_selected(model, X_cal, y_cal, max_error, limits=limits, **of_rows, **more, **options)
-    batch = OneBatch.of(
-        model,
-        X_cal,
-        y_cal,
-        max_error,
-        limits=limits,
-        groups=groups,
-        clusters=clusters,
-        selection_share=selection_share,
-        X_unlabeled=X_unlabeled,
-        groups_unlabeled=groups_unlabeled,
-        **params,
-    )
-    try:
-        return batch.certified(**options)
-    except NotCertifiedError as error:
-        raise NotCertifiedError(
-            error.reason,
-            error.shortfalls,
-            error.attempts,
-            f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt give "
-            "previous= this error, and rows that no attempt had. Its rows cannot be used again, also not "
-            "with other limits.",
-        ) from None
+        batch = OneBatch.of(
+            model,
+            X_cal,
+            y_cal,
+            max_error,
+            limits=limits,
+            groups=groups,
+            clusters=clusters,
+            selection_share=selection_share,
+            training_rows=training_rows,
+            X_unlabeled=X_unlabeled,
+            groups_unlabeled=groups_unlabeled,
+            **params,
+        )
+        try:
+            return batch.certified(**options)
+        except NotCertifiedError as error:
+            raise NotCertifiedError(
+                error.reason,
+                error.shortfalls,
+                error.attempts,
+                f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt "
+                "give previous= this error, and rows that no attempt had. Its rows cannot be used again, "
+                "also not with other limits.",
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)

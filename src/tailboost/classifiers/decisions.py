@@ -21,7 +21,7 @@ from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import (
     GROUPS_UNUSED,
-    answers_or_person,
+    answers_or_review,
 )
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
@@ -60,8 +60,8 @@ class Decisions:
 
     @property
     def answers(self) -> NDArray[Any]:
-        """Label of each row, or "person" if the row is deferred, shape (n,)."""
-        return answers_or_person(self.y, self.deferred)
+        """Label of each row, or "human review" if the row is deferred, shape (n,)."""
+        return answers_or_review(self.y, self.deferred)
 
 
 class RandomizedDecision:

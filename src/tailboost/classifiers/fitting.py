@@ -20,6 +20,8 @@ from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
+from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.progress import Steps, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
@@ -85,10 +87,13 @@ def fit_models(
     parts = Parts.of(problem, cv, seed, all(frozen))
     selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
-    fits = _fits(estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock)
+    fits, stopped = _fits(
+        estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
+    )
     if late := [estimators[i][0] for i, found in fits.items() if None in found]:
+        why = "fit was interrupted" if stopped else "max_time is over"
         warn_user(
-            f"max_time is over: {late} {'is' if len(late) == 1 else 'are'} left out of the mixture",
+            f"{why}: {late} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
     models, log_probabilities = Models([], problem.n_classes, [], []), []
@@ -136,10 +141,16 @@ def _fits(
     seed: int,
     n_jobs: int | None,
     clock: Clock,
-) -> dict[int, list[Any]]:
-    """Return the `Fit`s of each estimator: one for each part, and the final model; none if it is frozen.
+) -> tuple[dict[int, list[Any]], bool]:
+    """Return the `Fit`s of each estimator, and whether Ctrl-C ended them.
 
-    A fit is None if the time limit was reached before its start.
+    There is one fit for each part, and the final model; none if the estimator is frozen. A fit is None if
+    the time limit was reached before its start, or Ctrl-C came before the end of the estimator's last fit.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C came before the last fit of any estimator.
     """
     fits: dict[int, list[Any]] = {}
     table_jobs, other_jobs = dict[int, Any](), dict[int, Any]()
@@ -151,36 +162,49 @@ def _fits(
         own_clock = clock if i or any(frozen) else replace(clock, until=np.inf)
         jobs = table_jobs if isinstance(estimator, TableLearner) else other_jobs
         jobs[i] = name, _seeded(estimator, seed), own_clock
-    if table_jobs:
-        share = _OneTable(problem, parts, seed)
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(share)(*job) for job in table_jobs.values())
-        fits |= dict(zip(table_jobs, found, strict=True))
-    if other_jobs:
-        row_masks, fitter = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], _Fitter(problem, weighted)
-        found = Parallel(n_jobs=n_jobs)(
-            delayed(fitter)(*job, rows) for job in other_jobs.values() for rows in row_masks
-        )
-        for j, i in enumerate(other_jobs):
-            fits[i] = found[j * len(row_masks) :][: len(row_masks)]
-    return fits
+    row_masks, stopped = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], False
+    with (
+        steps("fits", len(row_masks) * (len(table_jobs) + len(other_jobs))) as done,
+        noticing_interrupts() as interrupted,
+    ):
+        try:
+            if table_jobs:
+                share = _OneTable(problem, parts, seed, done)
+                parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+                found = parallel(delayed(share)(*job) for job in table_jobs.values())
+                for i, of_estimator in zip(table_jobs, found, strict=True):
+                    fits[i] = of_estimator
+            if other_jobs:
+                fitter, queue = _Fitter(problem, weighted), list(other_jobs.items())
+                found = Parallel(n_jobs=n_jobs, return_as="generator")(
+                    delayed(fitter)(*job, rows) for _, job in queue for rows in row_masks
+                )
+                for place, fit in enumerate(found):
+                    if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                        raise KeyboardInterrupt
+                    i, (name, *_) = queue[place // len(row_masks)]
+                    fits[i].append(fit)
+                    if fit is not None:
+                        done(detail=name)
+        except KeyboardInterrupt:
+            stopped = True
+    if stopped:
+        unfinished = [i for i, found in fits.items() if not frozen[i] and len(found) < len(row_masks)]
+        fits |= {i: [None] for i in unfinished}
+        if len(unfinished) == len(estimators):
+            raise KeyboardInterrupt
+    return fits, stopped
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time limit of the fits, and whether they are printed."""
+    """Time limit of the fits."""
 
     until: float  # seconds since the epoch, valid in all processes
-    verbose: bool  # whether each fit is printed with its seconds
 
-    def timed(self, name: str, n_rows: int, fit: Callable[[], Any]) -> Any:
+    def timed(self, fit: Callable[[], Any]) -> Any:
         """Return the result of ``fit``; None after the time limit."""
-        if time.time() >= self.until:
-            return None
-        began = time.perf_counter()
-        found = fit()
-        if self.verbose:
-            print(f"{name}: fitted on {n_rows:,} rows in {time.perf_counter() - began:.2f} s", flush=True)
-        return found
+        return None if time.time() >= self.until else fit()
 
 
 @dataclass(frozen=True)
@@ -292,7 +316,7 @@ class _Fitter:
     weighted: bool
 
     def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
-        fit: Fit | None = clock.timed(name, int(rows.sum()), lambda: self._fit(name, estimator, rows))
+        fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows))
         return fit
 
     def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
@@ -324,10 +348,12 @@ class _OneTable:
         The held-out parts.
     seed : int
         Seed of the learners.
+    done : Steps
+        Called after each fit.
     """
 
-    def __init__(self, problem: TrainingSet, parts: Parts, seed: int) -> None:
-        self.problem, self.parts, self.seed = problem, parts, seed
+    def __init__(self, problem: TrainingSet, parts: Parts, seed: int, done: Steps) -> None:
+        self.problem, self.parts, self.seed, self.done = problem, parts, seed, done
         self.opened = OpenTable(problem.X)
 
     def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
@@ -341,16 +367,18 @@ class _OneTable:
             session.leave_out(parts.fold)
         models = list[Any]()
         for rows in parts.fitted:
-            models.append(clock.timed(name, int(rows.sum()), partial(session.fit, weight, self.seed, rows)))
+            models.append(clock.timed(partial(session.fit, weight, self.seed, rows)))
             if models[-1] is None:
                 return [None]
+            self.done(detail=name)
         if parts.is_partition and isinstance(session, AveragingLearner):
             final = session.mean(models, weight, parts.fitted)
             final = None if final is None else final.table_  # a classifier with the mean probabilities
         if final is None:
-            final = clock.timed(name, len(weight), partial(session.fit, weight, self.seed))
+            final = clock.timed(partial(session.fit, weight, self.seed))
         if final is None:
             return [None]
+        self.done(detail=name)
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, final)]
 
 

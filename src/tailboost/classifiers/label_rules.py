@@ -21,6 +21,7 @@ from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import Judged
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
@@ -31,7 +32,7 @@ from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
+from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores.
 FORMAT = 2
@@ -399,11 +400,11 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Ints:
         """Return the answers 1 and 0; deferred pairs get 0."""
         actions = self.actions(X)
-        return np.where(actions == REVIEW, 0, actions).astype(np.intp)
+        return np.where(actions == HUMAN_REVIEW, 0, actions).astype(np.intp)
 
     def defers(self, X: Any) -> Mask:
         """Return which pairs and rows are deferred."""
-        return np.asarray(self.actions(X) == REVIEW)
+        return np.asarray(self.actions(X) == HUMAN_REVIEW)
 
     def reweight(self, *, limits: Sequence[Limit], confidence: float | None = None) -> LabelPairs:
         """Return the rules of another selection on the same selection data."""
@@ -416,9 +417,9 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
     """Return the answers to rows as a whole from those to their labels."""
     flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
-    deferred = np.any([answer == REVIEW for answer in answers.values()], axis=0) & ~flagged
+    deferred = np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0) & ~flagged
     of_row = flagged.astype(np.intp)
-    return np.where(deferred, REVIEW, of_row.astype(object)) if defers else of_row
+    return np.where(deferred, HUMAN_REVIEW, of_row.astype(object)) if defers else of_row
 
 
 def _subgroups(names: Sequence[str]) -> dict[str, list[Any]]:
@@ -626,7 +627,7 @@ class LabelSelection:
             labels.append(np.repeat(list(answers[1]), m))
             truth.append(np.zeros(n_more, dtype=np.intp))  # `without_labels` takes them away
         every = np.concatenate([values for table in answers for values in table.values()])
-        deferred = every == REVIEW
+        deferred = every == HUMAN_REVIEW
         answered = Answered.of(
             np.concatenate(truth),
             np.where(deferred, 0, every).astype(np.intp),
@@ -663,7 +664,7 @@ class _CalibratedScore:
     def rule(self, classifier: Any, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
-        mark = {"deferred": REVIEW} if classifier.can_defer else {}
+        mark = {"deferred": HUMAN_REVIEW} if classifier.can_defer else {}
         groups = {LABEL: np.repeat(name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
         return ThresholdRule.of_actions(self.score, [0, 1], values, actions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,13 @@ from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
+from tailboost.core.progress import steps, telling
+from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.selection.probability_tables import LogProbabilities, Models, stacked
 from tailboost.selection.rule import Rule
-from tailboost.selection.threshold_rule import REVIEW, ThresholdRule
+from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
             import pandas as pd
 
             X = pd.DataFrame(X, columns=names)
-        actions = self.predict(X, **({"deferred": REVIEW} if self.can_defer else {}))
+        actions = self.predict(X, **({"deferred": HUMAN_REVIEW} if self.can_defer else {}))
         return ThresholdRule.of_actions(score, self.classes_.tolist(), values, actions)
 
     def _shares(self, table: LogProbabilities) -> Floats:
@@ -105,7 +107,16 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         check_indexes(X=X, groups=groups)
         models, X = self._read(X)
         numbers = self._numbers(groups, n_rows_of(X))
-        return (_table(models, X, numbers, part) for part in batches(X))
+        return self._told(models, X, numbers)
+
+    def _told(self, models: Models, X: Any, numbers: Ints | None) -> Iterator[LogProbabilities]:
+        """Yield the log-probabilities of each batch, and tell how many rows are finished."""
+        with ExitStack() as stack:
+            with telling() if self.verbose else nullcontext():  # left before the first yield
+                done = stack.enter_context(steps("rows", n_rows_of(X)))
+            for part in batches(X):
+                yield _table(models, X, numbers, part)
+                done(len(part))
 
     def opened(self, X: Any, groups: Any = None) -> OpenedRows:
         """Return rows for `predict` and other methods of classifiers with the same models.
@@ -196,7 +207,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         X, groups : array-like of shape (n, d), (n,)
             As in `predict_distribution`.
         deferred : str or number, optional
-            Value for deferred rows, as "human"; none of the labels.
+            Value for deferred rows, as "human review"; none of the labels.
 
         Returns
         -------
@@ -288,7 +299,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         return checked_table(self, self, X)
 
     def defers(self, X: Any, *, groups: Any = None) -> Mask:
-        """Return which rows are deferred; ``predict(X, deferred="human")`` marks them.
+        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
         Parameters
         ----------

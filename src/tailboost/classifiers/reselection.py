@@ -24,7 +24,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.judged import Judged, group_uses
 from tailboost.core.tables import unpack
-from tailboost.rates import GAP, RATIO, Limit, Objective, deferred, error
+from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front, rates_of_curve
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
@@ -240,7 +240,7 @@ class Reselection(Judged):
             return point._answering(point._selected, others, own)
 
         shared = measured_rows or MeasuredRows()
-        return Curve(points, limited, minimised, engine.words, at, self, _measured_rows=shared)
+        return Curve(points, limited, minimised, engine.words, at, self, limits=others, _measured_rows=shared)
 
     def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate.
@@ -315,6 +315,9 @@ class Reselection(Judged):
         check_is_fitted(self)
         table = self._selected.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    def _measured(self, *stated: Rate | Limit) -> RateTable:
+        return self._selected.rates(stated)
 
     def _subgroup_table(self) -> RateTable:
         return self._selected.errors

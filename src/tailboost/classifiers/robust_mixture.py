@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -35,9 +36,10 @@ from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
+from tailboost.core.progress import telling
 from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
@@ -149,7 +151,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     random_state : int, RandomState or None
         Seeds the folds, and the estimators without a seed.
     verbose : int, default=0
-        Above 0 each fit and its seconds are printed.
+        Above 0 each fit is printed, with the number of fits and about the time left; so is a prediction of
+        more than five seconds.
 
     Attributes
     ----------
@@ -192,7 +195,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     Warns
     -----
     FitInterruptedWarning
-        Names the estimators left out by ``max_time``.
+        Names the estimators left out by ``max_time`` or Ctrl-C. Those with finished fits stay.
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
@@ -343,6 +346,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         costs_val: Any = None,
         X_unlabeled: Any = None,
         groups_unlabeled: Any = None,
+        training_rows: Any = None,
     ) -> Self:
         """Fit the models and select the rule.
 
@@ -373,6 +377,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             count once.
         groups_unlabeled : array-like of shape (m,) or table of m rows, optional
             Their groups, in the form of ``groups``; needed if ``groups`` are given.
+        training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
+            The rows on which frozen estimators were trained, see `tailboost.tune`.
 
         Returns
         -------
@@ -388,8 +394,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
         more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
-        with fitting_apart(self) as fitted:
-            fitted._learn(*unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more)
+        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        with loud, fitting_apart(self) as fitted:
+            fitted._learn(
+                *unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more, training_rows
+            )
         self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
         return self
 
@@ -404,6 +413,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         validation: ValidationRows,
         costs_val: Any,
         unlabeled: GivenUnlabeled,
+        training_rows: Any,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
         about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
@@ -415,6 +425,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         weighted = sample_weight is not None or self.class_weight is not None
         problem, estimators = self._read_rows(X, y, sample_weight, groups, clusters, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
+        trained_on = NO_ROWS
+        if training_rows is not None:
+            trained_on = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
         costs = check_costs(costs, problem.n_given, self.classes_, problem.used)
         if validation.any_given:
             costs = self._read_validation(problem, groups, clusters, validation, costs_val, frozen=frozen)
@@ -429,7 +442,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
-            clock=Clock(until, bool(self.verbose)),
+            clock=Clock(until),
         )
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         self.used_rows_, self.ledger_ = (), Ledger()
@@ -447,6 +460,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 without = replace(rows, words=f"the {len(more):,} rows of X_unlabeled")
                 fitted_unlabeled = noting_frozen(others, features_unlabeled, without).fitted
                 rows = replace(rows, fitted=rows.fitted or fitted_unlabeled)
+        if training_rows is not None:
+            rows = noting_seen(trained_on, features, rows)
         if score_columns:  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
         if problem.validation is None:
@@ -458,8 +473,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             outputs = outputs.with_unlabeled(features_unlabeled, more)
         # Frozen models are not fitted here.
-        fitted_on = NO_ROWS if frozen else problem.fingerprints
-        self.seen_rows_ = replace(fitted_on, complete=not (others and holds_unknown(others)))
+        if not frozen and training_rows is None:
+            trained_on = problem.fingerprints
+        elif not frozen:
+            trained_on = Fingerprint.union([trained_on, problem.fingerprints])
+        complete = training_rows is not None or not (others and holds_unknown(others))
+        self.seen_rows_ = replace(trained_on, complete=complete)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             self._keep_used_rows(features, rows, more)
             features = np.zeros((n_rows_of(features), 1))
@@ -673,6 +692,7 @@ def tune(
     sample_weight: Any = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
@@ -692,6 +712,10 @@ def tune(
     X_unlabeled, groups_unlabeled : optional
         Rows without labels that no model was fitted on, and their groups, as in
         `RobustMixtureClassifier.fit`.
+    training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
+        The rows on which the models were trained, without labels, or fingerprints (``seen_rows_``) of a
+        classifier. Selection data among them get a warning and no intervals. `certify` and `calibrate` refuse
+        them, as those of a classifier of tailboost. Only fingerprints are stored.
     objective, limits, error_budget, confidence, **params : optional
         As in `RobustMixtureClassifier`. Limits may be text: ``["miss(1) <= 40%"]``.
 
@@ -736,6 +760,7 @@ def tune(
         costs=costs,
         X_unlabeled=X_unlabeled,
         groups_unlabeled=groups_unlabeled,
+        training_rows=training_rows,
     )
 
 

@@ -407,6 +407,22 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
 
 
+def category_orders(groups: Any) -> dict[Any, list[Any]]:
+    """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
+    groups = as_pandas(groups)
+    table = groups if isinstance(groups, Mapping) or hasattr(groups, "columns") else {None: groups}
+    types: dict[Any, Any] = {name: getattr(table[name], "dtype", None) for name in table}
+    return {name: kind.categories.tolist() for name, kind in types.items() if getattr(kind, "ordered", False)}
+
+
+def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[Any]:
+    """Return sorted distinct values in the order of categories, if there is one."""
+    if order is None:
+        return values
+    place = {value: i for i, value in enumerate(order)}
+    return values[np.argsort([place[value] for value in values.tolist()])]
+
+
 def column_name(groups: Any) -> Any:
     """Return the name of a column such as a Series of pandas; None for other objects."""
     name = getattr(groups, "name", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -328,6 +328,21 @@ class Fingerprint:
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+def fingerprint_of(training_rows: Any, in_form: Callable[[Any], Any]) -> Fingerprint:
+    """Return the fingerprints of named training rows, brought into the form of the compared rows.
+
+    Parameters
+    ----------
+    training_rows : table or Fingerprint
+        The rows, or their fingerprints.
+    in_form : callable
+        Returns a table in the form in which fresh rows are compared; raises if that is impossible.
+    """
+    if isinstance(training_rows, Fingerprint):  # of rows that are not here
+        return training_rows
+    return Fingerprint.of_rows(in_form(training_rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,8 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         Returns
         -------
         data frame of shape (n, c)
-            Ranges for cut columns; other columns are unchanged, or text with ``missing="own"``.
+            Ranges for cut columns, as ordered categories. Other columns are unchanged, or text with
+            ``missing="own"``.
 
         Raises
         ------
@@ -130,6 +131,8 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "columns_")
         frame = _frame(X)
+        from pandas import Categorical  # there, as the table is
+
         if lacking := [name for name in self.columns_ if name not in frame.columns]:
             raise ValueError(f"X has no column {lacking}; it has {list(frame.columns)}")
         frame = frame[self.columns_].copy()
@@ -146,14 +149,15 @@ class GroupColumns(TransformerMixin, BaseEstimator):
                 place = np.searchsorted(cuts, column.to_numpy(np.float64, na_value=np.nan), side="left")
                 ends = [f"{cut:.15g}" for cut in cuts]
                 between = [f"{low} to {high}" for low, high in pairwise(ends)]
-                names = np.array([f"<= {ends[0]}", *between, f"> {ends[-1]}"], dtype=object)
-                values = names[place.clip(max=len(cuts))]
-            elif self.missing == "own":
-                values = group_names(column, UNKNOWN)  # in each table, with or without missing values
-            else:
+                names = np.array([f"<= {ends[0]}", *between, f"> {ends[-1]}", UNKNOWN], dtype=object)
+                place = np.where(missing, len(names) - 1, place.clip(max=len(cuts)))
+                of_missing = [UNKNOWN] if self.missing == "own" else []
+                frame[name] = Categorical(names[place], [*names[:-1], *of_missing], ordered=True)
                 continue
-            values[missing] = UNKNOWN
-            frame[name] = values
+            if self.missing == "own":
+                values = group_names(column, UNKNOWN)  # in each table, with or without missing values
+                values[missing] = UNKNOWN
+                frame[name] = values
         return frame
 
     def _refuse_unknown(self, column: Any, name: Any) -> None:

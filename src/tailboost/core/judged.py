@@ -35,6 +35,25 @@ if TYPE_CHECKING:  # of the wings above
 # The remedy as a parameter and as an option of the command line, which prints the same messages.
 EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
 
+# Use of training rows, in messages.
+TRAINED_ON = "models were trained on"
+# Members that serve other parts of the library. Completion leaves them out.
+INTERNAL = frozenset(
+    {
+        *(
+            "knows_rows",
+            "probe_rows_",
+            "group_features_",
+            "group_combinations_",
+            "chosen_rows_",
+            "used_rows_",
+        ),
+        *("can_defer", "weighs_groups", "reads_scores", "draws", "latest_certificate"),
+        *("opened", "count_known", "refuse_seen", "example_groups"),
+        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection"),
+    }
+)
+
 
 class Judged:
     """A fitted classifier of tailboost, as far as other parts of the library read it.
@@ -74,6 +93,9 @@ class Judged:
     chosen_rows_: tuple[Fingerprint, ...] = ()
     used_rows_: tuple[UsedRows, ...] = ()
     ledger_: Any  # the module of ledgers imports this one
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in INTERNAL]
 
     @property
     def can_defer(self) -> bool:
@@ -245,7 +267,7 @@ class Judged:
     def _own_records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of the training rows, and of the rows of all selections together."""
         selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
-        uses = "models were trained on", "the decision rule was selected on"
+        uses = TRAINED_ON, "the decision rule was selected on"
         return list(zip([self.seen_rows_, *selected], uses, strict=False))
 
     def _records(self) -> list[tuple[Fingerprint, str]]:
@@ -276,20 +298,7 @@ class Judged:
         LeakageError
             Gives the reason.
         """
-        for (fingerprints, use), (repeated, sampled) in zip(self._records(), counts.tolist(), strict=True):
-            if equal_rows == "copies" and too_many(repeated, sampled):
-                raise LeakageError(
-                    f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
-                    "there are smaller than on new rows: give rows that were not used to train or select the "
-                    "classifier. If features take so few values that fresh rows equal training rows, and "
-                    f"nobody copied a row, set {EQUAL_BY_NATURE}"
-                )
-            if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
-                raise LeakageError(
-                    f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
-                    f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
-                    "Some of these rows must be copies"
-                )
+        refuse_known(self._records(), counts, equal_rows)
         stored = self._rows_kept()
         if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
             return
@@ -380,6 +389,39 @@ def intervals_of(table: RateTable) -> Floats:
     """Return the intervals of a table, shape (m, 2); NaN without an interval."""
     intervals = table.intervals()
     return np.full((len(table.lines), 2), np.nan) if intervals is None else intervals
+
+
+def refuse_known(records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal_rows: EqualRows) -> None:
+    """Raise if more rows are known than chance explains.
+
+    Parameters
+    ----------
+    records : sequence of (Fingerprint, str)
+        The known rows, with their use as the start of a sentence.
+    counts : ndarray of shape (m, 2)
+        For each record the number of equal rows, and the number of rows compared.
+    equal_rows : {"copies", "natural"}
+        As in `Judged.refuse_seen`.
+
+    Raises
+    ------
+    LeakageError
+        Gives the reason.
+    """
+    for (fingerprints, use), (repeated, sampled) in zip(records, counts.tolist(), strict=True):
+        if equal_rows == "copies" and too_many(repeated, sampled):
+            raise LeakageError(
+                f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
+                "there are smaller than on new rows: give rows that were not used to train or select the "
+                "classifier. If features take so few values that fresh rows equal training rows, and "
+                f"nobody copied a row, set {EQUAL_BY_NATURE}"
+            )
+        if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
+            raise LeakageError(
+                f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
+                f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
+                "Some of these rows must be copies"
+            )
 
 
 def came_fitted(estimator: Any) -> list[Any]:

@@ -18,8 +18,8 @@ FEWEST_OF_A_GROUP = 10
 # Tables with more columns are not checked.
 MOST_COLUMNS = 2000
 
-#: Answer to a deferred row, and name of the column of deferral costs.
-DEFERRAL = "person"
+#: Answer to a deferred row in every output, and name of the column of its costs.
+HUMAN_REVIEW = "human review"
 
 GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them out"
 GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
@@ -38,9 +38,9 @@ def deferral_words(n_deferred: int, n: int) -> str:
     )
 
 
-def answers_or_person(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
-    """Return the answers as text and labels, with "person" for deferred rows, shape (n,)."""
-    return np.where(deferred, DEFERRAL, answers.astype(object)) if deferred.any() else answers
+def answers_or_review(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
+    """Return the answers as text and labels, with "human review" for deferred rows, shape (n,)."""
+    return np.where(deferred, HUMAN_REVIEW, answers.astype(object)) if deferred.any() else answers
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailboost.boosting.additive_combiner import AdditiveCombiner
-from tailboost.rates import Rate, error
+from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping
@@ -148,7 +148,7 @@ def additive_summary(
 def rates_of(
     combiner: AdditiveCombiner,
     classes: Any,
-    stated: Sequence[tuple[Rate, None]],
+    stated: Sequence[tuple[Rate, Limit | None]],
     words: str,
     *,
     fitted: bool,

@@ -12,7 +12,8 @@ import numpy as np
 
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import UselessRuleWarning
-from tailboost.core.subgroups import unit_name
+from tailboost.core.progress import steps
+from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
@@ -194,6 +195,7 @@ def calibrate_selected(
     attempts: int | None = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
@@ -203,7 +205,7 @@ def calibrate_selected(
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
     X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
-attempts, X_unlabeled, groups_unlabeled
+attempts, X_unlabeled, groups_unlabeled, training_rows
         As in `tailboost.calibrate`.
 
     Raises
@@ -230,6 +232,7 @@ attempts, X_unlabeled, groups_unlabeled
     if unlabeled is not None:
         check_unlabeled(model, checked, clusters)
     about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters, "unlabeled": unlabeled}
+    about["training_rows"] = training_rows
     rules = () if checked else (rule,)
     fresh = fresh_rows(model, X_cal, y_cal, groups, rates, rules, opens=True, **about)
     targets = Targets.of(fresh, checked, max_error, rule)
@@ -334,13 +337,15 @@ class FixedSequence:
 
     def run(self, level: float) -> tuple[bool, Any, FreshRows]:
         """Return True, the certified classifier or None, and the rows with the answers tested last."""
-        passed = None
-        for classifier in self.rules:
-            answered = self.fresh.by(classifier)
-            bounds = limit_bounds(self.targets.families(answered), level)
-            if any(bound.certified is False for bound in bounds):
-                break
-            passed = classifier
+        passed, rules = None, list(self.rules)
+        with steps("tested rules", len(rules)) as done:
+            for classifier in rules:
+                answered = self.fresh.by(classifier)
+                bounds = limit_bounds(self.targets.families(answered), level)
+                if any(bound.certified is False for bound in bounds):
+                    break
+                passed = classifier
+                done()
         return True, passed, answered
 
 
@@ -426,7 +431,7 @@ def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
     strata, randomised = answered.strata, answered.actions.ndim > 1
     answers = np.zeros(2) if randomised else np.unique(answered.actions)
     if len(answers) == 1:
-        answer = repr(strata.classes[int(answers[0])]) if answers[0] < strata.n_classes else "human review"
+        answer = repr(strata.classes[int(answers[0])]) if answers[0] < strata.n_classes else HUMAN_REVIEW
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
@@ -459,10 +464,14 @@ def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable
         {name: max(part * b, LEAST) for name, b in allowed.items()} | {None: 1.0}
         for part in np.linspace(0.0, 1.0, POINTS)
     ]
-    with warnings.catch_warnings():
+    found = []
+    with warnings.catch_warnings(), steps("selected rules", len(parts)) as done:
         warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
         try:
-            return [model.reweight(objective=f"worst_{kind}", max_error=part) for part in parts]
+            for part in parts:
+                found.append(model.reweight(objective=f"worst_{kind}", max_error=part))
+                done()
+            return found
         except ValueError:
             return [point.classifier for point in reversed(model.tradeoff().points)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import EQUAL_BY_NATURE, judged
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.pipelines import last_step
+from tailboost.core.progress import telling
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
@@ -338,6 +340,8 @@ def certify(
     deferred: Any = None,
     X_unlabeled: Any = None,
     groups_unlabeled: Any = None,
+    training_rows: Any = None,
+    verbose: int = 0,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors or rates on new rows, from fresh rows.
 
@@ -407,6 +411,12 @@ def certify(
         ``certify(model, None, None, rates=…, X_unlabeled=…)``.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
+    training_rows : array-like of shape (k, d), optional
+        The rows on which a model of another library was trained, without labels. Rows of ``X`` that are among
+        them are refused as training rows of a classifier of tailboost are. Fingerprints are compared, and
+        nothing is stored. The fingerprints of a classifier (``seen_rows_``) can be given instead.
+    verbose : int, default=0
+        Above 0 predictions of more than five seconds print what is done, of how much, and the time left.
 
     Returns
     -------
@@ -415,7 +425,8 @@ def certify(
     Raises
     ------
     LeakageError
-        If rows equal rows of the fit (if the model knows them), unless rows are equal by nature.
+        If rows equal rows of the fit (those that the model knows, and ``training_rows``), unless rows are
+        equal by nature.
     ValueError
         If an argument is not as described.
 
@@ -449,21 +460,23 @@ def certify(
             model = np.asarray(model)[used]
         tables = tuple(take(as_pandas(table), used) for table in (X, np.asarray(y), *tables[2:]))
     X, y, groups, costs, clusters, deferred = tables
-    fresh = fresh_rows(
-        model,
-        X,
-        y,
-        groups,
-        [one.rate for one in expressions],
-        () if expressions else None,
-        equal_rows=equal_rows,
-        subgroups=subgroups,
-        clusters=clusters,
-        costs=costs,
-        cost_range=cost_range,
-        deferred=deferred,
-        unlabeled=unlabeled,
-    )
+    with telling() if verbose else nullcontext():
+        fresh = fresh_rows(
+            model,
+            X,
+            y,
+            groups,
+            [one.rate for one in expressions],
+            () if expressions else None,
+            equal_rows=equal_rows,
+            subgroups=subgroups,
+            clusters=clusters,
+            costs=costs,
+            cost_range=cost_range,
+            deferred=deferred,
+            unlabeled=unlabeled,
+            training_rows=training_rows,
+        )
     judge = model if hasattr(model, "predict") else None
     certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
     if judge is not None or deferred is not None:

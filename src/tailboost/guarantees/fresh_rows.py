@@ -27,8 +27,14 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, random_numbers
-from tailboost.core.judged import group_arguments, judged
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    fingerprint_of,
+    hash_rounded_rows,
+    hash_rows,
+    random_numbers,
+)
+from tailboost.core.judged import TRAINED_ON, group_arguments, judged, refuse_known
 from tailboost.core.pipelines import final_step, label_shares, last_step
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
@@ -85,6 +91,7 @@ class FreshRows:
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
     only_scores: bool = False  # whether the rule reads scores alone
     n_unlabeled: int = 0  # the last rows, which have no labels
+    training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
     opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
     # Function of another model: its ``answered`` and ``drawn`` for these rows.
     ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
@@ -243,10 +250,11 @@ class FreshRows:
                 f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
                 "none, and are draws from the same population."
             )
+        named = [] if self.training_rows is None else [_equal_to_named(self.training_rows, self.hashes)]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
-            return [assumed, ONLY_SCORES]
+            return [assumed, *(named or [ONLY_SCORES])]
         if self.repeated is None:
-            return [assumed, UNKNOWN_ROWS]
+            return [assumed, *(named or [UNKNOWN_ROWS])]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
         share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
@@ -261,12 +269,43 @@ class FreshRows:
                 "equal rows, and their labels if the model keeps labels, do not contradict this; a few "
                 "copies stay undetected."
             )
-        if not self.complete:
+        if named:
+            overlap += f" {named[0]}"
+        elif not self.complete:
             overlap += (
                 " A model inside was fitted before (frozen). Its training rows are not known: make sure that "
                 "these rows are not among them."
             )
         return [assumed, overlap]
+
+
+def _equal_to_named(training_rows: Fingerprint, hashes: Hashes | None) -> str:
+    """Return the sentence on fresh rows that equal named training rows."""
+    assert hashes is not None
+    share = training_rows.share(hashes)
+    words = "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
+    return f"{words} of these rows equal one of the training rows that the caller names (training_rows=)."
+
+
+def _in_form_of(X: Any, training_rows: Any) -> Any:
+    """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
+    table, rows = as_table(training_rows), as_table(X)
+    names, others = (getattr(each, "columns", None) for each in (table, rows))
+    if names is not None and others is not None:
+        if apart := sorted({*map(str, names)} ^ {*map(str, others)}):
+            raise ValueError(f"training_rows: the column {apart[0]!r} is in training_rows or in X alone")
+        table = table[others]
+    if table.shape[1:] != rows.shape[1:]:
+        raise ValueError(
+            f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
+        )
+    return table
+
+
+def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRows) -> None:
+    """Raise if rows, given by their `hash_rounded_rows`, are among named training rows."""
+    mask = known.knows(hashes)
+    refuse_known([(known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows)
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -453,6 +492,7 @@ def fresh_rows(
     fitted: Any = None,
     deferred: Any = None,
     unlabeled: tuple[Any, Any] | None = None,
+    training_rows: Any = None,
     opens: bool = False,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
@@ -493,7 +533,10 @@ def fresh_rows(
     of_errors = rules is None or bool(rules)
     rules_there: Sequence[Rule] = ["predict"]
     only_scores = False
+    known = None
     if is_array := not hasattr(model, "predict"):
+        if training_rows is not None:
+            raise ValueError("training_rows: model is an array of answers, so there are no rows to compare")
         if X is not None:
             raise ValueError(f"X must be None if model is an array of answers, got {type(model).__name__}")
         if deferred is None and (about := [rate for rate in rates if rate.counts_deferral]):
@@ -518,6 +561,12 @@ def fresh_rows(
             final, table = final_step(model, X)
         only_scores = judged(final).reads_scores
         equal_rows = reason_of_equal_rows(final, equal_rows)
+        if training_rows is not None:
+            compared = X if unlabeled is None or X is not None else unlabeled[0]
+            known = fingerprint_of(training_rows, lambda rows: _in_form_of(compared, rows))
+        hashes = np.zeros(0, dtype=np.uint64) if labels is None else hash_rounded_rows(as_table(X))
+        if known is not None and labels is not None:
+            refuse_training_rows(known, hashes, equal_rows)
         repeated = final.count_known(table) if labels is not None and judged(final).knows_rows else None
         if repeated is not None and equal_rows == "copies":
             final.refuse_seen(repeated)
@@ -532,13 +581,11 @@ def fresh_rows(
             classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
         if labels is None:
             _refuse_lacking(rates, classes)
-            hashes = np.zeros(0, dtype=np.uint64)
         else:
             check_same_kind(labels, "y", classes, "classes_ of the model")
             numbers = positions(labels, classes, "y")
             if repeated is not None and equal_rows == "natural":
                 final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
-            hashes = hash_rounded_rows(as_table(X))
             if used := judged(final).used_rows_:
                 of_final = hashes if table is X else hash_rounded_rows(as_table(table))
                 refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
@@ -549,7 +596,8 @@ def fresh_rows(
     more, together, parts = None, groups, [] if labels is None else [(X, groups)]
     if unlabeled is not None:
         assert hashes is not None
-        more = _Unlabeled.of(final, model, *unlabeled, columns if n_labelled else None, equal_rows, hashes)
+        of_labelled = columns if n_labelled else None
+        more = _Unlabeled.of(final, model, *unlabeled, of_labelled, equal_rows, hashes, known)
         columns = more.groups if labels is None else columns
         joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
         together = joined.get(None, joined) if joined else None
@@ -598,7 +646,7 @@ def fresh_rows(
         repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
     complete = repeated is not None and final.seen_rows_.complete
     overlap = hashes, repeated, complete, kinds, equal_rows
-    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, opened, ask, model
+    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, known, opened, ask, model
     return FreshRows(answered, drawn, *of_rule)
 
 
@@ -641,6 +689,7 @@ class _Unlabeled:
         labelled: Mapping[Any, Labels] | None,
         equal_rows: EqualRows,
         hashes: Hashes,
+        training_rows: Fingerprint | None,
     ) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows.
 
@@ -665,6 +714,8 @@ class _Unlabeled:
         kept = np.flatnonzero(~copies_of(hashes, own))
         if not len(kept):
             raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+        if training_rows is not None:
+            refuse_training_rows(training_rows, own[kept], equal_rows)
         X, repeated = take(X, kept), None
         _, table = final_step(model, X)
         if judged(final).knows_rows:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from tailboost.core.progress import steps
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
@@ -91,24 +92,36 @@ class Path:
         rules, powers = [self.plain], [self.powers(self.plain)]
         now, best = dict.fromkeys(self.widths, 0.0), dict(powers[0])
         free = [part for part, width in self.widths.items() if width > 0.0]
-        for factor in factors:
-            rule = None
-            while free and rule is None:
-                further = now | dict.fromkeys(free, float(factor))
-                rule, falling = self.within(further), list[Part]()
-                if rule is None:  # some bounds cannot be tightened with the others
-                    free = self.possible(now, free, float(factor))
-                    continue
-                reached = self.powers(rule)
-                falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
-                if falling:
-                    free, rule = [part for part in free if part not in falling], None
-            if rule is None:
-                break
-            now, best = further, {part: max(best[part], reached[part]) for part in best}
-            rules.append(rule)
-            powers.append(reached)
+        with steps("tightened rules", len(factors)) as done:
+            for factor in factors:
+                rule, now, reached, free = self._tighter(float(factor), now, best, free)
+                if rule is None:
+                    break
+                best = {part: max(best[part], reached[part]) for part in best}
+                rules.append(rule)
+                powers.append(reached)
+                done()
         return rules[::-1], powers[::-1]
+
+    def _tighter(
+        self, factor: float, now: dict[Part, float], best: Mapping[Part, float], free: list[Part]
+    ) -> tuple[Any, dict[Part, float], dict[Part, float], list[Part]]:
+        """Return the next rule, its factors and predicted powers, and the bounds that can go on.
+
+        The rule is None if no bound can.
+        """
+        while free:
+            further = now | dict.fromkeys(free, factor)
+            rule = self.within(further)
+            if rule is None:  # some bounds cannot be tightened with the others
+                free = self.possible(now, free, factor)
+                continue
+            reached = self.powers(rule)
+            falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
+            if not falling:
+                return rule, further, reached, free
+            free = [part for part in free if part not in falling]
+        return None, now, {}, free
 
     @cached_property
     def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:

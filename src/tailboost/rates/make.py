@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.core.subgroups import DEFERRAL
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 from tailboost.rates.strata import plain
 
@@ -382,7 +382,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     ----------
     matrix : array-like of shape (K, K) or (K, K + 1), or data frame, optional
         Cost of each answer (column) for each class (row), in the order of ``classes_`` or with the labels as
-        names. A last column, "person" in a frame, is the cost of deferral: rows are deferred if this is
+        names. A last column, "human review" in a frame, is the cost of deferral: rows are deferred if this is
         cheaper. None: the costs of each row, given as ``fit(costs=)``.
     by : optional
         As in `error`.
@@ -408,13 +408,13 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(checked_label(label) for label in matrix.index)
         columns = [checked_label(label) for label in matrix.columns]
-        person = [DEFERRAL] if DEFERRAL in columns and DEFERRAL not in labels else []
-        columns = [label for label in columns if label not in person]
+        review = [HUMAN_REVIEW] if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels else []
+        columns = [label for label in columns if label not in review]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
                 f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
             )
-        matrix = matrix.loc[:, [*matrix.index, *person]]
+        matrix = matrix.loc[:, [*matrix.index, *review]]
     try:
         values = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import (
+    category_orders,
     check_costs,
     check_indexes,
     check_length,
@@ -17,6 +18,7 @@ from tailboost.core.checks import (
     check_same_kind,
     column_name,
     columns_by_name,
+    in_category_order,
     in_class_order,
     label_column,
     positions,
@@ -80,7 +82,11 @@ class Answered:
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
             columns = tuple(table) if list(table) != [None] else (column_name(groups),)
-            values = tuple(_values(column[used], (known or {}).get(name)) for name, column in table.items())
+            orders = category_orders(groups)
+            values = tuple(
+                _values(column[used], (known or {}).get(name), orders.get(name))
+                for name, column in table.items()
+            )
             pairs = zip(table.values(), values, strict=True)
             numbers = np.column_stack([positions(column[used], names, "groups") for column, names in pairs])
         if deferred is not None:
@@ -135,13 +141,16 @@ class Answered:
         return rate.samples(self.strata, self.stratum, self.actions, self.costs)
 
 
-def _values(column: Any, known: Sequence[Any] | None) -> Any:
-    """Return the groups of the rows and the known groups."""
+def _values(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
+    """Return the known groups and the groups of the rows, sorted or in the order of categories."""
+    values = in_category_order(np.unique(column), order)
     if not known:
-        return np.unique(column)
+        return values
     listed = label_column(known, "groups of the fit")
     check_same_kind(column, "groups", listed, "groups of the fit")
-    return np.unique(np.concatenate([column, listed]))
+    if order is None and (np.sort(listed) == listed).all():
+        return np.unique(np.concatenate([column, listed]))
+    return np.concatenate([listed, values[~np.isin(values, listed)]])
 
 
 def measure(

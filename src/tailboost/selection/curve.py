@@ -15,8 +15,11 @@ from tailboost.core.drawing import display
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.judged import group_arguments, judged
+from tailboost.core.output import write_output
 from tailboost.core.tables import unpack
-from tailboost.rates import Largest, Limit, Objective, Spread, error, measure
+from tailboost.rates import Largest, Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import deferred as deferred_rate
+from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
 
 # Points of a printed table.
@@ -51,6 +54,9 @@ class CurveSource(Protocol):
 
     def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate."""
+
+    def _measured(self, *stated: Rate | Limit) -> RateTable:
+        """Return rates on the selection data, by subgroup and with intervals."""
 
 
 def rates_of_curve(
@@ -151,6 +157,8 @@ class Curve:
     gap : float
         Largest distance by which a mixture of the candidates lies below the lines between the points;
         infinite if it is not known.
+    limits : tuple of Limit
+        Limits on other rates, which each point satisfies.
 
     Examples
     --------
@@ -173,6 +181,7 @@ class Curve:
     _at: Callable[[float, Any], Any] = field(repr=False)
     _source: CurveSource = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
+    limits: tuple[Limit, ...] = ()
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
 
@@ -216,10 +225,107 @@ class Curve:
         Rows given to `predicted` before are selection data of the returned classifier: ``chosen_rows_``
         contains their fingerprints, and `tailboost.certify` refuses them.
         """
-        keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
-        point = self._at(level, min(keeps, key=lambda p: p.value).classifier if keeps else None)
+        known = self._within_level(level)
+        point = self._at(level, None if known is None else known.classifier)
         # A copy: the point of the curve records later rows, the returned one does not.
         return self._measured_rows.recorded_in(copy.copy(point))
+
+    def _within_level(self, level: float) -> CurvePoint | None:
+        """Return the point with the least objective within a limit; None if there is none."""
+        keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
+        return min(keeps, key=lambda p: p.value) if keeps else None
+
+    def level(self, place: int) -> float:
+        """Return the shortest number for which `at` returns the classifier of a point.
+
+        Parameters
+        ----------
+        place : int
+            Index of the point.
+
+        Returns
+        -------
+        float
+            A limit of the limited rate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tailboost as tb
+        >>> p, rng = np.linspace(0, 1, 2000), np.random.default_rng(0)
+        >>> clf = tb.RobustMixtureClassifier.from_probabilities({"ours": p}, rng.random(2000) < p)
+        >>> curve = clf.tradeoff()
+        >>> curve.at(curve.level(0)).limits == [tb.rates.error() <= curve.level(0)]
+        True
+        """
+        exact = self[place].limited
+        if self.gap < float("inf"):  # mixtures lie between the points, so another number gives another rule
+            return exact
+        up = self.limited.within(self.limited.most).from_above
+        for digits in range(2, 16):
+            level = round((np.ceil if up else np.floor)(exact * 10**digits) / 10**digits, digits)
+            if self._within_level(level) is self[place]:
+                return float(level)
+        return exact
+
+    def rates(self, place: int) -> RateTable:
+        """Return the rates of a point by subgroup, with intervals, on the selection data.
+
+        Parameters
+        ----------
+        place : int
+            Index of the point.
+
+        Returns
+        -------
+        RateTable
+            The overall error, both rates of the curve, the other limits, and the deferred rows if the
+            classifier can defer.
+        """
+        classifier = self[place].classifier
+        stated: list[Rate | Limit] = [self.limited.within(self.level(place)), *self.limits]
+        more = [] if self.objective.over_rows else [self.objective.rate]
+        more += [error(), *[deferred_rate()] * judged(classifier).can_defer]
+        known = [one.rate for one in stated]
+        stated += [rate for i, rate in enumerate(more) if rate not in known and rate not in more[:i]]
+        return classifier._measured(*stated)
+
+    def of_source(self) -> tuple[float, float]:
+        """Return both rates of the classifier itself on the selection data; NaN for a CVaR."""
+
+        def value(of: Any) -> float:
+            values = [line.value for line in self._source._measured(of.rate)]
+            return float(of.value(np.array(values)))
+
+        return value(self.limited), float("nan") if self.objective.over_rows else value(self.objective)
+
+    def explore(self, path: Any, *, measured: Points | None = None) -> None:
+        """Write a page on which a slider runs over the points; needs the extra ``app``.
+
+        The page is one HTML file without a server. It shows the rates of each point by subgroup with their
+        intervals, the overall error, and the limit that gives this point, ready to copy.
+
+        Parameters
+        ----------
+        path : path
+            HTML file to write.
+        measured : Points, optional
+            Both rates on other rows, as returned by `predicted`.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from sklearn.datasets import load_wine
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> import tailboost as tb
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = tb.tune(GaussianNB().fit(X[::3], y[::3]), X[1::3], y[1::3])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     clf.tradeoff().explore(pathlib.Path(folder) / "curve.html")
+        """
+        from tailboost import plotting  # by its public name, as in `plot`
+
+        write_output(path, plotting.curve_page(self, measured))
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.

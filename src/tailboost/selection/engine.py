@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats
+from tailboost.core.progress import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
@@ -196,9 +197,13 @@ class Engine(ABC):
             if start is not None and tightest is not None:
                 least = limited.least if limited.compares else tightest.value(limited)
                 above = limited.within(limited.most).from_above
-                for level in np.linspace(start.value(limited), least, n_points):
-                    eased = min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
-                    found.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
+                with steps("points of the curve", n_points) as done:
+                    for level in np.linspace(start.value(limited), least, n_points):
+                        eased = (
+                            min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
+                        )
+                        found.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
+                        done()
         if not problem.randomized:
             _, violation = program.evaluate(pool.all_counts)
             found += [

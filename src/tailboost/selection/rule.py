@@ -13,7 +13,7 @@ from scipy.special import softmax
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, unit_name
+from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
@@ -286,7 +286,7 @@ class Rule:
         columns: Mapping[str, Sequence[str]] | Callable[[str, Any], str] | None = None,
         *,
         group: str | None = None,
-        what: Literal["label", "deferred"] = "label",
+        what: Literal["action", "label", "deferred"] = "action",
         table: str = "t",
     ) -> str:
         """Return the decision as an SQL expression over columns of probabilities.
@@ -303,8 +303,9 @@ class Rule:
             names the column of a model and a label. By default ``model_label``.
         group : str, optional
             Name of the column of groups, if the rule is group-aware.
-        what : {"label", "deferred"}, default="label"
-            The label, or whether the row is deferred (1 or 0).
+        what : {"action", "label", "deferred"}, default="action"
+            The label or "human review"; the label, for a deferred row the one that would be answered; or
+            whether the row is deferred (1 or 0).
         table : str, default="t"
             Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
             because SQLite reads a quoted name that no table has as text.
@@ -332,11 +333,8 @@ class Rule:
             for model in self.models
             for k, label in enumerate(self.classes)
         }
-        if what == "deferred":
-            if not self.defers:
-                raise ValueError("no row is deferred: there is no limit on rates.deferred()")
-            if len(self.parts) > 1:
-                raise ValueError("the rule is randomised: only `defers` tells which rows are deferred")
+        if what == "deferred" and not self.defers:
+            raise ValueError("no row is deferred: there is no limit on rates.deferred()")
         if self.groups is None:
             expression = self._of_group(0, probability, what)
         else:
@@ -354,12 +352,14 @@ class Rule:
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
         K, labels = len(self.classes), [sql_value(label) for label in self.classes]
+        if what == "deferred":
+            return f"CASE WHEN {self._defers(g, probability)} THEN 1 ELSE 0 END"
+        if what == "action" and self.defers:
+            answer = self._of_group(g, probability, "label")
+            review = sql_value(HUMAN_REVIEW)
+            return f"CASE WHEN {self._defers(g, probability)} THEN {review} ELSE {answer} END"
         if len(self.parts) == 1 and self.parts[0].action_costs is not None:
-            costs = self._costs(self.parts[0], g, probability)
-            if what == "deferred":
-                others = " AND ".join(f"{costs[K]} < {each}" for each in costs[:K])
-                return f"CASE WHEN {others} THEN 1 ELSE 0 END"
-            return _least(costs[:K], labels)
+            return _least(self._costs(self.parts[0], g, probability)[:K], labels)
         terms: list[list[str]] = [[] for _ in range(K)]
         for j, part in enumerate(self.parts):
             weight = repr(part.weight + tie_break(j))
@@ -372,6 +372,18 @@ class Rule:
                 for k in range(K):
                     terms[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
         return _least([f"-({' + '.join(each)})" for each in terms], labels)
+
+    def _defers(self, g: int, probability: Mapping[tuple[str, int], str]) -> str:
+        """Return the condition under which a row of a group is deferred: half of the weight defers it."""
+        K, conditions = len(self.classes), []
+        for part in self.parts:
+            if part.defers:
+                costs = self._costs(part, g, probability)
+                conditions.append((part.weight, " AND ".join(f"{costs[K]} < {each}" for each in costs[:K])))
+        if len(self.parts) == 1:
+            return conditions[0][1]
+        weights = " + ".join(f"CASE WHEN {cheapest} THEN {w!r} ELSE 0 END" for w, cheapest in conditions)
+        return f"{weights} >= 0.5"
 
     def _clipped(self, column: str) -> str:
         least = repr(self.least_probability)
@@ -447,7 +459,7 @@ class Rule:
             pairs = zip(labels[:SHOWN], weight / weight.min(), strict=False)
             ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
-        names = [*labels, "defer"][: action_costs.shape[1]]
+        names = [*labels, HUMAN_REVIEW][: action_costs.shape[1]]
         charged = [
             f"  in class {label}: " + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
             for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False)

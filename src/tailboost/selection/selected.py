@@ -20,7 +20,7 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.subgroups import unit_name
+from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
     GAP,
@@ -28,6 +28,7 @@ from tailboost.rates import (
     ROUNDING,
     Limit,
     Objective,
+    Rate,
     Spread,
     Strata,
     deferred,
@@ -126,6 +127,10 @@ class Selected(ABC):
         rate = error(by=kind)
         limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
         return self._counted([(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts)
+
+    def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
+        """Return other rates and limits on the selection data."""
+        return self._counted([(one.rate, one.limit) for one in stated], "")
 
     def _counted(
         self,
@@ -625,7 +630,7 @@ def _why(
     of_class = np.bincount(strata.y, strata.mass, strata.n_actions + 1)[: strata.n_classes]
     right = of_class[most] / of_class.sum() if most < strata.n_classes else 0.0
     if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
-        action: Any = strata.classes[most] if most < strata.n_classes else "deferral"
+        action: Any = strata.classes[most] if most < strata.n_classes else HUMAN_REVIEW
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
     least = guess(counts)
     if least is not None and value >= least - ROUNDING:

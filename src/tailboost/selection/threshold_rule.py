@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
-from tailboost.core.subgroups import unit_name
+from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rule import RulePart, group_numbers, sql_name, sql_number, sql_value
 
 # Rules of format 1 had no kind of score.
 FORMAT = 2
-REVIEW = "human review"
 # Significant digits of printed thresholds.
 DIGITS = 4
 
@@ -54,7 +53,7 @@ class ThresholdRule:
     @classmethod
     def of(cls, part: RulePart, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None) -> Self:
         """Return the thresholds of a part of a rule on one score, a `Scores`."""
-        actions = [*classes, REVIEW]
+        actions = [*classes, HUMAN_REVIEW]
         weight = next(iter(part.weights.values()), 0.0)
         bands = []
         for costs in np.asarray(part.action_costs, dtype=np.float64):
@@ -84,7 +83,7 @@ class ThresholdRule:
     @property
     def defers(self) -> bool:
         """Whether rows may be deferred."""
-        return any(action == REVIEW for band in self.bands for _, action in band)
+        return any(action == HUMAN_REVIEW for band in self.bands for _, action in band)
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -170,7 +169,7 @@ class ThresholdRule:
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
-        kind, known = score_kind(self.kind), {*self.classes, REVIEW}
+        kind, known = score_kind(self.kind), {*self.classes, HUMAN_REVIEW}
         if not all(
             isinstance(name, (str, int, float)) for name in (self.column, *known, *(self.groups or []))
         ):
@@ -230,7 +229,7 @@ class ThresholdRule:
             score = f"COALESCE({score}, {self.missing!r})"
 
         def value(action: Any) -> str:
-            return str(int(action == REVIEW)) if what == "deferred" else sql_value(action)
+            return str(int(action == HUMAN_REVIEW)) if what == "deferred" else sql_value(action)
 
         def cases(band: list[tuple[float | None, Any]]) -> str:
             above = [f"WHEN {score} >= {lower!r} THEN {value(action)}" for lower, action in band[:0:-1]]
@@ -273,7 +272,7 @@ class ThresholdRule:
         # Labels and names may contain any text, so they stand in literals only.
         return (
             f"def {name}(score{group}):\n"
-            f"    {f'Return a label or {REVIEW!r}: {self}'!r}\n"
+            f"    {f'Return a label or {HUMAN_REVIEW!r}: {self}'!r}\n"
             "    score = float('nan') if score is None else float(score + 0)  # text is an error\n"
             f"    if score != score:\n        {missing}\n"
             f"    if not {self._kind.source('score')}:\n        raise ValueError({outside!r})\n"

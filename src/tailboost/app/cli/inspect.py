@@ -197,7 +197,7 @@ def rule(
         str | None, options.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
     deferred: Annotated[
-        bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its label.")
+        bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its answer.")
     ] = False,
 ) -> None:
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
@@ -223,12 +223,14 @@ def rule(
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
                 raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
-        names, what = [lambda name, label: columns.format(model=name, label=label)], "label"
+        names = [lambda name, label: columns.format(model=name, label=label)]
         if isinstance(decision_rule, ThresholdRule):
-            names, what = [], "action"
+            names = []
         with shared.bad_input("--sql: "):
             print(
-                decision_rule.to_sql(*names, group=group, what="deferred" if deferred else what, table=table)
+                decision_rule.to_sql(
+                    *names, group=group, what="deferred" if deferred else "action", table=table
+                )
             )
     else:
         shared.tell(str(decision_rule))

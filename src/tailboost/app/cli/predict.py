@@ -14,6 +14,7 @@ from tailboost.app.cli.models import Purpose, StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, label_rows, read_label_rules, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.judged import judged
+from tailboost.core.subgroups import answers_or_review
 
 
 def predict(
@@ -29,12 +30,11 @@ def predict(
     """Predict the labels of new rows.
 
     The output has the row number (from 0), the prediction, and a probability per class.
-    A mixture also has its label distribution: how often its randomised rule predicts each label. If the model
-    defers rows to a human reviewer, the column "deferred" marks them. Their prediction is the label that the
-    model would give without a deferral. Columns are read as at the fit. A warning counts new columns, new
-    categories, and values of another type. New columns are ignored, and values of another type become
-    missing. With a rule file of `tailboost tune`, the prediction of a deferred row is "human review", and the
-    margin is the distance of the score to the nearest threshold.
+    A mixture also has its label distribution: how often its randomised rule predicts each label. The
+    prediction of a deferred row is "human review", and the column "deferred" marks it. Columns are read as
+    at the fit. A warning counts new columns, new categories, and values of another type. New columns are
+    ignored, and values of another type become missing. With a rule file of `tailboost tune`, the margin is
+    the distance of the score to the nearest threshold.
     """
     if out is not None:
         shared.check_output("--out", out, model, data)
@@ -72,6 +72,7 @@ def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict
     columns = {"prediction": classifier.predict(features, **groups)}
     if judged(classifier).can_defer:
         columns["deferred"] = classifier.defers(features, **groups)
+        columns["prediction"] = answers_or_review(columns["prediction"], columns["deferred"])
     if hasattr(classifier, "predict_proba"):
         by_label = {"probability": classifier.predict_proba(features)}
         if hasattr(classifier, "reweight"):
@@ -108,7 +109,7 @@ def decide(
     """Draw a decision for each row by its id.
 
     The output has the id, the prediction, the candidate that answered, and the draw.
-    The prediction of a deferred row is "person". The same id gets the same draw in any file, order and
+    The prediction of a deferred row is "human review". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """
     shared.check_output("--out", out, model, data)

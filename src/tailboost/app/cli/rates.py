@@ -15,7 +15,7 @@ from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_numb
 from tailboost.core.judged import judged
 from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import DEFERRAL
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.selection.rate_table import RateTable
 
 Targets: TypeAlias = float | dict[Any, float] | None
@@ -265,16 +265,16 @@ class CostTable:
             first, *rest = map(str, table.columns)
             is_by_row = first in names
             columns = [first, *rest] if is_by_row else rest
-            if unknown := [name for name in columns if name not in names and name != DEFERRAL]:
-                deferral = "" if is_by_row else f", and {DEFERRAL} for a deferral"
+            if unknown := [name for name in columns if name not in names and name != HUMAN_REVIEW]:
+                deferral = "" if is_by_row else f", and {HUMAN_REVIEW} for a deferral"
                 raise ValueError(
                     f"column {unknown[0]!r} is no label; the labels are {', '.join(names)}{deferral}"
                 )
             if missing := [name for name in names if name not in columns]:
                 raise ValueError(f"there is no column for the prediction {missing[0]!r}")
             if is_by_row:
-                if DEFERRAL in columns:
-                    raise ValueError(f"{DEFERRAL!r} needs a table by true label, this one is by row")
+                if HUMAN_REVIEW in columns:
+                    raise ValueError(f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row")
                 if len(table) != len(y):
                     raise ValueError(
                         f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
@@ -288,7 +288,7 @@ class CostTable:
                     f"the first column {first!r} has to name each true label once ({', '.join(names)}), got "
                     f"{', '.join(truths[:20])}"
                 )
-            answers = [*names, *[DEFERRAL] * (DEFERRAL in columns)]
+            answers = [*names, *[HUMAN_REVIEW] * (HUMAN_REVIEW in columns)]
             cells = [[table[name].iloc[truths.index(truth)] for name in answers] for truth in names]
             return cls._of_cells(tuple(classes), cells, y, data, sep)
 
@@ -302,7 +302,7 @@ class CostTable:
         except ValueError:
             pass
         if len(cells[0]) > len(classes):
-            raise ValueError(f"{DEFERRAL!r} is possible only if all cells are numbers")
+            raise ValueError(f"{HUMAN_REVIEW!r} is possible only if all cells are numbers")
         rows = datasets.read_frame(data, sep)
         costs = np.zeros((len(y), len(classes)))
         for label, row in zip(classes, cells, strict=True):

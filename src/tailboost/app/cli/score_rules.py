@@ -35,9 +35,9 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.files import digest
 from tailboost.core.judged import Judged, judged
 from tailboost.core.output import write_output
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
-from tailboost.selection.threshold_rule import REVIEW
 from tailboost.storage import save_model
 
 RULE_FILE = ".json"
@@ -243,8 +243,8 @@ class RuleSelection:
             raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
-        if REVIEW in labels:
-            raise BadInput(f"{str(data)!r}: column {target!r} has the label {REVIEW!r}")
+        if HUMAN_REVIEW in labels:
+            raise BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
         selection = cls(
             tuple(score),
             _positives(positive, score, labels),
@@ -390,16 +390,18 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
         model = copy.copy(self.scores)
         model.classes_ = np.asarray(model.label)
         P = pd.DataFrame(model.predict_proba(X), columns=model.label)
-        return self.rule.predict(dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=REVIEW)
+        return self.rule.predict(
+            dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=HUMAN_REVIEW
+        )
 
     def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
         """Return the label of each row; deferred rows get the first label."""
         actions = self.actions(X, groups)
-        return np.where(actions == REVIEW, self.rule.classes[0], actions).astype(str)
+        return np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions).astype(str)
 
     def defers(self, X: Any, *, groups: Any = None) -> Mask:
         """Return which rows are deferred."""
-        return np.asarray(self.actions(X, groups) == REVIEW)
+        return np.asarray(self.actions(X, groups) == HUMAN_REVIEW)
 
     def margin(self, X: Any, groups: Any = None) -> Floats | None:
         """Return the distance of the score to the nearest threshold; None with several scores."""

@@ -12,7 +12,7 @@ import traceback
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailboost.core.output import is_same_file, write_output
+from tailboost.core.progress import telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -50,7 +51,8 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
     token = _quiet.set(quiet)
     try:
-        yield
+        with nullcontext() if quiet else telling(_show, clear=_clear):
+            yield
     except typer.Exit:
         raise
     except KeyboardInterrupt:
@@ -176,6 +178,23 @@ def progress(*columns: ProgressColumn) -> Progress:
     # Older versions of rich end a hidden progress line with a line break.
     shown = Console(file=io.StringIO()) if hidden else terminal
     return Progress(*columns, console=shown, transient=True, disable=hidden)
+
+
+# Moves to the start of a terminal's line and erases it.
+_ERASED = "\r\x1b[2K"
+
+
+def _show(line: str) -> None:
+    """Show the progress on standard error: on a terminal in one line, elsewhere as a line each."""
+    if console(stderr=True).is_terminal:
+        print(f"{_ERASED}{printable(line)}", end="", file=sys.stderr, flush=True)
+    else:
+        say_aside(line)
+
+
+def _clear() -> None:
+    if console(stderr=True).is_terminal:
+        print(_ERASED, end="", file=sys.stderr, flush=True)
 
 
 def tell(line: str) -> None:

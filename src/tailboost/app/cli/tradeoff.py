@@ -19,6 +19,7 @@ from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, plain_models
 
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html", ".htm")
 
 
 def tradeoff(
@@ -30,6 +31,9 @@ def tradeoff(
     target: options.Labels = None,
     out: Annotated[
         Path | None, options.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
+    ] = None,
+    page: Annotated[
+        Path | None, options.option("FILE", "HTML file with a slider over the points of the curve.")
     ] = None,
     limited: Annotated[
         str | None,
@@ -74,6 +78,12 @@ def tradeoff(
         shared.check_output("--out", out, model, data)
         if out.suffix not in (".csv", ".json", *PICTURES):
             raise shared.BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
+    if page is not None:
+        shared.check_output("--page", page, model, data)
+        if page.suffix not in PAGES:
+            raise shared.BadInput(f"--page: {str(page)!r} must end in {' or '.join(PAGES)}")
+        if deferred:
+            raise shared.BadInput("--page: not with --deferred; a page shows one curve")
     if objective is not None and limited is None:
         raise shared.BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
@@ -112,6 +122,13 @@ def tradeoff(
         with shared.bad_input("--out: "):  # matplotlib may be missing
             shared.write_out(out, shown.rendered(out.suffix))
         shared.say(f"Curve{'s' if deferred else ''}: {out}")
+    if page is not None:
+        with shared.bad_input("--page: "):  # jinja2 may be missing
+            from tailboost.app.plotting import curve_page
+
+            content = curve_page(curve, measured, model=str(model))
+        shared.write_out(page, content, "--page")
+        shared.say(f"Page: {page}")
     if pick is not None and picked is not None:
         with shared.bad_input("--pick: "), shared.warnings_as_lines():
             point = curve.at(pick)

@@ -1,5 +1,6 @@
 """Plots with scikit-learn's conventions: ``from_estimator``, ``from_predictions``, ``plot``."""
 
+from tailboost.app.plotting.curve_page import curve_page
 from tailboost.app.plotting.cvar_curve import CVaRCurveDisplay
 from tailboost.app.plotting.groups import GroupsDisplay
 from tailboost.app.plotting.limits import LimitsDisplay
@@ -8,5 +9,6 @@ from tailboost.app.plotting.power import PowerDisplay
 from tailboost.app.plotting.tradeoff_curve import TradeOffDisplay
 
 __all__ = [
-    "CVaRCurveDisplay", "GroupsDisplay", "LimitsDisplay", "MonitorDisplay", "PowerDisplay", "TradeOffDisplay"
+    "CVaRCurveDisplay", "GroupsDisplay", "LimitsDisplay", "MonitorDisplay", "PowerDisplay", "TradeOffDisplay",
+    "curve_page",
 ]  # fmt: skip

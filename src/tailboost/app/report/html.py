@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
     """
     table = ComparisonTable(results)
     styles = charts.method_styles(table)
-    script = _asset("report.js").replace("\r\n", "\n")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, script_hash = inline_script("report.js")
     return page(
         "report.html.j2",
         table=table,
@@ -47,7 +47,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         classes_drawn=charts.classes_drawn(table),
         confusions=_confusions(table),
         script=script,
-        script_hash=f"'sha256-{digest}'",
+        script_hash=script_hash,
     )
 
 
@@ -128,6 +128,19 @@ def page(template: str, **values: Any) -> str:
 def _is_words(rows: Sequence[Sequence[str]], column: int) -> bool:
     """Return whether the cells of a column are words, which begin at the left, and no numbers."""
     return any(row[column][:1].isalpha() for row in rows)
+
+
+def inline_script(name: str) -> tuple[str, str]:
+    """Return a script with its hash, by which the content security policy of a page allows it."""
+    script = _asset(name).replace("\r\n", "\n")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return script, f"'sha256-{digest}'"
+
+
+def json_block(document: Any) -> str:
+    """Return JSON for a script element; no text in it can end the element."""
+    text = json.dumps(document, allow_nan=False)  # ASCII alone
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _asset(name: str) -> str:

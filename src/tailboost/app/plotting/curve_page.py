@@ -1,0 +1,151 @@
+"""Page of a trade-off: a slider over the points of the curve, with the rates of each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tailboost.core.subgroups import unit_name
+from tailboost.rates import Largest, error
+
+if TYPE_CHECKING:
+    from tailboost.selection.curve import Curve, Points
+    from tailboost.selection.rate_table import RateTable
+
+# Significant digits of rates on the page.
+DIGITS = 6
+# What can be copied of a point: the rule itself, or its limits for another fit.
+COPIED = ("this rule in Python", "this rule in the shell", "its limits in Python", "its limits in the shell")
+
+
+def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MODEL") -> str:
+    """Return an HTML page on which a slider runs over the points of a trade-off.
+
+    The page needs no server: its content security policy forbids requests and allows only its own script.
+    Without scripts it is a table of the points.
+
+    Parameters
+    ----------
+    curve : Curve
+        Returned by ``tradeoff()``.
+    measured : Points, optional
+        Both rates on other rows, as returned by ``curve.predicted``.
+    model : str, default="MODEL"
+        Name of the model file in the commands of the page.
+
+    Returns
+    -------
+    str
+        The page, as text of an HTML file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tailboost as tb
+    >>> p, rng = np.linspace(0, 1, 2000), np.random.default_rng(0)
+    >>> clf = tb.RobustMixtureClassifier.from_probabilities({"ours": p}, rng.random(2000) < p)
+    >>> tb.plotting.curve_page(clf.tradeoff())[:15]
+    '<!doctype html>'
+    """
+    from tailboost.app.report.html import inline_script, json_block, page  # needs jinja2, drawings do not
+
+    tables = [curve.rates(place) for place in range(len(curve))]
+    points = [_point(curve, place, tables[place], model) for place in range(len(curve))]
+    best = min(point["error"] for point in points)
+    for point in points:
+        point["price"] = point["error"] - best
+    script, script_hash = inline_script("curve.js")
+    draws = any(point.classifier.draws for point in curve)
+    start = _start(curve)
+    document = {
+        "limited": str(curve.limited),
+        "objective": str(curve.objective),
+        # A rule within a limit is the point to its left, unless mixtures lie between the points.
+        "mixtures_between": bool(curve.gap < np.inf),
+        "start": start,
+        "copied": COPIED,
+        "lines": [{"rate": line.rate, "subgroup": _subgroup(line.subgroup)} for line in tables[0]],
+        "points": points,
+        "measured": None
+        if measured is None
+        else [[*map(_number, pair)] for pair in zip(*measured, strict=True)],
+    }
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(n for t in tables for n in t.notes)]
+    return page(
+        "curve.html.j2",
+        curve=curve,
+        points=points,
+        start=points[start],
+        by_error=str(error()) in (str(curve.limited), str(curve.objective)),
+        notes=[*notes, *["Rates are those of the label distribution, from which answers are drawn."] * draws],
+        data=json_block(document),
+        script=script,
+        script_hash=script_hash,
+    )
+
+
+def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, Any]:
+    """Return what the page tells about a point."""
+    level = curve.level(place)
+    limits = [curve.limited.within(level), *curve.limits]
+    options = [f"limits=[{', '.join(f'tb.rates.{limit!r}' for limit in limits)}]"]
+    flags = [word for limit in limits for word in ("--limit", repr(limit))]
+    command = ["tailboost", "tradeoff", model]
+    if not curve.objective.over_rows:  # a CVaR has no other curve
+        minimised = _written(curve.objective)
+        command += ["--limited", _written(curve.limited), "--objective", minimised]
+        options.append(f"objective=tb.rates.{minimised}")
+        flags += ["--objective", minimised]
+    command += ["--pick", repr(level), "--model", "point.model"]
+    (overall,) = (line.value for line in table if line.rate == str(error()) and line.subgroup is None)
+    return {
+        "limited": curve[place].limited,
+        "value": curve[place].value,
+        "error": overall,
+        "texts": [
+            f"curve.at({level!r})",
+            _command(command),
+            ", ".join(options),
+            _command(flags),
+        ],
+        "rates": [
+            [_number(x) for x in (line.value, line.low, line.high, line.rows, line.bound)] + [line.sense]
+            for line in table
+        ],
+    }
+
+
+def _start(curve: Curve) -> int:
+    """Return the place of the point nearest to the classifier itself."""
+    own = curve.of_source()
+    spans = [np.ptp(rate) or 1.0 for rate in curve.values]
+    distances = ((np.column_stack(curve.values) - own) / spans) ** 2
+    return int(np.nansum(distances, axis=1).argmin())
+
+
+def _written(rate: Any) -> str:
+    """Return a rate, an objective, a gap or a ratio as `tailboost.rates.parse` reads it."""
+    return repr(rate if rate.compares else Largest(rate.rate) if rate.worst else rate.rate)
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return words of a shell; in double quotes where shlex would break up each single quote of a rate."""
+    plain = [not set(word) & set('"$`!\\') for word in words]
+    return " ".join(
+        f'"{word}"' if "'" in word and safe else shlex.quote(word)
+        for word, safe in zip(words, plain, strict=True)
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _subgroup(name: Any) -> str:
+    return "all rows" if name is None else unit_name(name)
+
+
+__all__: Sequence[str] = ["curve_page"]

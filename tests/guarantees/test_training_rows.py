@@ -1,0 +1,124 @@
+"""Training rows of other libraries' models, as the caller names them, are refused as those of our own."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost.core.fingerprints import Fingerprint
+from tailboost.guarantees.leakage import ResubstitutionWarning
+
+X, y = make_classification(4000, n_informative=5, class_sep=1.2, random_state=0)
+TRAIN, SELECT, FRESH = slice(0, 1000), slice(1000, 2000), slice(2000, 4000)
+MODEL = LogisticRegression().fit(X[TRAIN], y[TRAIN])
+
+
+def test_certify_refuses_named_rows():
+    assert tb.certify(MODEL, X[TRAIN], y[TRAIN]).n_rows == 1000  # without their name nothing is known
+    with pytest.raises(tb.LeakageError, match="models were trained on 100% of these rows"):
+        tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+    some = np.r_[0:200, 2000:3000]  # a sixth of the rows
+    with pytest.raises(tb.LeakageError, match="17% of these rows"):
+        tb.certify(MODEL, X[some], y[some], training_rows=X[TRAIN])
+
+
+def test_the_certificate_names_the_overlap():
+    unknown = " ".join(tb.certify(MODEL, X[FRESH], y[FRESH]).notes)
+    known = " ".join(tb.certify(MODEL, X[FRESH], y[FRESH], training_rows=X[TRAIN]).notes)
+    assert "are not known here" in unknown
+    assert "are not known here" not in known
+    assert "0 % of these rows equal one of the training rows that the caller names" in known
+    few = np.r_[0:20, 2000:4000]  # as few as chance might explain
+    notes = " ".join(tb.certify(MODEL, X[few], y[few], training_rows=X[TRAIN]).notes)
+    assert f"{100 * 20 / 2020:.3g} % of these rows" in notes
+
+
+def test_fingerprints_serve_where_the_rows_are_not():
+    prints = Fingerprint.of_rows(X[TRAIN])
+    with pytest.raises(tb.LeakageError):
+        tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=prints)
+    ours = tb.AdaBoostClassifier(n_estimators=3).fit(X[TRAIN], y[TRAIN])
+    with pytest.raises(tb.LeakageError):
+        tb.certify(MODEL, X[TRAIN], y[TRAIN], training_rows=ours.seen_rows_)
+
+
+def test_rows_without_labels_are_compared_too():
+    rates = ["selected(1) <= .9"]
+    with pytest.raises(tb.LeakageError):
+        tb.certify(MODEL, X[FRESH], y[FRESH], rates=rates, X_unlabeled=X[TRAIN], training_rows=X[TRAIN])
+    tb.certify(MODEL, X[FRESH], y[FRESH], rates=rates, X_unlabeled=X[SELECT], training_rows=X[TRAIN])
+
+
+def test_a_tuned_rule_knows_them(tmp_path):
+    with pytest.warns(ResubstitutionWarning, match="100% of the 1,000 rows given to fit"):
+        tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResubstitutionWarning)
+        clf = tb.tune(MODEL, X[SELECT], y[SELECT], training_rows=X[TRAIN])
+    assert clf.seen_share(X[TRAIN]) == 1.0
+    assert clf.seen_share(X[FRESH]) == 0.0
+    tb.save_model(clf, tmp_path / "m.model")
+    for known in (clf, tb.load_model(tmp_path / "m.model")):
+        with pytest.raises(tb.LeakageError, match="models were trained on 100%"):
+            tb.certify(known, X[TRAIN], y[TRAIN])
+        with pytest.raises(tb.LeakageError, match="selected on"):
+            tb.certify(known, X[SELECT], y[SELECT])
+        notes = " ".join(tb.certify(known, X[FRESH], y[FRESH]).notes)
+        assert "Its training rows are not known" not in notes
+    without = tb.tune(MODEL, X[SELECT], y[SELECT])
+    assert "Its training rows are not known" in " ".join(tb.certify(without, X[FRESH], y[FRESH]).notes)
+    named = tb.certify(without, X[FRESH], y[FRESH], training_rows=X[TRAIN])
+    assert "Its training rows are not known" not in " ".join(named.notes)
+
+
+def test_calibrate_refuses_them_before_the_attempt():
+    limits = ["miss(1) <= .5"]
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(MODEL, X[TRAIN], y[TRAIN], limits=limits, training_rows=X[TRAIN])
+    certified = tb.calibrate(MODEL, X[FRESH], y[FRESH], limits=limits, training_rows=X[TRAIN])
+    assert certified.certificate_.certified
+    with pytest.raises(tb.LeakageError):
+        tb.certify(certified, X[TRAIN], y[TRAIN])
+    tuned = tb.tune(MODEL, X[SELECT], y[SELECT], limits=limits)
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(tuned, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
+    assert not tuned.ledger_.attempts
+    assert tb.calibrate(tuned, X[FRESH], y[FRESH], training_rows=X[TRAIN]).certificate_.certified
+
+
+def test_models_trained_here_know_both():
+    pairs = [("line", LogisticRegression())]
+    mix = tb.RobustMixtureClassifier(pairs, random_state=0)
+    mix.fit(X[SELECT], y[SELECT], training_rows=X[TRAIN])
+    assert mix.seen_share(X[:2000]) == 1.0
+
+
+def test_rows_equal_by_nature():
+    rng = np.random.default_rng(0)
+    grades = rng.integers(3, size=(3000, 2)).astype(float)
+    labels = (rng.random(3000) < 0.3 + 0.2 * (grades[:, 0] > 1)).astype(int)
+    model = LogisticRegression().fit(grades[:1000], labels[:1000])
+    with pytest.raises(tb.LeakageError, match="equal_rows='natural'"):
+        tb.certify(model, grades[1000:], labels[1000:], training_rows=grades[:1000])
+    natural = {"equal_rows": "natural", "training_rows": grades[:1000]}
+    tb.certify(model, grades[1000:], labels[1000:], **natural)
+    with pytest.raises(tb.LeakageError, match="must be copies"):
+        tb.certify(MODEL, X[TRAIN], y[TRAIN], equal_rows="natural", training_rows=X[TRAIN])
+
+
+def test_columns_must_be_those_of_x():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"training_rows has the shape \(1000, 3\)"):
+        tb.certify(MODEL, X[FRESH], y[FRESH], training_rows=X[TRAIN, :3])
+    names = [f"x{j}" for j in range(X.shape[1])]
+    table = pd.DataFrame(X, columns=names)
+    model = LogisticRegression().fit(table[TRAIN], y[TRAIN])
+    with pytest.raises(ValueError, match="column 'other' is in training_rows or in X alone"):
+        tb.certify(model, table[FRESH], y[FRESH], training_rows=table[TRAIN].rename(columns={"x0": "other"}))
+    with pytest.raises(tb.LeakageError):  # in another order
+        tb.certify(model, table[TRAIN], y[TRAIN], training_rows=table[TRAIN][names[::-1]])
+    with pytest.raises(ValueError, match="array of answers"):
+        tb.certify(model.predict(table[FRESH]), None, y[FRESH], training_rows=table[TRAIN])
