@@ -1,11 +1,12 @@
-"""False certificates of rank rules in populations with known rates.
+"""False certificates of rank rules and of sequences of thresholds in populations with known rates.
 
     python benchmarks/rank_validity.py --draws 1000    write benchmarks/rank_validity.json
 
 A population has 2 to 5 groups and a score of 5 to 200 values, or a continuous one. The fresh rows of each
 draw place the thresholds. For limits on one side the loss is adversarial: of all thresholds within the ranks
-the last one is taken. A certificate is false if the true rate breaks the limit. At 95 % at most 5 % may be.
-The sizes of the strata are fixed: the proofs are conditional on them.
+the last one is taken. Sequences go on until a test fails, and the last threshold before counts; a group may
+have one answer instead of a threshold. A certificate is false if the true rate breaks the limit. At 95 % at
+most 5 % may be. The sizes of the strata are fixed: the proofs are conditional on them.
 
 In the settings with clusters, 1 to 8 rows of a cluster have one class, and .8 of them the same quantile of
 the score. The rows of a cluster are in one group, or for misses in several. As in `calibrate`, one random row
@@ -31,8 +32,10 @@ from tailboost.guarantees.rank_rules import (
     ranks_of_comparison,
     shares_of,
 )
-from tailboost.rates import false_alarm, gap, miss, ratio, selected
+from tailboost.guarantees.threshold_sequences import ThresholdSequences, limited_rates
+from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
+from tailboost.selection.threshold_family import ThresholdFamily
 
 RECORD = Path(__file__).with_suffix(".json")
 LEVEL = 0.05
@@ -46,8 +49,18 @@ LIMITS = {
     "gap of selection ≤ .1": [gap(selected(1, by="g")) <= 0.1],
     "ratio of selection ≥ .75": [ratio(selected(1, by="g")) >= 0.75],
     "gap of misses ≤ .2": [gap(miss(1, by="g")) <= 0.2],
+    "precision by group ≥ .7": [precision(1, by="g") >= 0.7],
+    "precision ≥ .7": [precision(1) >= 0.7],
+    "worst class ≤ .4": [error(by="class") <= 0.4],
+    "precision ≥ .5, miss ≤ .5 by group": [precision(1, by="g") >= 0.5, miss(1, by="g") <= 0.5],
 }
-
+# Limits with a sequence of tests, and whether each group has one.
+SEQUENCES = {
+    "precision by group ≥ .7": True,
+    "precision ≥ .7": False,
+    "worst class ≤ .4": False,
+    "precision ≥ .5, miss ≤ .5 by group": True,
+}
 
 CLUSTERED = (
     "misses by group ≤ .25",
@@ -109,8 +122,19 @@ class Population:
         beyond = np.arange(n_values)[None] - n_values * np.asarray(thresholds)[:, None]
         part = np.clip(beyond + 1.0, 0.0, 1.0) if self.continuous else (beyond > 0).astype(float)
         alarm, hit = (self.p * part[None]).sum(axis=2)
-        chosen = self.prevalence * hit + (1.0 - self.prevalence) * alarm
-        return {"miss": 1.0 - hit, "alarm": alarm, "selected": chosen, "all": float(self.share @ chosen)}
+        true, false = self.prevalence * hit, (1.0 - self.prevalence) * alarm
+        ones, zeros = self.share @ self.prevalence, self.share @ (1.0 - self.prevalence)
+        with np.errstate(invalid="ignore"):  # a precision of nobody keeps its limit
+            precise, every = true / (true + false), self.share @ true / (self.share @ (true + false))
+        return {
+            "miss": 1.0 - hit,
+            "alarm": alarm,
+            "selected": true + false,
+            "all": float(self.share @ (true + false)),
+            "precise": np.nan_to_num(precise, nan=1.0),
+            "every": float(np.nan_to_num(every, nan=1.0)),
+            "classes": max(1.0 - self.share @ true / ones, self.share @ false / zeros),
+        }
 
 
 def keeps(name: str, r: dict[str, Any]) -> bool:
@@ -125,13 +149,37 @@ def keeps(name: str, r: dict[str, Any]) -> bool:
             "gap of selection ≤ .1": np.ptp(s) <= 0.1 + ok,
             "ratio of selection ≥ .75": s.min() >= 0.75 * s.max() - ok,
             "gap of misses ≤ .2": np.ptp(r["miss"]) <= 0.2 + ok,
+            "precision by group ≥ .7": r["precise"].min() >= 0.7 - ok,
+            "precision ≥ .7": r["every"] >= 0.7 - ok,
+            "worst class ≤ .4": r["classes"] <= 0.4 + ok,
+            "precision ≥ .5, miss ≤ .5 by group": r["precise"].min() >= 0.5 - ok
+            and r["miss"].max() <= 0.5 + ok,
         }[name]
     )
 
 
+def tabled(g: Any, y: Any, groups: int) -> tuple[Any, Any]:
+    """Return the strata of rows, and the stratum of each row."""
+    return Strata.of(y, g[:, None], np.ones(len(y)), (0, 1), ("g",), (tuple(range(groups)),))
+
+
+def sequence(limits: Any, selection: Any, fresh: Any, groups: int, *, by_group: bool, worse: Any) -> Any:
+    """Return the thresholds that pass a sequence, one for each group; None without a certificate."""
+    about = []
+    for s, g, y in (selection, fresh):
+        strata, stratum = tabled(g, y, groups)
+        rates = [each for limit in limits for each in limited_rates(limit, strata, stratum)]
+        # The tests go towards more of the worse answer, and the last passed threshold has the least loss.
+        about += [rates, ScoredRows(s, g if by_group else np.zeros_like(g), np.tile(worse, (len(s), 1)))]
+    strata, _ = tabled(selection[1], selection[2], groups)
+    family = ThresholdFamily(np.ones(len(strata.y)), strata.y, strata.combination, by_group)
+    procedure = ThresholdSequences(None, family, *about[2:], *about[:2], None)  # type: ignore[arg-type]
+    return procedure.thresholds(LEVEL)[0]
+
+
 def shares(limits: Any, scores: Any, g: Any, y: Any, groups: int) -> list[Any]:
     """Return the shares of limits among rows."""
-    strata, stratum = Strata.of(y, g[:, None], np.ones(len(y)), (0, 1), ("g",), (tuple(range(groups)),))
+    strata, stratum = tabled(g, y, groups)
     nothing = np.zeros(len(y), dtype=np.intp)
     return [
         share
@@ -158,13 +206,13 @@ def setting(
     """Return the numbers of certified and of false draws."""
     rng = np.random.default_rng(seed)
     population, limits = Population(values, groups, continuous, rng), LIMITS[name]
-    compares = limits[0].compares
-    by_group = compares or (name != "capacity ≤ .2" and seed % 2 == 0)
+    compares, by_sequence = limits[0].compares, name in SEQUENCES
+    by_group = SEQUENCES[name] if by_sequence else compares or (name != "capacity ≤ .2" and seed % 2 == 0)
     m = groups if by_group else 1
     ss, sg, sy = population.draw(max(300, n // 2), rng)
     losses = np.stack([sy == 1, sy == 0], axis=1).astype(float)
     selection = ScoredRows(ss, sg if by_group else np.zeros_like(sg), losses)
-    on_selection = shares(limits, ss, sg, sy, groups)
+    on_selection = [] if by_sequence else shares(limits, ss, sg, sy, groups)
     certified = false = 0
     mixed = clustered and name == CLUSTERED[0]
     known: dict[Any, Any] = {}
@@ -174,12 +222,16 @@ def setting(
             fresh = voting(shares(limits, s, g, y, groups), cluster, rng)
         else:
             s, g, y = population.draw(n, rng)
-            fresh = shares(limits, s, g, y, groups)
+            fresh = [] if by_sequence else shares(limits, s, g, y, groups)
         if len(fresh) < len(on_selection):
             continue
         place = g if by_group else np.zeros_like(g)
         sizes = tuple(len(share.rows) for share in fresh)
-        if compares:
+        if by_sequence:
+            worse = np.array([1.0, 0.0]) if seed % 3 else np.array([0.0, 1.0])
+            rows_of = (ss, sg, sy), (s, g, y)
+            found = sequence(limits, *rows_of, groups, by_group=by_group, worse=worse)
+        elif compares:
             if sizes not in known:
                 known[sizes] = ranks_of_comparison(limits[0], sizes, selection, on_selection, LEVEL)
             reached = known[sizes]

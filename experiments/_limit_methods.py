@@ -8,7 +8,7 @@ papers; their names in `METHODS` say so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -179,7 +179,10 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Scored:
-    """Probabilities of class 1, labels and group numbers of selection rows and fresh rows."""
+    """Probabilities of class 1, labels and group numbers of selection rows and fresh rows.
+
+    ``more_p`` and ``more_g`` belong to further rows, whose labels nobody knows.
+    """
 
     p: Floats
     y: Labels
@@ -187,6 +190,8 @@ class Scored:
     fresh_p: Floats
     fresh_y: Labels
     fresh_g: Labels
+    more_p: Floats = field(default_factory=lambda: np.empty(0))
+    more_g: Labels = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
 
 class NoAnswer(Exception):
@@ -244,13 +249,33 @@ def ours_calibrated(data: Scored, asked: Asked) -> Floats:
     return _predicted(model, data, asked.defers)
 
 
+def ours_with_more_rows(data: Scored, asked: Asked) -> Floats:
+    """Tune on the selection rows and on further rows without labels."""
+    if not len(data.more_p):
+        raise NoAnswer("no further rows")
+    return ours(data, asked, X_unlabeled=pair(data.more_p), groups_unlabeled={"group": data.more_g})
+
+
+def ours_in_one_batch(data: Scored, asked: Asked) -> Floats:
+    """Calibrate the scores at 95 % on the selection rows, which `tailboost.calibrate` divides itself."""
+    try:
+        model = tb.calibrate(
+            GivenScores(), pair(data.p), data.y, groups={"group": data.g}, equal_rows="natural",
+            **_asked(asked),
+        )  # fmt: skip
+    except (tb.NotCertifiedError, tb.InfeasibleLimitsError) as error:
+        raise NoAnswer("not certified") from error
+    return _predicted(model, data, asked.defers)
+
+
+def _asked(asked: Asked) -> dict[str, Any]:
+    objective = rates.deferred() if asked.defers else "error"
+    return {"limits": asked.limits(asked.level), "objective": objective, "by_group": True, "random_state": 0}
+
+
 def _tuned(p: Floats, y: Labels, g: Labels, asked: Asked, **options: Any) -> Any:
     try:
-        return tb.tune(
-            GivenScores(), pair(p), y, groups={"group": g}, limits=asked.limits(asked.level),
-            objective=rates.deferred() if asked.defers else "error",
-            by_group=True, random_state=0, **options,
-        )  # fmt: skip
+        return tb.tune(GivenScores(), pair(p), y, groups={"group": g}, **_asked(asked), **options)
     except tb.InfeasibleLimitsError as error:
         raise NoAnswer("infeasible") from error
 
@@ -741,7 +766,10 @@ METHODS = {
     OURS: Method(ours),
     "tailboost, randomised": Method(partial(ours, randomized=True), _LINEAR),
     "tailboost, confidence=.9": Method(partial(ours, confidence=0.9)),
+    "tailboost, 5,000 rows without labels": Method(ours_with_more_rows),
+    "tailboost, randomised, confidence=.9": Method(partial(ours, randomized=True, confidence=0.9), _LINEAR),
     "tailboost, calibrated at .95": Method(ours_calibrated),
+    "tailboost, one batch at .95": Method(ours_in_one_batch),
     "TunedThresholdClassifierCV": Method(one_threshold, _LINEAR),
     "OxonFair": Method(oxonfair, (gap, ratio, odds, miss, precision), 2),
     "error-parity": Method(error_parity, (gap, odds)),

@@ -32,6 +32,8 @@ Runs = Mapping[tuple[str, int, str], Mapping[str, list[Run]]]
 
 TRAIN_ROWS, TEST_ROWS = 10_000, 40_000
 SELECTION_ROWS = (500, 2_000, 10_000)
+#: Rows without labels, beside the selection rows, for the methods that take them: none beside 10,000.
+MORE_ROWS = 5_000
 #: Table and column of groups. Of repeated persons, the first row counts.
 CASES = {
     "acs income": "race of 4",
@@ -100,11 +102,12 @@ def score(settings: Settings, table: str, seed: int) -> Scored:
 
 
 def _some(data: Scored, n: int) -> Scored:
-    """Return the first n selection rows, and the fresh rows of their groups."""
+    """Return the first n selection rows, the next ones without labels, and the fresh rows of their groups."""
     known = np.isin(data.fresh_g, np.unique(data.g[:n]))
-    return Scored(
-        data.p[:n], data.y[:n], data.g[:n], data.fresh_p[known], data.fresh_y[known], data.fresh_g[known]
-    )
+    more = np.flatnonzero(np.isin(data.g, np.unique(data.g[:n])))
+    more = more[more >= n][:MORE_ROWS]
+    fresh = data.fresh_p[known], data.fresh_y[known], data.fresh_g[known]
+    return Scored(data.p[:n], data.y[:n], data.g[:n], *fresh, data.p[more], data.g[more])
 
 
 def _cell(data: Scored, name: str, limit: str, entry: Path) -> Run:

@@ -64,11 +64,21 @@ def test_interval_is_paired_and_simultaneous():
     assert "not significant" in table.sentence
 
 
-def test_one_split_has_no_interval():
-    table = ComparisonTable(tradeoffs(repeats=1))
-    assert "(difference −6.8 percentage points, a single split)" in table.sentence
+@pytest.mark.parametrize(("repeats", "words"), [(1, "a single split"), (2, "2 splits")])
+def test_few_splits_have_no_interval(repeats, words):
+    table = ComparisonTable(tradeoffs(repeats=repeats))
+    assert f"(difference −6.8 percentage points, no interval from {words})" in table.sentence
     assert table.headline.cell.half is None
     assert table.headline.cell.mark == ""
+
+
+def test_an_interval_of_all_possible_differences_is_left_out():
+    """It was printed as −100.0 to 100.0."""
+    far = [(0.3, worst, None) for worst in (0.0, 0.9, 0.1)]
+    document = made_up(("ours", flat(*[0.3] * 3), True), ("plain", far, False))
+    table = ComparisonTable(document)
+    assert "no interval from 3 splits" in table.sentence
+    assert table.headline.cell.half is None
 
 
 def test_differences_below_the_printed_digits_are_not_significant():

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from tailboost import rates
 from tailboost.app import cli
 from tailboost.app.report import ComparisonTable, render_demo
-from tailboost.app.report.charts import bar_chart
 from tailboost.app.report.demo import Demo, UseCase
 from tailboost.rates.bounds import clopper_pearson_interval
 
@@ -83,15 +82,22 @@ def test_the_headline_is_the_best_supported_difference_in_20_words(use):
         assert sentence.count(".") - len(re.findall(r"\d\.\d", sentence)) == 1
 
 
-def test_the_second_sentence_names_the_others(use):
+def test_the_chart_of_differences_names_the_others(use):
     same = [(0.3, 0.4, [{"error_budget": 0.0, "error": 0.3, "worst_class_error": 0.4}] * 2)] * 4
     close = made_up(
         ("ours", same, True), ("close", [(0.3, 0.39 + 0.01 * i, None) for i in range(4)], False), repeats=4
     )
-    second = demo(use, close, close).second
-    assert second.startswith("Not significant at the same overall error: Close on d (−")
-    single = tradeoffs(repeats=1)
-    assert "a single split" in demo(use, single, single).second
+    (lines,) = demo(use, close, close).differences.values()  # both tables have one name
+    first = lines[0]
+    assert (first.verdict, first.good, first.bound) == ("not significant", None, 0.0)
+    assert first.low < first.value < first.high
+    assert first.name == "instead of Close"
+    better = demo(use, tradeoffs(repeats=8, strong=(0.25, 0.95))).differences
+    assert better["Ours: missed late payers, d"][0].verdict == "better"
+    for repeats, words in ((1, "no interval from a single split"), (2, "no interval from 2 splits")):
+        few = tradeoffs(repeats=repeats)
+        (lines,) = demo(use, few, few).differences.values()
+        assert all(words in line.numbers and line.low is None and line.good is None for line in lines)
 
 
 def test_one_class_replaces_the_worst_class():
@@ -111,13 +117,16 @@ def test_one_class_replaces_the_worst_class():
     assert json.dumps(document) == before
 
 
-def test_bars_end_at_the_rates():
-    chart = bar_chart("missed", [("plain", {"mean": 0.6, "low": 0.5, "high": 0.7})], 0.4)
-    ticks = {v: float(x) for x, v in re.findall(r'<text x="([\d.]+)"[^>]*class="tick">(\d+)</text>', chart)}
-    width = float(re.search(r'<rect[^>]*width="([\d.]+)"', chart)[1])
-    assert 4 + width == pytest.approx(ticks["60"])
-    limits = re.findall(r'class="limit" d="M([\d.]+),', chart)
-    assert {float(x) for x in limits} == {ticks["40"]}
+def test_bars_end_at_the_rates(use):
+    case = use[0]
+    drawn = case.display
+    assert drawn.before.tolist() == [
+        [case.before[k][e] for e in ("mean", "low", "high")] for k in case.before
+    ]
+    assert drawn.after[0][0] == case.after["missed"]["mean"]
+    assert drawn.bound[0] == 0.4
+    assert np.isnan(drawn.bound[1])
+    assert drawn.labels == ("plain model", "certified rule")
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +159,9 @@ class TestCommand:
         result, out = run
         page = Page((out / "index.html").read_text())
         [headline] = [line for line in result.stdout.splitlines() if line.startswith("Of 100 defaulters")]
-        order = [headline, "at most 0.5", "limit: 50", "Selected rule", "'paid' if P(paid) >", "Certificate",
-                 "what you use today", "wine grades", "CVaR"]  # fmt: skip
+        order = [headline, "at most 0.5", "missed defaulters: ", "Selected rule", "'paid' if P(paid) >",
+                 "Certificate", "✓ certified", "Against baselines", "what you use today",
+                 "Many classes: wine grades", "CVaR"]  # fmt: skip
         places = [page.text.index(words) for words in order]
         assert places == sorted(places)
         assert not {"script", "link"} & set(page.tags)

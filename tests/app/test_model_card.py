@@ -33,12 +33,13 @@ def test_every_number_is_measured(mix):
     )
     cert = tb.certify(mix, X[rest], LABELS[rest], groups=GROUPS[rest], max_error=0.9)
     errors = next(section for section in card.sections if section.title == "Errors on new rows")
-    shown = {row[0]: row for row in errors.rows}
+    shown = {row[1]: row for row in errors.rows}
     for b in cert.bounds:
         if b.kind == "worst":
             continue
         low, high = clopper_pearson_interval(b.estimate, b.n)
-        _, n, error, interval, upper, *_ = shown[b.name][1:]
+        verdict, _, _, _, n, error, interval, upper, *_ = shown[b.name]
+        assert b.verdict.startswith(verdict)
         assert (n, error) == (f"{b.n:,}", f"{b.estimate:.4f}")
         assert interval == f"{float(low):.4f} – {float(high):.4f}"
         assert b.upper <= float(upper) <= b.upper + 1e-3
@@ -49,7 +50,7 @@ def test_every_number_is_measured(mix):
     assert "&lt;i&gt;" in text
     assert str(mix.rule_) in text
     widths = {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| ")}
-    assert len(widths) <= 3  # each table has rows of one length
+    assert len(widths) <= 4  # each table has rows of one length
     page = card.to_html()
     assert "<i>" not in page
     assert "<script" not in page
@@ -84,13 +85,87 @@ def test_rates_of_the_fit_are_measured():
     card = tb.ModelCard.of(mix, X[600:], LABELS[600:])
     titles = [section.title for section in card.sections]
     assert {"Errors on new rows", "Rates on new rows"} <= set(titles)
+    assert card.summary.startswith("All stated limits are certified with 95 % confidence, from 1,000 fresh")
+    assert titles[0] == "Stated limits"
     persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
     assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
     shown = card.sections[titles.index("Rates on new rows")].rows
     known = tb.certify(mix, X[600:], LABELS[600:]).rates
-    assert [row[3] for row in shown] == [f"{b.estimate:.4f}" for b in known]
-    assert all(row[4] == "" and float(row[5]) >= b.upper for row, b in zip(shown, known, strict=True))
+    assert [row[0] for row in shown] == ["certified" if b.certified else "" for b in known]
+    assert [row[5] for row in shown] == [f"{b.estimate:.4f}" for b in known]
+    assert all(float(row[6]) >= b.upper for row, b in zip(shown, known, strict=True))
     assert card.sections[titles.index("Trade-off")].heads == ["largest error by class", "error"]
+
+
+def test_the_headline_is_about_the_stated_limits(mix):
+    """Each limit has its verdict in the headline's numbers, the first table and the drawing."""
+    limits = ["miss('<i>') <= .35", "error() <= .001"]
+    rows = slice(600, None)
+    rule = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits[:1], random_state=0)
+    rule.fit(X[:600], LABELS[:600])
+    rule.limits = [tb.rates.parse(text) for text in limits]
+    card = tb.ModelCard.of(rule, X[rows], LABELS[rows])
+    bounds = [b for b in tb.certify(rule, X[rows], LABELS[rows]).rates if b.target is not None]
+    kept = sum(bool(b.certified) for b in bounds)
+    assert len(bounds) == 2 > kept
+    assert card.summary.startswith(f"{kept} of 2 stated limits are certified with 95 % confidence")
+    table = card.sections[0]
+    assert table.title == "Stated limits"
+    assert table.heads[0] == "result"
+    assert table.rows[0][0].startswith("not certified")
+    page = card.to_html()
+    assert page.index(card.summary) < page.index("<svg") < page.index("<table")
+    assert page.count("✗ not certified") >= 2  # wide and narrow
+    assert "<i>" not in page
+    without = tb.ModelCard.of(mix, X[rows], LABELS[rows])
+    assert "<svg" not in without.to_html()
+    assert without.sections[0].lines == ["No limit is stated or tested on fresh rows."]
+
+
+def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
+    table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=LABELS)
+    parts = {
+        "train": slice(0, 500),
+        "cal": slice(500, 1000),
+        "new": slice(1000, 1300),
+        "late": slice(1300, 1600),
+    }
+    files = {name: tmp_path / f"{name}.csv" for name in parts}
+    for name, part in parts.items():
+        table[part].to_csv(files[name], index=False)
+
+    def call(*arguments):
+        done = testing.CliRunner().invoke(cli.app, [str(each) for each in arguments])
+        assert done.exit_code in (0, 3), done.output
+        return done
+
+    model, rule, state, out = (tmp_path / name for name in ("m.model", "r.model", "s.json", "card.html"))
+    fit = ("--target", "outcome", "--limit", "error() <= .45", "--model", model)
+    call("fit", files["train"], *fit)
+    call("calibrate", model, files["cal"], "--limit", "error() <= .45", "--model", rule)
+    call("monitor", rule, files["late"], "--state", state)
+    call("card", rule, files["new"], "--monitor", state, "--out", out, "--out", tmp_path / "card.md")
+    text, page = (tmp_path / "card.md").read_text(), out.read_text()
+    assert "from 500 fresh rows (the calibration rows)" in text
+    order = [
+        "Stated limits",
+        "Purpose",
+        "Training",
+        "Decision rule",
+        "Price of the limits",
+        "Attempts",
+        "Monitor",
+    ]
+    places = [text.index(f"## {title}") for title in order]
+    assert places == sorted(places)
+    assert "| 1 | 500 |" in text
+    assert "300 rows of 1 batch" in text
+    assert page.count("<svg") == 4  # limits and monitor, each wide and narrow
+    missing = testing.CliRunner().invoke(
+        cli.app, ["card", str(rule), str(files["new"]), "--monitor", "no.json"]
+    )
+    assert missing.exit_code == 2
+    assert "there is no file 'no.json'" in missing.output
 
 
 def test_command(tmp_path):

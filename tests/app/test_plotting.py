@@ -1,11 +1,13 @@
 """Displays draw the computed numbers and follow scikit-learn's conventions."""
 
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import beta, binom
 from sklearn.datasets import load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import zero_one_loss
@@ -15,7 +17,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import metrics, plotting
-from tailboost.app.plotting import CVaRCurveDisplay, TradeOffDisplay
+from tailboost.core.limit_lines import LimitLine
+from tailboost.plotting import (
+    CVaRCurveDisplay,
+    GroupsDisplay,
+    LimitsDisplay,
+    MonitorDisplay,
+    PowerDisplay,
+    TradeOffDisplay,
+)
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -45,6 +55,12 @@ def case():
 
 def labels_of(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def drawn(line):
+    """Return the points of a line; NaN between two of them marks a jump."""
+    points = np.column_stack([line.get_xdata(), line.get_ydata()])
+    return points[~np.isnan(points[:, 0])]
 
 
 # --- CVaR curve --------------------------------------------------------------------------------------------
@@ -182,11 +198,8 @@ def test_the_trade_off_and_other_classifiers(case):
         clf, X, y, others={"logistic": case.clf}, sample_weight=weight, name="ours", color="black"
     )
     curve = clf.tradeoff()
-    np.testing.assert_array_equal(display.selection_line_.get_xdata(), curve.values.limited)
-    np.testing.assert_array_equal(display.selection_line_.get_ydata(), curve.values.value)
-    limited, value = curve.predicted(X, y, sample_weight=weight)
-    np.testing.assert_allclose(display.line_.get_xdata(), limited)
-    np.testing.assert_allclose(display.line_.get_ydata(), value)
+    np.testing.assert_array_equal(drawn(display.selection_line_), np.array(curve.values).T)
+    np.testing.assert_allclose(drawn(display.line_), np.array(curve.predicted(X, y, sample_weight=weight)).T)
     for line, other in [(display.point_, clf), (display.other_points_["logistic"], case.clf)]:
         answers = other.predict(X)
         assert line.get_xdata()[0] == pytest.approx(zero_one_loss(y, answers, sample_weight=weight))
@@ -196,7 +209,9 @@ def test_the_trade_off_and_other_classifiers(case):
     assert display.ax_.get_xlabel() == "error"
     assert display.ax_.get_ylabel() == "largest error by class"
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["ours", "on the selection data", "ours as fitted", "logistic"]
+    assert labels == ["ours", "on the selection data", "selected rule", "plain model", "logistic"]
+    plain = clf.classes_[clf.predict_proba(X).argmax(axis=1)]
+    assert display.others["plain model"][0] == pytest.approx(zero_one_loss(y, plain, sample_weight=weight))
     alone = TradeOffDisplay.from_estimator(clf, X, y, show_selection=False)
     assert alone.selection_line_ is None
     assert alone.name == "GroupDROBoostClassifier"
@@ -214,13 +229,193 @@ def test_a_trade_off_needs_arrays_of_one_shape():
         TradeOffDisplay([0.1, 0.2], [0.3])
 
 
+def test_no_line_crosses_a_jump():
+    """A straight line joined .855 and 1.0, where no rule is."""
+    display = TradeOffDisplay([0.8, 0.81, 0.82, 1.0], [0.1, 0.101, 0.102, 0.14], limit=0.81).plot()
+    x = display.line_.get_xdata()
+    np.testing.assert_array_equal(x, [0.8, 0.81, 0.82, np.nan, 1.0])
+    assert display.limit_line_.get_xdata()[0] == 0.81
+    assert labels_of(display.ax_) == ["limit 0.81"]
+
+
+@pytest.fixture(scope="module")
+def stated():
+    """A rule within a limit by group, and rows used nowhere else."""
+    X, y = make_classification(3000, n_informative=4, flip_y=0.2, weights=[0.7], random_state=3)
+    groups = {"side": np.where(X[:, 1] > 0, "right", "left")}
+    model = LogisticRegression().fit(X[:800], y[:800])
+    limits = [tb.rates.miss(1, by="side") <= 0.35]
+
+    def of(part):
+        return {name: column[part] for name, column in groups.items()}
+
+    selection, fresh, new = (slice(*ends) for ends in ((800, 1400), (1400, 2200), (2200, 3000)))
+    rule = tb.tune(model, X[selection], y[selection], groups=of(selection), limits=limits)
+    return SimpleNamespace(
+        model=model, rule=rule, certified=tb.calibrate(rule, X[fresh], y[fresh], groups=of(fresh)),
+        X=X[new], y=y[new], groups=of(new), limits=limits,
+    )  # fmt: skip
+
+
+def test_a_curve_marks_the_selected_rule_and_its_limit(stated):
+    display = stated.rule.tradeoff().plot()
+    rates = {line.subgroup: line.value for line in stated.rule.rates_ if line.subgroup in ("left", "right")}
+    error = next(line.value for line in stated.rule.rates_ if line.rate == "error")
+    assert drawn(display.point_).tolist() == [[max(rates.values()), error]]
+    assert display.limit_line_.get_xdata()[0] == 0.35
+    assert labels_of(display.ax_) == ["on the selection data", "limit 0.35", "selected rule"]
+
+
+# --- limits ------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_rows_end_at_the_rates(stated):
+    """Each bar is the share of missed rows of its group, with the Clopper–Pearson interval."""
+    display = LimitsDisplay.from_estimator(stated.rule, stated.X, stated.y, groups=stated.groups)
+    missed = stated.rule.predict(stated.X) == 0
+    for line, bar, group in zip(display.shown_, display.bars_, ("left", "right"), strict=True):
+        of_group = (stated.groups["side"] == group) & (stated.y == 1)
+        n, k = of_group.sum(), (missed & of_group).sum()
+        assert bar.patches[0].get_width() == line.value == pytest.approx(k / n)
+        ends = beta.ppf([0.025, 0.975], [k, k + 1], [n - k + 1, n - k])
+        assert (line.low, line.high) == pytest.approx(tuple(ends))
+        assert line.good == (k / n <= 0.35)
+        assert line.name.endswith(f": {group}")
+    given = LimitsDisplay.from_predictions(
+        stated.y, stated.rule.predict(stated.X), limits=stated.limits, groups=stated.groups
+    )
+    assert given.lines == display.lines
+
+
+def test_certified_limits_end_at_the_certified_bounds(stated):
+    certificate = stated.certified.certificate_
+    display = stated.certified.plot_limits()
+    assert [line.high for line in display.lines] == [bound.upper for bound in certificate.rates]
+    assert [line.verdict for line in display.lines] == ["certified"] * 2
+    words = [text.get_text() for text in display.ax_.texts]
+    assert words[0].startswith("✓ certified: ")
+    assert certificate.plot().lines == display.lines
+    strict = tb.certify(
+        stated.rule, stated.X, stated.y, groups=stated.groups, rates=["miss(1, by=side) <= .01"]
+    ).plot()
+    assert {line.good for line in strict.lines} == {False}
+    assert strict.ax_.texts[0].get_text().startswith("✗ not certified: the estimate is above the limit")
+    assert stated.rule.plot_limits().lines == stated.rule.rates_.plot().lines
+    with pytest.raises(ValueError, match="there is no limit to draw"):
+        tb.tune(stated.model, stated.X, stated.y).plot_limits()
+
+
+def test_notebooks_show_limits_before_the_diagram(stated):
+    for shown, verdict in ((stated.rule, "kept on these rows"), (stated.certified, "certified")):
+        page = shown._repr_html_()
+        assert page.index(f">{verdict}<") < page.index("sk-container-id")
+        assert f">{verdict}<" in shown._repr_mimebundle_()["text/html"]
+    html = stated.certified.certificate_._repr_html_()
+    assert html.index(">result<") < html.index(">certified<") < html.index("miss rate")
+    unfitted = tb.RobustMixtureClassifier([("m", LogisticRegression())])
+    assert "<table" not in unfitted._repr_html_().split("sk-top-container")[0]
+
+
+def test_long_names_stay_inside_the_figure():
+    line = LimitLine("certified", True, "a rate with a long name " * 9, "≤ 1", "0.1", 0.1, None, 0.2, 0.3)
+    display = LimitsDisplay([line], name="n").plot()
+    display.figure_.canvas.draw()
+    for text in display.ax_.texts:
+        assert text.get_window_extent().x1 <= display.figure_.bbox.x1
+
+
+def test_of_many_limits_the_broken_ones_are_drawn():
+    lines = [LimitLine("kept", True, str(i), "≤ 1", "0.1", 0.1, None, None, 0.3) for i in range(40)]
+    lines[-1] = LimitLine("broken", False, "last", "≤ 1", "0.9", 0.9, None, None, 0.3)
+    display = LimitsDisplay(lines).plot()
+    assert display.shown_[0].name == "last"
+    assert "16 more limits are not drawn" in display.ax_.get_xlabel()
+
+
+# --- groups, monitor, power --------------------------------------------------------------------------------
+
+
+def test_groups_before_and_after(stated):
+    display = GroupsDisplay.from_estimators(
+        stated.model, stated.rule, stated.X, stated.y, rate="miss(1, by=side) <= .35", groups=stated.groups
+    )
+    for bars, one in ((display.before_, stated.model), (display.after_, stated.rule)):
+        errors = metrics.group_errors(
+            stated.y[stated.y == 1],
+            one.predict(stated.X)[stated.y == 1],
+            stated.groups["side"][stated.y == 1],
+        )
+        widths = [patch.get_width() for patch in bars]
+        assert widths == pytest.approx(list(errors.values()))
+    assert display.groups == ["left", "right"]
+    assert [line.get_xdata()[0] for line in display.limits_] == [0.35, 0.35]
+    with pytest.raises(TypeError, match="rate must be"):
+        GroupsDisplay.from_estimators(stated.model, stated.rule, stated.X, stated.y, rate=3)
+    with pytest.raises(ValueError, match="after must have shape"):
+        GroupsDisplay(["a"], [[1, 1, 1]], [[1, 1]])
+
+
+def test_the_monitor_shows_the_rate_of_each_month_and_the_alarm(stated):
+    monitor = tb.Monitor.of(stated.certified.certificate_)
+    months = [slice(k, k + 200) for k in range(0, 800, 200)]
+    for k, month in enumerate(months):
+        y = stated.y[month] if k < 2 else 1 - stated.y[month]  # all labels swapped from the third month on
+        side = {"side": stated.groups["side"][month]}
+        monitor = monitor.add(stated.certified, stated.X[month], y, groups=side, name=f"month {k}")
+    display = monitor.plot()
+    for j, line in zip(display.shown_, display.lines_, strict=True):
+        rates = [batch.errors[j][1] for batch in monitor.batches]
+        np.testing.assert_array_equal(line.get_ydata(), rates)
+        of_first = (stated.groups["side"][months[0]] == ("left", "right")[j]) & (stated.y[months[0]] == 1)
+        assert rates[0] == (stated.certified.predict(stated.X[months[0]])[of_first] == 0).mean()
+    assert display.alarms == [2, 2]
+    assert "✗ alarm" in " ".join(text.get_text() for text in display.axes_[0].texts)
+    assert "Alarm" in monitor._repr_html_()
+    with pytest.raises(ValueError, match="there is none to draw"):
+        tb.Monitor.of(stated.certified.certificate_).plot()
+
+
+def test_of_many_bounds_those_with_the_most_evidence_are_drawn():
+    m = 9
+    display = MonitorDisplay(
+        ["a"],
+        [f"b{j}" for j in range(m)],
+        [[0.1] * m],
+        [np.nan] * m,
+        [0.3] * m,
+        [None] * m,
+        evidence=range(m),
+    ).plot()
+    assert display.shown_ == [8, 7, 6, 5, 4, 3]
+    assert "3 bounds with less evidence" in display.axes_[0].texts[-1].get_text()
+
+
+def test_the_power_of_a_count_is_the_binomial_one():
+    needed = tb.rows_needed("error() <= .2", 0.1, attempts=1)
+    display = needed.plot(have=50)
+    most = max(k for k in range(95) if binom.cdf(k, 94, 0.2) <= 0.05)
+    at = list(display.rows[0]).index(94)
+    assert display.power[0][at] == pytest.approx(binom.cdf(most, 94, 0.1))
+    assert display.power[0][at] >= 0.8
+    assert "94 rows, 44 more" in labels_of(display.ax_)[0]
+    assert display.have_.get_xdata()[0] == 50
+    assert pickle.loads(pickle.dumps(needed)).powers([94])[0][0] == display.power[0][at]
+
+
 # --- all of them -------------------------------------------------------------------------------------------
 
+VERDICTS = [("certified", True), ("not certified", False), ("no rows", None)]
 DISPLAYS = {
     "CVaRCurveDisplay": lambda: CVaRCurveDisplay(ALPHAS, ALPHAS, n_classes=2, name="a"),
     "TradeOffDisplay": lambda: TradeOffDisplay(
         [0.1, 0.2], [0.5, 0.3], selection=([0.1], [0.4]), point=(0.1, 0.4), others={"b": (0.2, 0.6)}
     ),
+    "LimitsDisplay": lambda: LimitsDisplay(
+        [LimitLine(verdict, good, "rate", "≤ 0.3", "0.2", 0.2, 0.1, 0.3, 0.3) for verdict, good in VERDICTS]
+    ),
+    "GroupsDisplay": lambda: GroupsDisplay(["a"], [[0.5, 0.4, 0.6]], [[0.2, 0.1, 0.3]], bound=0.3),
+    "MonitorDisplay": lambda: MonitorDisplay(["a", "b"], ["x"], [[0.1], [0.5]], [np.nan], [0.3], [1]),
+    "PowerDisplay": lambda: PowerDisplay([[1, 10]], [[0.1, 0.9]], ["x"], [9], target=0.8, have=4),
 }
 
 
@@ -236,9 +431,11 @@ def test_colours_stand_out_from_the_background(name, style):
         display = DISPLAYS[name]().plot()
         display.figure_.canvas.draw()
         ground = luminance(display.ax_.get_facecolor())
-        drawn = [line.get_color() for line in display.ax_.lines]
-        drawn += [bar.get_facecolor() for bar in display.ax_.patches]
-        for colour in drawn:
+        axes = display.figure_.axes
+        colours = [line.get_color() for ax in axes for line in ax.lines]
+        colours += [bar.get_facecolor() for ax in axes for bar in ax.patches]
+        assert colours
+        for colour in colours:
             bright, dark = sorted([luminance(colour), ground], reverse=True)
             assert (bright + 0.05) / (dark + 0.05) > 2.95
 

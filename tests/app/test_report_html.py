@@ -11,7 +11,7 @@ import pytest
 from made_up_comparisons import BASELINE, BROKEN, made_up, marked_up_results, small_data, tradeoffs
 
 from tailboost.app.report import ComparisonTable, compare, render
-from tailboost.app.report.charts import MOST_SHOWN, method_styles, tradeoff_chart
+from tailboost.app.report.charts import MOST_SHOWN, cvar_chart, method_styles, tradeoff_chart
 
 
 class Page(HTMLParser):
@@ -97,15 +97,20 @@ def test_points_are_at_the_figures():
     """Marks of the first chart, read back with its axes, are the errors of the document."""
     table = ComparisonTable(marked_up_results())
     wide = tradeoff_chart(table, method_styles(table)).split("<svg")[1]
-    labels = re.findall(
-        r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(middle|end)" class="tick">([\d.]+)</text>', wide
+    ticks = re.findall(  # each grid line with its number
+        r'd="M ([\d.]+) ([\d.]+) +L [^"]*" [^>]*var\(--grid\)"/></g><g>'
+        r'<text style="[^"]*text-anchor: (middle|end)[^"]*"[^>]*>([\d.]+)</text>',
+        wide,
     )
-    across = [(float(v), float(x)) for x, _, end, v in labels if end == "middle"]
-    up = [(float(v), float(y) - 4) for _, y, end, v in labels if end == "end"]
+    across = [(float(v), float(x)) for x, _, end, v in ticks if end == "middle"]
+    up = [(float(v), float(y)) for _, y, end, v in ticks if end == "end"]
+    assert min(len(across), len(up)) >= 3
     places = {
         title.split(":")[0]: (float(x), float(y))
         for title, x, y in re.findall(
-            r"<title>([^<]*:[^<]*)</title>.*?translate\(([\d.]+),([\d.]+)\)", wide, flags=re.DOTALL
+            r'<title>([^<]*: overall[^<]*)</title>.*?<use [^>]*x="([\d.]+)" y="([\d.]+)"',
+            wide,
+            flags=re.DOTALL,
         )
     }
     [baseline] = [m for m in table.finished if m["name"] == "baseline"]
@@ -118,9 +123,9 @@ def test_points_are_at_the_figures():
 
 def test_a_tradeoff_is_drawn_as_a_curve():
     source = render(tradeoffs())
-    assert source.count('class="curve"') == 2  # wide and narrow
+    assert source.count(' curve"') == 2  # wide and narrow
     assert "increasing error budgets" in source
-    assert 'class="curve"' not in render(marked_up_results())
+    assert ' curve"' not in render(marked_up_results())
 
 
 def test_every_method_looks_different():
@@ -171,3 +176,23 @@ def test_one_split_and_many_classes():
     assert "the 10 classes that are hardest" in " ".join(source.split())
     assert "±" not in source
     assert "null" not in "".join(re.findall(r">[^<]*<", source))
+
+
+def test_the_line_of_the_slider_moves_to_each_alpha():
+    """The offsets lead from the first tail mass to all others, in units of the chart."""
+    table = ComparisonTable(marked_up_results())
+    chart = cvar_chart(table, method_styles(table)).split("<svg")[1]
+    [(offsets, start)] = re.findall(r'<g class="cursor"><title>([^<]*)</title><path d="M ([\d.]+) ', chart)
+    moves, alphas = np.array(offsets.split(), float), np.array(table.settings["curve_alphas"])
+    width = float(re.search(r'viewBox="0 0 ([\d.]+) ', chart)[1])
+    assert moves[0] == 0
+    assert 0.8 * width < float(start) + moves[-1] <= width
+    np.testing.assert_allclose(
+        moves / moves[-1], np.log(alphas / alphas[0]) / np.log(1 / alphas[0]), atol=1e-3
+    )
+
+
+def test_names_with_dollar_signs_are_no_mathematics():
+    methods = [(f"costs ${i}$ and $", [(0.1 + 0.1 * i, 0.2, None)] * 3, not i) for i in range(2)]
+    source = render(made_up(*methods))
+    assert source.count(">Costs $0$ And $<") >= 3

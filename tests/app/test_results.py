@@ -30,12 +30,13 @@ def test_resampled_interval_has_the_corrected_variance():
         truth = stats.ttest_1samp(d, 0).confidence_interval(level)
         figure = resampled_interval(d, 0.0, tests=tests)
         assert (figure["low"], figure["high"]) == pytest.approx((truth.low, truth.high))
-    assert resampled_interval([0.1], 0.5) == {"mean": 0.1, "low": None, "high": None, "n": 1}
-    assert resampled_interval([0.1, 0.1], 0.5)["low"] == pytest.approx(0.1)
+    for few in ([0.1], [0.1, 0.1]):  # with two, Student's t has the quantile 12.7
+        assert resampled_interval(few, 0.5) == {"mean": 0.1, "low": None, "high": None, "n": len(few)}
+    assert resampled_interval([0.1, 0.1, 0.1], 0.5)["low"] == pytest.approx(0.1)
 
 
 def test_equal_differences_of_few_rows_are_not_certain():
-    """Two splits of few rows often have equal differences; the step keeps the level for equal methods."""
+    """Three splits of few rows often have equal differences; the step keeps the level for equal methods."""
 
     def significant(figure):
         return not figure["low"] <= 0 <= figure["high"]
@@ -44,11 +45,11 @@ def test_equal_differences_of_few_rows_are_not_certain():
     n, level, draws = 60, 0.05, 4000
     with_step = without_step = 0
     for _ in range(draws):
-        d = (rng.binomial(n, 0.2, 2) - rng.binomial(n, 0.2, 2)) / n
+        d = (rng.binomial(n, 0.01, 3) - rng.binomial(n, 0.01, 3)) / n
         with_step += significant(resampled_interval(d, 0.0, 1 / n))
         without_step += significant(resampled_interval(d, 0.0, tests=10))
     assert with_step <= draws * level + 3 * np.sqrt(draws * level)
-    assert without_step > 5 * draws * level / 10
+    assert without_step > 3 * draws * level / 10
 
 
 def test_nested_records_are_summarised():

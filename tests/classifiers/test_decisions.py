@@ -390,9 +390,9 @@ class TestRobustMixture:
         ]
         drawing = int(np.argmax(weights))
         assert mix.estimator_weights_[drawing] > 0
-        with pytest.raises(ValueError, match=r"draws its own answers.*shares=False"):
+        with pytest.raises(ValueError, match=r"draws its own answers.*a rate as objective"):
             tb.RandomizedDecision(mix, SECRET, CONTEXT)
-        with pytest.raises(ValueError, match=f"members holds {drawing}.*shares=False"):
+        with pytest.raises(ValueError, match=f"members holds {drawing}.*a rate as its objective"):
             mix.predict_with(X[:2, :2], np.array([drawing, drawing]))
 
     def test_a_rule_without_models_cannot_answer(self, iris):

@@ -285,3 +285,24 @@ def test_too_few_rows_and_no_model(model, data):
         tb.calibrate(model, X[:40], y[:40], limits=["miss(1) <= .3"], selection_share=0.001)
     with pytest.raises(Exception, match="is not fitted"):
         tb.calibrate(LogisticRegression(), X[800:], y[800:], limits=["miss(1) <= .3"])
+
+
+def test_a_certified_rule_that_errs_more_than_one_answer_is_told():
+    rng = np.random.default_rng(0)
+    n = 400
+    p, y = rng.random(n), (rng.random(n) < 0.2).astype(int)  # the score knows nothing
+    groups = np.where(np.arange(n) % 8 == 0, "few", "many")
+    table, scores = pd.DataFrame({"p": p}), tb.Scores("p", 1)
+    with pytest.warns(tb.exceptions.UselessRuleWarning, match="To answer 0 to every row errs in 0.1"):
+        certified = tb.calibrate(
+            scores, table, y, groups=groups, limits=["ratio(selected(1, by=group)) >= .8"], by_group=True
+        )
+    assert np.mean(certified.predict(table, groups=groups) != y) > 0.5
+
+
+def test_an_answer_that_breaks_the_limits_is_no_comparison():
+    X, y, _ = Population().draw(1_500, np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tb.exceptions.UselessRuleWarning)
+        tb.calibrate(LogisticRegression().fit(X, y), *Population().draw(1_500, np.random.default_rng(1))[:2],
+                     limits=["miss(1) <= .02"])  # fmt: skip

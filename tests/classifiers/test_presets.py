@@ -10,6 +10,8 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
+from tailboost.boosting.players.hedge import Hedge
+from tailboost.classifiers.cvar import PLAYERS, RowPlayer
 
 X, Y = noisy(0)
 STUMP = DecisionTreeClassifier(max_depth=1, random_state=0)
@@ -73,6 +75,33 @@ def test_a_constructor_takes_what_its_class_declares():
 def test_what_does_not_go_together_is_refused(classifier, says):
     with pytest.raises(ValueError, match=says):
         classifier.fit(X, Y)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_a_player_is_its_object(name):
+    by_name = tb.CVaRBoostClassifier(STUMP, player=name, n_estimators=3, random_state=0).fit(X, Y)
+    by_object = clone(by_name).set_params(player=PLAYERS[name]).fit(X, Y)
+    assert (by_object.estimator_weights_ == by_name.estimator_weights_).all()
+    assert str(by_object.summary_) == str(by_name.summary_)
+
+
+class Opposite(RowPlayer):
+    """Weighs the rows as Hedge with a negative learning rate."""
+
+    def player(self, clf, units):
+        return Hedge(-1.0)
+
+    def bounds(self, clf):
+        return (), ()
+
+
+def test_a_player_of_ones_own_plays():
+    clf = tb.CVaRBoostClassifier(STUMP, player=Opposite(), n_estimators=4, random_state=0)
+    clf.set_params(n_iter_no_change=None, cv="train").fit(X, Y)
+    losses = np.array([member.predict(X) != np.searchsorted(clf.classes_, Y) for member in clf.estimators_])
+    weights = np.exp(-losses[:4].cumsum(axis=0)[:3])  # of rounds 2 to 4
+    expected = (weights / weights.sum(axis=1, keepdims=True) * losses[1:4]).sum(axis=1)
+    np.testing.assert_allclose(clf.trace_.weighted_loss[1:], expected, atol=1e-9)
 
 
 def test_an_even_mixture_is_not_chosen_on_other_rows():

@@ -273,7 +273,7 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         grouping = Grouping.of(np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
-            found = SubgroupMixture.on(ModelPool(rows, K), largest, grouping).constants
+            found = SubgroupMixture.on(ModelPool(rows, K), largest, grouping=grouping).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

@@ -489,8 +489,8 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     from tailboost.guarantees import path
 
     mix, rows = queue
-    points, powers = path.tightened_rules(mix, mix.limits, [1500] * len(mix.limits))
-    monkeypatch.setattr(path, "tightened_rules", lambda *about: ([copy.copy(p) for p in points], powers))
+    points, powers = path.Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
+    monkeypatch.setattr(path.Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers))
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:

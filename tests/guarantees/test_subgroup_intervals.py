@@ -214,7 +214,7 @@ def table_of(rows, wrong, m):
     pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(SubgroupMixture.on(pool, of_group, grouping))
+    engine = HypothesisEngine(SubgroupMixture.on(pool, of_group, grouping=grouping))
     return engine.result(engine.counting, engine.counting.ensemble(np.ones(1))).errors
 
 

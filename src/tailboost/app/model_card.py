@@ -1,4 +1,4 @@
-"""Model cards: purpose, training, measured errors and limits of a model."""
+"""Model cards: the stated limits of a model and whether each is certified, data, rule, price and errors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost import Certificate, LeakageError, certify
+from tailboost import Certificate, LeakageError, Monitor, certify
+from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.judged import judged
+from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.pipelines import last_step
 from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -23,18 +25,22 @@ FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitat
 MOST_NAMES = 20  # largest number of names in one sentence
 MEASURED = ("Errors on new rows", "Rates on new rows")
 RULE = ("Decision rule", "Price of the limits", "Trade-off")
+LIMITS, MONITOR = "Stated limits", "Monitor"
+SEEN = ", for the classes and groups among these rows"
 #: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
         "1. General description of the AI system": ("Purpose", "Versions"),
         "2. Elements of the AI system and process for its development": ("Training", *RULE, *MEASURED),
-        "3. Monitoring, functioning and control of the AI system": (*MEASURED, "Limitations", "Not tested"),
+        "3. Monitoring, functioning and control of the AI system": (
+            *(LIMITS, *MEASURED, MONITOR, "Limitations", "Not tested"),
+        ),
         "4. Appropriateness of the performance metrics": (),
         "5. Risk management system in accordance with Article 9": (),
         "6. Relevant changes through the lifecycle": (),
         "7. Harmonised standards applied": (),
         "8. EU declaration of conformity": (),
-        "9. Evaluation of performance in the post-market phase": (),
+        "9. Evaluation of performance in the post-market phase": (MONITOR,),
     },
     "SR 11-7": {
         "IV. Model Development, Implementation, and Use": (
@@ -47,8 +53,8 @@ REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
             "Trade-off",
             "Limitations",
         ),
-        "V. Model Validation: Ongoing Monitoring": (),
-        "V. Model Validation: Outcomes Analysis": MEASURED,
+        "V. Model Validation: Ongoing Monitoring": (MONITOR,),
+        "V. Model Validation: Outcomes Analysis": (LIMITS, "Attempts", *MEASURED),
         "VI. Governance, Policies, and Controls": ("Versions",),
     },
 }
@@ -67,21 +73,27 @@ class Section:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Purpose, data, certified errors and limitations of a model.
+    """Stated limits with certificates, purpose, data, rule, price, errors and limitations of a model.
 
     Attributes
     ----------
     title : str
         Heading.
     summary : str
-        First sentence.
+        First sentence: whether each stated limit is certified; without limits, the worst class.
     sections : list of Section
         Sections in order.
+    limits : tuple of LimitLine
+        The stated limits with their verdicts, which the page draws.
+    monitor : Monitor or None
+        The monitor of the model, which the page draws.
     """
 
     title: str
     summary: str
     sections: list[Section]
+    limits: tuple[LimitLine, ...] = ()
+    monitor: Monitor | None = None
 
     @classmethod
     def of(
@@ -100,8 +112,12 @@ class ModelCard:
         rows_are: str = "the given rows",
         notes: Mapping[str, Any] | None = None,
         versions: Mapping[str, str] | None = None,
+        monitor: Monitor | None = None,
     ) -> Self:
         """Measure a model on fresh rows and describe it.
+
+        The headline is about the limits of a calibrated rule and their certificate, otherwise about the
+        limits of the fit, certified from the given rows.
 
         Parameters
         ----------
@@ -115,6 +131,8 @@ class ModelCard:
             Heading, intended use of the model, and a name for the rows in sentences ("the rows of test.csv").
         notes, versions : mapping, optional
             Training record of a model file (`tailboost.storage.read_notes`), and versions of the libraries.
+        monitor : Monitor, optional
+            The monitor of the model.
 
         Returns
         -------
@@ -137,20 +155,30 @@ class ModelCard:
                 rates = certify(model, X, y, clusters=clusters, **given)
             except ValueError as failure:
                 rates_failure = str(failure)
+        calibrated = judged(final).latest_certificate
+        stated = next((one for one in (calibrated, rates, certificate) if _limits_of(one)), None)
+        of_card = "the calibration rows" if stated is calibrated else rows_are
         sections = [
+            _stated(stated, of_card),
             Section("Purpose", [purpose or NOT_STATED]),
             _training(final, notes),
-            _errors(certificate, leakage, rows_are, clusters),
-            _rates(rates),
-            _calibration(judged(final).latest_certificate),
-            _tradeoff(final),
             _rule(final, notes),
+            _calibration(calibrated),
+            _attempts(judged(final)),
+            _monitored(monitor),
+            _rates(rates),
+            _errors(certificate, leakage, rows_are, clusters),
+            _tradeoff(final),
             _limitations(certificate, final),
-            _not_tested(certificate, purpose, groups, rates_failure),
+            _not_tested(certificate, purpose, groups, rates_failure, monitor),
             Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
         ]
         filled = [section for section in sections if section.lines or section.rows or section.code]
-        return cls(title, _summary(certificate, rows_are), [*filled, _regulation(filled)])
+        summary = _headline(stated, of_card) or _summary(certificate, rows_are)
+        if stated is None and rates_failure:
+            summary = f"The stated limits are not certified: {rates_failure}."
+        drawn = tuple(_limits_of(stated))
+        return cls(title, summary, [*filled, _regulation(filled)], drawn, monitor)
 
     def to_markdown(self) -> str:
         """Return the card as Markdown."""
@@ -167,8 +195,12 @@ class ModelCard:
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def to_html(self) -> str:
-        """Return the card as an HTML page without requests and scripts."""
-        return page("card.html.j2", card=self)
+        """Return the card as an HTML page without requests and scripts; limits and monitor are drawn."""
+        drawings = {
+            LIMITS: limits_chart(self.limits) if self.limits else "",
+            MONITOR: "" if self.monitor is None else monitor_chart(self.monitor),
+        }
+        return page("card.html.j2", card=self, drawings=drawings)
 
 
 def _escaped(text: str) -> str:
@@ -181,6 +213,57 @@ def _escaped(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _escaped(text).replace("|", "\\|")
+
+
+def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
+    """Return the limits and targets of a certificate, without bounds that have none."""
+    return [] if certificate is None else [line for line in certificate.limit_lines() if line.verdict]
+
+
+def _headline(certificate: Certificate | None, rows_are: str) -> str:
+    """Return how many of the stated limits are certified; empty without limits."""
+    if certificate is None:
+        return ""
+    lines = _limits_of(certificate)
+    kept = sum(line.good is True for line in lines)
+    start = "All stated limits are" if kept == len(lines) else f"{kept} of {len(lines)} stated limits are"
+    return (
+        f"{start} certified with {100 * certificate.confidence:g} % confidence, from {certificate.n_rows:,} "
+        f"fresh rows ({rows_are}){SEEN if certificate.certified is None else ''}."
+    )
+
+
+def _stated(certificate: Certificate | None, rows_are: str) -> Section:
+    """Return the stated limits, the verdict first."""
+    if certificate is None:
+        return Section(LIMITS, ["No limit is stated or tested on fresh rows."])
+    lines = sorted(_limits_of(certificate), key=lambda line: line.good is not False)
+    rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
+    notes = [f"Estimates and bounds are from {certificate.n_rows:,} fresh rows ({rows_are})."]
+    return Section(LIMITS, notes, ["result", "rate", "limit", "estimate and bound"], rows)
+
+
+def _attempts(classifier: Any) -> Section:
+    """Return the attempts to calibrate the fit, also the failed ones."""
+    ledger = getattr(classifier, "ledger_", None)  # a fit without calibration has none
+    rows = [] if ledger is None else [
+        [str(k), f"{attempt.rows.contents.n_rows:,}", f"{attempt.spent:.3g}"]
+        for k, attempt in enumerate(ledger.attempts, start=1)
+    ]  # fmt: skip
+    if not rows:
+        return Section("Attempts")
+    lines = [
+        "All attempts to calibrate this fit that its ledger has, certified or not. Their shares of the "
+        "allowed error probability sum to at most 1, so all certificates hold together."
+    ]
+    return Section("Attempts", lines, ["attempt", "rows", "share of the error probability"], rows)
+
+
+def _monitored(monitor: Monitor | None) -> Section:
+    """Return the result of the monitor."""
+    if monitor is None:
+        return Section(MONITOR)
+    return Section(MONITOR, [monitor.verdict, *monitor.notes()], *monitor.cells())
 
 
 def _summary(certificate: Certificate | None, rows_are: str) -> str:
@@ -220,25 +303,34 @@ def _training(final: Any, notes: Mapping[str, Any]) -> Section:
 def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Any) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
-    targets = any(b.target is not None for b in certificate.bounds)
     counted = "rows" if clusters is None else "clusters"
-    heads = ["error of", "rule", counted, "error", "95 % interval", "certified at most", "target", ""]
-    width, rows = len(heads) if targets else -2, []
+    heads = [
+        "result",
+        "error of",
+        "rule",
+        "target",
+        counted,
+        "error",
+        "95 % interval",
+        "certified at most",
+        "reason",
+    ]
+    rows = []
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        *about, most, _, target, verdict = b.cells.values()
+        *about, most, _, reason = b.cells.values()
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
             interval = f"{float(low):.4f} – {float(high):.4f}"
-        rows.append([*about, interval, most, target, verdict][:width])
+        rows.append([*about, interval, most, reason])
     lines = [
         f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
         f"with {100 * certificate.confidence:g} % confidence.",
         *certificate.notes,
     ]
-    return Section("Errors on new rows", lines, heads[:width], rows)
+    return Section("Errors on new rows", lines, *filled_columns(heads, rows))
 
 
 def _rates(certificate: Certificate | None) -> Section:
@@ -319,13 +411,16 @@ def _limitations(certificate: Certificate | None, final: Any) -> Section:
     return Section("Limitations", lines)
 
 
-def _not_tested(certificate: Certificate | None, purpose: str, groups: Any, rates_failure: str) -> Section:
+def _not_tested(
+    certificate: Certificate | None, purpose: str, groups: Any, rates_failure: str, monitor: Monitor | None
+) -> Section:
     lines = [] if certificate is not None else ["Errors on new rows."]
     lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
     if certificate is not None and not any(b.kind == "shift" for b in certificate.bounds):
         lines.append("Growth of errors under a shift of the population.")
+    lines += [] if monitor else ["Later rows: no monitor was given."]
     lines += [
         "Correctness of the recorded rows and labels.",
         "Calibration of the probabilities.",

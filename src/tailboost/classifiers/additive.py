@@ -23,7 +23,7 @@ from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
-from tailboost.classifiers.parameters import FOLDS
+from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import positions
 from tailboost.core.pipelines import answered
@@ -46,8 +46,7 @@ class AdditiveClassifier(BaseBoostClassifier):
 
     _refits: ClassVar[bool] = False  # a step is computed for its hypothesis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseBoostClassifier._parameter_constraints,
-        "cv": [option for option in BaseBoostClassifier._parameter_constraints["cv"] if option is not FOLDS],
+        "cv": [option for option in CONSTRAINTS["cv"] if option is not FOLDS]
     }
 
     @abstractmethod

@@ -39,7 +39,7 @@ from tailboost.classifiers.input import (
     refuse_learner,
     selection_data,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS
+from tailboost.classifiers.parameters import CommonParameters
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
@@ -87,7 +87,9 @@ def routed_params(classifier: Any, fit_params: dict[str, Any]) -> dict[str, Any]
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
-class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class BaseBoostClassifier(
+    CommonParameters, CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Base class of the boosting classifiers.
 
     A subclass defines its game in `_boosting`, and prediction from the ensemble. This class reads the data,
@@ -101,15 +103,7 @@ class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEst
         The hypotheses with their losses on the selection data, and how they were combined.
     """
 
-    estimator: Any
     n_estimators: Any
-    class_weight: Any
-    exact_weights: bool
-    max_time: float | None
-    checkpoint_dir: Any
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
 
     knows_rows = True
     ensemble_: Ensemble
@@ -122,7 +116,6 @@ class BaseBoostClassifier(CallbackSupportMixin, Judged, ClassifierMixin, MetaEst
     _known_classes: ClassVar[bool] = False
     # Whether the learner may be a regressor, for real-valued hypotheses.
     _takes_regressors: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     # -- defined by a subclass -----------------------------------------------------------------------
 

@@ -170,7 +170,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
 
     def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
-        return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping))
+        return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping=grouping))
 
     def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
         given = problem.limits != self.combiner_.limits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -16,7 +17,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
+from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -56,6 +57,97 @@ class TogetherBoosting(Boosting):
         return response if isinstance(response, Stop) else combiner.pool.together(response)
 
 
+class RowPlayer(ABC):
+    """A weight player of `CVaRBoostClassifier`: its player of the game, and the theorems about it.
+
+    Methods read the parameters of the classifier.
+    """
+
+    together: bool = False  # whether the models of all rounds predict together
+    five_folds_up_to: float = math.inf  # number of distinct rows above which "auto" takes three folds
+
+    @abstractmethod
+    def player(self, clf: CVaRBoostClassifier, units: Units) -> Player[Any]:
+        """Return the player of a game over rows."""
+
+    @abstractmethod
+    def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
+        """Return the bounds of a finished game."""
+
+    def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
+        """Return the number of rounds for ``n_estimators="auto"``."""
+        raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
+
+    def depends_on_total(self, clf: CVaRBoostClassifier) -> bool:
+        """Whether rounds depend on the number of rounds."""
+        return False
+
+
+@dataclass(frozen=True)
+class HedgeOverRows(RowPlayer):
+    """Hedge, which does not depend on α."""
+
+    together = True
+    five_folds_up_to = FIVE_FOLDS_UP_TO
+
+    def player(self, clf: CVaRBoostClassifier, units: Units) -> Hedge:
+        """Return Hedge with the learning rate of the classifier."""
+        return Hedge(eta_for(clf.eta, units.count, clf._most_rounds()), clf.outlier_fraction)
+
+    def depends_on_total(self, clf: CVaRBoostClassifier) -> bool:
+        """Whether rounds depend on the number of rounds: η of the theorem does."""
+        return clf.eta == "theory"
+
+    def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
+        """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
+        alpha, combiner = clf.combiner_.alpha, clf.combiner_
+        bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, clf._most_rounds())
+        if clf._even or alpha is None:  # or another objective by `reweight`
+            return bounds
+        value = combiner.value(clf.estimator_weights_)
+        return mixed_by_program(clf.game_, combiner.pool, alpha, value, bounds)
+
+
+@dataclass(frozen=True)
+class LPOverRows(RowPlayer):
+    """The linear program over all rounds so far."""
+
+    def player(self, clf: CVaRBoostClassifier, units: Units) -> TotallyCorrectiveLP:
+        """Return the player of the program."""
+        return TotallyCorrectiveLP(clf.alpha, outlier_fraction=clf.outlier_fraction)
+
+    def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
+        """Return the bound of LPBoost."""
+        return totally_corrective_bounds(clf.game_)
+
+
+@dataclass(frozen=True)
+class EntropicOverRows(RowPlayer):
+    """The linear program with an entropy term."""
+
+    def player(self, clf: CVaRBoostClassifier, units: Units) -> EntropicLP:
+        """Return the player of the program with the β of the classifier, or of the theorem."""
+        by_theory = isinstance(clf.beta, str)
+        clf.beta_ = entropic_theory(clf.alpha, clf.delta)[0] if by_theory else float(clf.beta)
+        return EntropicLP(clf.alpha, clf.beta_, outlier_fraction=clf.outlier_fraction)
+
+    def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
+        """Return the number of rounds of the theorem."""
+        return entropic_theory(clf.alpha, clf.delta)[1]
+
+    def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
+        """Return the bound of regularised LPBoost."""
+        return entropic_bounds(clf.game_, clf.delta if isinstance(clf.beta, str) else None)
+
+
+#: Names for ``player=``.
+PLAYERS: dict[str, RowPlayer] = {
+    "hedge": HedgeOverRows(),
+    "lp": LPOverRows(),
+    "entropic": EntropicOverRows(),
+}
+
+
 @with_parameters
 class CVaRBoostClassifier(MixtureClassifier):
     """Boosting for the rows with the largest losses, measured by the CVaR.
@@ -74,9 +166,9 @@ class CVaRBoostClassifier(MixtureClassifier):
         Largest number of rounds T. "auto", for ``player="entropic"``, is the number in its theorem.
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
-    player : {"hedge", "lp", "entropic"}, default="hedge"
+    player : {"hedge", "lp", "entropic"} or RowPlayer, default="hedge"
         The weight player: Hedge, which does not depend on α; the linear program over all rounds so far; or
-        this program with an entropy term.
+        this program with an entropy term. Or a player of your own, a subclass of `RowPlayer`.
     combine : {"mixture", "average"}, default="mixture"
         The mixture of least CVaR, or the even mixture of all rounds, which uses training losses alone.
     eta : float or "theory", default=1.0
@@ -172,14 +264,13 @@ class CVaRBoostClassifier(MixtureClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
+        "n_estimators": ROUNDS_OR_AUTO,
+        "player": [StrOptions(set(PLAYERS)), RowPlayer],
     }
 
-    estimator: Any = field(default=None, kw_only=False)
     n_estimators: int | str = 10
     alpha: float = 0.5
-    player: str = "hedge"
+    player: RowPlayer | str = "hedge"
     combine: str = "mixture"
     eta: float | str = 1.0
     beta: float | str = 100.0
@@ -187,33 +278,29 @@ class CVaRBoostClassifier(MixtureClassifier):
     cv: Any = "auto"
     include_constants: bool = True
     outlier_fraction: float = 0.0
-    class_weight: Any = None
-    exact_weights: bool = False
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     @property
     def _even(self) -> bool:
         return self.combine == "average"
 
     @property
+    def _over_rows(self) -> RowPlayer:
+        return PLAYERS[self.player] if isinstance(self.player, str) else self.player
+
+    @property
     def _together(self) -> bool:
-        return self.player == "hedge" and not self._even
+        return self._over_rows.together and not self._even
 
     @property
     def _five_folds_up_to(self) -> float:
-        return FIVE_FOLDS_UP_TO if self.player == "hedge" else math.inf
+        return self._over_rows.five_folds_up_to
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
     ) -> TrainingSet:
-        if self.n_estimators == "auto" and self.player != "entropic":
-            raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
+        self._most_rounds()  # raises without a theorem
         if self._even and validation.any_given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
@@ -224,8 +311,9 @@ class CVaRBoostClassifier(MixtureClassifier):
         return "train" if self._even else self.cv
 
     def _most_rounds(self) -> int:
-        by_theory = isinstance(self.n_estimators, str)
-        return entropic_theory(self.alpha, self.delta)[1] if by_theory else int(self.n_estimators)
+        if isinstance(self.n_estimators, str):
+            return self._over_rows.rounds_by_theory(self)
+        return int(self.n_estimators)
 
     def _schedule(self) -> Schedule:
         if self._even:
@@ -243,34 +331,16 @@ class CVaRBoostClassifier(MixtureClassifier):
             runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
-        about = units, self._rule(units), combiner, self._schedule()
+        about = units, self._over_rows.player(self, units), combiner, self._schedule()
         if not self._together:
             return Boosting(*about)
         return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)
 
-    def _rule(self, units: Units) -> Player[Any]:
-        if self.player == "hedge":
-            return Hedge(eta_for(self.eta, units.count, self._most_rounds()), self.outlier_fraction)
-        if self.player == "lp":
-            return TotallyCorrectiveLP(self.alpha, outlier_fraction=self.outlier_fraction)
-        by_theory = isinstance(self.beta, str)
-        self.beta_ = entropic_theory(self.alpha, self.delta)[0] if by_theory else float(self.beta)
-        return EntropicLP(self.alpha, self.beta_, outlier_fraction=self.outlier_fraction)
-
     def _rounds_depend_on_total(self) -> bool:
-        return self.player == "hedge" and self.eta == "theory"
+        return self._over_rows.depends_on_total(self)
 
     def _bounds(self) -> Bounds:
-        if self.player == "lp":
-            return totally_corrective_bounds(self.game_)
-        if self.player == "entropic":
-            return entropic_bounds(self.game_, self.delta if isinstance(self.beta, str) else None)
-        alpha, combiner = self.combiner_.alpha, self.combiner_
-        bounds = hedge_game_bounds(self.game_, alpha, self.eta, self._most_rounds())
-        if self._even or alpha is None:  # or another objective by `reweight`
-            return bounds
-        value = combiner.value(self.estimator_weights_)
-        return mixed_by_program(self.game_, combiner.pool, alpha, value, bounds)
+        return self._over_rows.bounds(self)
 
 
 @with_parameters
@@ -347,7 +417,7 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
     """
 
     n_estimators: int | str = 3
-    player: str = field(init=False, repr=False, default="hedge")
+    player: RowPlayer | str = field(init=False, repr=False, default="hedge")
     combine: str = field(init=False, repr=False, default="mixture")
     beta: float | str = field(init=False, repr=False, default=100.0)
     delta: float = field(init=False, repr=False, default=0.1)
@@ -403,7 +473,7 @@ class LPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: str = field(init=False, repr=False, default="lp")
+    player: RowPlayer | str = field(init=False, repr=False, default="lp")
     combine: str = field(init=False, repr=False, default="mixture")
     eta: float | str = field(init=False, repr=False, default=1.0)
     beta: float | str = field(init=False, repr=False, default=100.0)
@@ -470,7 +540,7 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     array([0])
     """
 
-    player: str = field(init=False, repr=False, default="entropic")
+    player: RowPlayer | str = field(init=False, repr=False, default="entropic")
     combine: str = field(init=False, repr=False, default="mixture")
     eta: float | str = field(init=False, repr=False, default=1.0)
 
@@ -532,7 +602,7 @@ class AverageBoostClassifier(CVaRBoostClassifier):
     """
 
     alpha: float = field(init=False, repr=False, default=1.0)
-    player: str = field(init=False, repr=False, default="hedge")
+    player: RowPlayer | str = field(init=False, repr=False, default="hedge")
     combine: str = field(init=False, repr=False, default="average")
     beta: float | str = field(init=False, repr=False, default=100.0)
     delta: float = field(init=False, repr=False, default=0.1)

@@ -283,7 +283,7 @@ def _split_model(model: Any) -> tuple[Any, Any]:
     if random_candidates:
         raise ValueError(
             f"model: candidate {random_candidates[0]} draws its own answers from probabilities, so "
-            "one draw does not determine the answer; fit the model with shares=False"
+            "one draw does not determine the answer; select with a rate as objective instead"
         )
     return transformers, last
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -128,12 +128,8 @@ class DROBoostClassifier(AdditiveClassifier):
     """
 
     _takes_regressors: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
-        "loss": [StrOptions(set(MARGIN_LOSSES))],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions(set(MARGIN_LOSSES))]}
 
-    estimator: Any = field(default=None, kw_only=False)
     n_estimators: int = 50
     radius: float | str = "auto"
     confidence: float = 0.95
@@ -143,15 +139,8 @@ class DROBoostClassifier(AdditiveClassifier):
     smoothing: float = 0.0
     learning_rate: float = 1.0
     cv: Any = "auto"
-    class_weight: Any = None
-    exact_weights: bool = False
     n_iter_no_change: int | None = None
     tol: float = 1e-3
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

@@ -375,7 +375,10 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         if isinstance(model, type):
             raise TypeError(f"estimators: {name!r} is a class; give an instance: {model.__name__}()")
         if not hasattr(model, "fit"):
-            raise TypeError(f"estimators: {name!r} has no fit: {model!r}")
+            raise TypeError(
+                f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, and the "
+                f"table of rows is the next argument; got a {type(model).__name__}"
+            )
         kind = type(model).__name__
         named = repr(name) if name == kind else f"{name!r} ({kind})"
         if is_regressor(model):

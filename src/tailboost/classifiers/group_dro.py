@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 from tailboost.boosting.boosting import Boosting
@@ -97,7 +97,6 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     3
     """
 
-    estimator: Any = field(default=None, kw_only=False)
     n_estimators: int = 30
     eta: float | str = 1.0
     combine: str = "mixture"
@@ -106,15 +105,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     shrinkage: float = SHRINKAGE
     cv: Any = "auto"
     include_constants: bool = True
-    class_weight: Any = None
-    exact_weights: bool = False
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     def _check_arguments(self, groups: Any) -> None:
         if self.error_budget is not None and self.combine == "average":
@@ -145,8 +137,8 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         even = self.combine == "average"
         combiner = SubgroupMixture(
             Objective.of(largest(error(by=self._named.kind))),
-            self._grouping,
             problem.n_classes,
+            grouping=self._grouping,
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,

@@ -365,9 +365,6 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """Return the classifier, whose rules were selected before."""
         return self
 
-    def _checked(self, X: Any) -> Any:
-        return X
-
     @property
     def classes_(self) -> Ints:
         """The answers."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
-
-from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme
@@ -14,7 +11,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
 from tailboost.classifiers.input import ValidationRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
+from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -92,23 +89,12 @@ class OCOBoostClassifier(MixtureClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MixtureClassifier._parameter_constraints,
-        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_estimators": ROUNDS_OR_AUTO}
 
-    estimator: Any = field(default=None, kw_only=False)
     gamma: float | str = "auto"
     n_estimators: int | str = "auto"
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
-    class_weight: Any = None
-    exact_weights: bool = False
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows

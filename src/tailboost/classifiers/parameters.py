@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -23,7 +24,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
     "n_estimators": [_COUNT],
     "alpha": [Interval(Real, 0, 1, closed="right")],
-    "player": [StrOptions({"hedge", "lp", "entropic"})],
     "combine": [StrOptions({"mixture", "average"})],
     "eta": [_POSITIVE, StrOptions({"theory"})],
     "beta": [_POSITIVE, StrOptions({"theory"})],
@@ -70,6 +70,9 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
+# Numbers of rounds of a classifier with a theorem about them.
+ROUNDS_OR_AUTO = [_COUNT, StrOptions({"auto"})]
+
 C = TypeVar("C", bound=type)
 
 # Names in other classifiers of tailboost or in other projects, with the parameters of the same meaning.
@@ -111,12 +114,35 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
 def with_parameters(cls: C) -> C:
     """Give a classifier the constructor of its annotated parameters (a decorator).
 
-    Parameters are keyword-only. A preset inherits them; it declares those with another default, and fixes
-    others with ``field(init=False, repr=False)``.
+    Parameters are keyword-only; inherited ones come last. A preset declares those with another default, and
+    fixes others with ``field(init=False, repr=False)``. Likewise ``_parameter_constraints`` has the entries
+    in which the class differs.
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    signature = inspect.signature(made.__init__)
+    inherited = Counter(name for base in made.__mro__ for name in vars(base).get("__dataclass_fields__", ()))
+    order = sorted(signature.parameters.values(), key=lambda p: (p.kind, inherited[p.name]))
+    made.__init__.__signature__ = signature.replace(parameters=order)
     made.__init__ = with_suggestions(made.__init__)
     for parameter in fields(made):  # the default of an argument is none of the class
         if parameter.init and parameter.name in vars(made):
             delattr(made, parameter.name)
+    stated = [vars(base).get("_parameter_constraints", {}) for base in made.__mro__]
+    made._parameter_constraints = dict(ChainMap(*stated))
     return cls
+
+
+@with_parameters
+class CommonParameters:
+    """Parameters of every boosting classifier."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
+    estimator: Any = field(default=None, kw_only=False)
+    class_weight: Any = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0

@@ -24,7 +24,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.judged import Judged, group_uses
 from tailboost.core.tables import unpack
-from tailboost.rates import Limit, Objective, deferred, error
+from tailboost.rates import GAP, RATIO, Limit, Objective, deferred, error
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front, rates_of_curve
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
@@ -242,6 +242,24 @@ class Reselection(Judged):
         shared = measured_rows or MeasuredRows()
         return Curve(points, limited, minimised, engine.words, at, self, _measured_rows=shared)
 
+    def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+        """Return both rates of the selected rule on the selection data, and the limit of the first rate.
+
+        None for rates that the rates table does not have, and without a limit.
+        """
+        form = limited.within(limited.most).form
+        limits = [limit for limit in self._stated.limits if (limit.form, limit.rate) == (form, limited.rate)]
+        bounds = [limit.bound for limit in limits]
+        bound = next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None)
+        if minimised.over_rows:
+            return None, bound
+        reached = []
+        for of in (limited, minimised):
+            lines = [line for line in self.rates_.of_rule("predict") if line.rate == str(of.rate)]
+            values = [line.value for line in lines if line.subgroup not in (GAP, RATIO)]
+            reached.append(of.value(np.array(values)) if values else np.nan)
+        return None if np.isnan(reached).any() else (float(reached[0]), float(reached[1])), bound
+
     def _tail_curve(self) -> Curve:
         rule = cast("SelectedTail", self._selected)
         corners, gap = rule.curve()
@@ -450,6 +468,6 @@ class Reselection(Judged):
         if len(wrong := np.intersect1d(chosen, self.ensemble_.random_candidates)):
             raise ValueError(
                 f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
-                "classifier with shares=False has no such candidates"
+                "classifier with a rate as its objective has no such candidates"
             )
         return chosen

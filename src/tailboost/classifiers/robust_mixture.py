@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.targets import restored, storable
-from tailboost.boosting.training_set import take
+from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
@@ -33,6 +33,7 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
+from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
@@ -49,7 +50,7 @@ from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_ad
 from tailboost.rates import Largest, Limit, Rate
 from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
 from tailboost.selection.probability_tables import Models, averaging, check_named
-from tailboost.selection.problem import NAMED
+from tailboost.selection.problem import NAMED, Problem
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_noise
 
@@ -412,47 +413,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         stated = check_parameters(self, groups)
         unlabeled.check(groups, stated, clusters)
         weighted = sample_weight is not None or self.class_weight is not None
-        named = self.estimators is None or isinstance(self.estimators, str)
-        estimators = [] if named else self._usable(self._given_estimators(), X, y, weighted)
-        problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
-        self.__dict__.update(found)
-        if named:
-            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+        problem, estimators = self._read_rows(X, y, sample_weight, groups, clusters, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        if clusters is not None:
-            problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
-            if (problem.clusters == problem.clusters[0]).all():
-                raise ValueError(
-                    "clusters has one value only: none of its rows can be held out without the others"
-                )
-        if groups is not None:
-            self._check_columns()
-        costs, selection_rows = check_costs(costs, problem.n_given, self.classes_, problem.used), problem.rows
+        costs = check_costs(costs, problem.n_given, self.classes_, problem.used)
         if validation.any_given:
-            check_group_arguments(groups, validation)
-            check_validation(validation, self.cv)
-            if clusters is not None:
-                raise ValueError("clusters and X_val were both given, but X_val is not split")
-            X_val = checked_table(self, self, validation.X)
-            X_val, selection_rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
-            if not frozen:
-                selection_rows = noting_seen(problem.fingerprints, X_val, selection_rows)
-            problem.validation = X_val, selection_rows
-            n_val = n_rows_of(validation.X)
-            costs = check_costs(costs_val, n_val, self.classes_, selection_rows.used, "costs_val")
-        # Missing groups, labels or costs are found before anything is fitted.
-        names = None if groups is None else self._group_names
-        strata, stratum, _ = strata_of(
-            stated, selection_rows, self.classes_, names, costs, group_aware=self.by_group
-        )
-        Program.of_rates(strata, stated.counted, stated.limits)
-        features_unlabeled = None
-        if unlabeled.X is not None:
-            val = [] if problem.validation is None else [problem.validation[0]]
-            features_unlabeled, more = unlabeled.read(self, [problem.X, *val])
-            combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
-            strata = with_unlabeled(strata, stratum, selection_rows, more, combination)[0]
-        warn_of_noise(stated.limits, strata)
+            costs = self._read_validation(problem, groups, clusters, validation, costs_val, frozen=frozen)
+        features_unlabeled, more = self._check_strata(stated, problem, groups, costs, unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
@@ -465,19 +431,19 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             n_jobs=self.n_jobs,
             clock=Clock(until, bool(self.verbose)),
         )
+        self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
+        self.used_rows_, self.ledger_ = (), Ledger()
         # Learners for prepared tables contain no models of earlier fits.
         others = [
             model
             for _, model in estimators
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
-        score_columns = frozen and only_scores(others)
-        features, rows = problem.X, outputs.rows
-        if problem.validation is not None:
-            features = problem.validation[0]
+        rows, score_columns = outputs.rows, frozen and only_scores(others)
+        features = problem.X if problem.validation is None else problem.validation[0]
         if others:
             rows = noting_frozen(others, features, rows)
-            if features_unlabeled is not None:
+            if more is not None:
                 without = replace(rows, words=f"the {len(more):,} rows of X_unlabeled")
                 fitted_unlabeled = noting_frozen(others, features_unlabeled, without).fitted
                 rows = replace(rows, fitted=rows.fitted or fitted_unlabeled)
@@ -488,29 +454,98 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if rows.used is not None:
                 places = np.searchsorted(problem.used, rows.used)
             costs, features = None if costs is None else costs[places], take(features, places)
-        self.used_rows_, self.ledger_ = (), Ledger()
-        if score_columns:
-            hashes = hash_rounded_rows(as_table(features))
-            self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
-        if score_columns:  # a group-blind rule on scores estimates no group from them
-            features = np.zeros((n_rows_of(features), 1))
         outputs = replace(outputs, rows=rows)
-        if features_unlabeled is not None:
+        if more is not None:
             outputs = outputs.with_unlabeled(features_unlabeled, more)
-        self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
-        # Fingerprints of training rows and selection data. Frozen models are not fitted here.
+        # Frozen models are not fitted here.
         fitted_on = NO_ROWS if frozen else problem.fingerprints
         self.seen_rows_ = replace(fitted_on, complete=not (others and holds_unknown(others)))
-        chosen_on = problem.fingerprints if frozen else None
-        if problem.validation is not None:
-            chosen_on = Fingerprint.of_rows(problem.validation[0])
-        self.chosen_rows_ = () if chosen_on is None or score_columns else (chosen_on,)
-        if features_unlabeled is not None and score_columns:
-            of_none = UsedRows.unlabeled(more.hashes, "selection data")
-            self.used_rows_, features_unlabeled = (*self.used_rows_, of_none), np.zeros((len(more), 1))
-        elif features_unlabeled is not None:
-            self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
+        if score_columns:  # a group-blind rule on scores estimates no group from them
+            self._keep_used_rows(features, rows, more)
+            features = np.zeros((n_rows_of(features), 1))
+            features_unlabeled = None if more is None else np.zeros((len(more), 1))
+        else:
+            self._keep_chosen_rows(problem, more, frozen=frozen)
         self._first_selection(self._engine_of(averaging(outputs), features, costs, features_unlabeled))
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, clusters: Any, weighted: bool
+    ) -> tuple[TrainingSet, list[tuple[str, Any]]]:
+        """Return the checked rows, and the estimators by name."""
+        named = self.estimators is None or isinstance(self.estimators, str)
+        estimators = [] if named else self._usable(self._given_estimators(), X, y, weighted)
+        problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
+        self.__dict__.update(found)
+        if named:
+            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+        if clusters is not None:
+            problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
+            if (problem.clusters == problem.clusters[0]).all():
+                raise ValueError(
+                    "clusters has one value only: none of its rows can be held out without the others"
+                )
+        if groups is not None:
+            self._check_columns()
+        return problem, estimators
+
+    def _read_validation(
+        self,
+        problem: TrainingSet,
+        groups: Any,
+        clusters: Any,
+        validation: ValidationRows,
+        costs_val: Any,
+        *,
+        frozen: bool,
+    ) -> Floats | None:
+        """Add the given selection data to the rows; return their costs."""
+        check_group_arguments(groups, validation)
+        check_validation(validation, self.cv)
+        if clusters is not None:
+            raise ValueError("clusters and X_val were both given, but X_val is not split")
+        X_val = checked_table(self, self, validation.X)
+        X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
+        if not frozen:
+            rows = noting_seen(problem.fingerprints, X_val, rows)
+        problem.validation = X_val, rows
+        return check_costs(costs_val, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
+
+    def _check_strata(
+        self,
+        stated: Problem,
+        problem: TrainingSet,
+        groups: Any,
+        costs: Floats | None,
+        unlabeled: GivenUnlabeled,
+    ) -> tuple[Any, UnlabeledRows | None]:
+        """Find missing groups, labels or costs before a fit; return the rows without labels."""
+        names, features, more = None if groups is None else self._group_names, None, None
+        rows = problem.rows if problem.validation is None else problem.validation[1]
+        strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
+        Program.of_rates(strata, stated.counted, stated.limits)
+        if unlabeled.X is not None:
+            val = [] if problem.validation is None else [problem.validation[0]]
+            features, more = unlabeled.read(self, [problem.X, *val])
+            combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
+            strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
+        warn_of_noise(stated.limits, strata)
+        return features, more
+
+    def _keep_used_rows(self, features: Any, rows: Rows, more: UnlabeledRows | None) -> None:
+        """Keep the selection data of a rule on scores, which are compared as whole tables."""
+        hashes = hash_rounded_rows(as_table(features))
+        self.chosen_rows_ = ()
+        self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
+        if more is not None:
+            self.used_rows_ = (*self.used_rows_, UsedRows.unlabeled(more.hashes, "selection data"))
+
+    def _keep_chosen_rows(self, problem: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
+        """Keep the fingerprints of the selection data."""
+        self.chosen_rows_ = (problem.fingerprints,) if frozen else ()
+        if problem.validation is not None:
+            self.chosen_rows_ = (Fingerprint.of_rows(problem.validation[0]),)
+        if more is not None:
+            self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 
     def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""

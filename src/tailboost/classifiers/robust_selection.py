@@ -244,8 +244,9 @@ class ProbabilityMixture(MixtureAnswers):
             Whether each group has a threshold of its own; the rule must then be group-aware.
         """
         check_is_fitted(self)
-        data = self._engine.labelled
-        if self._stated.over_rows or not isinstance(data, SelectionData) or data.costs is not None:
+        labelled = self._engine.labelled
+        data = labelled.in_memory
+        if self._stated.over_rows or data is not labelled or data.costs is not None:
             return None
         if by_group:
             return (

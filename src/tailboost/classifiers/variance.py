@@ -114,11 +114,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdditiveClassifier._parameter_constraints,
-        "variance_weight": [*CONSTRAINTS["variance_weight"], None],
+        "variance_weight": [*CONSTRAINTS["variance_weight"], None]
     }
 
-    estimator: Any = field(default=None, kw_only=False)
     n_estimators: int = 50
     variance_weight: float | None = 0.5
     stumps: bool = False
@@ -126,15 +124,8 @@ class VarianceBoostClassifier(AdditiveClassifier):
     C: float | None = None
     learning_rate: float = 1.0
     cv: Any = "auto"
-    class_weight: Any = None
-    exact_weights: bool = False
     n_iter_no_change: int | None = None
     tol: float = 1e-3
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     def _problem(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, validation: ValidationRows
@@ -352,8 +343,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VarianceBoostClassifier._parameter_constraints,
-        "variance_weight": [Interval(Real, 0, 1, closed="both")],
+        "variance_weight": [Interval(Real, 0, 1, closed="both")]
     }
 
     variance_weight: float | None = 0.5
@@ -413,8 +403,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VarianceBoostClassifier._parameter_constraints,
-        "variance_weight": CONSTRAINTS["variance_weight"],
+        "variance_weight": CONSTRAINTS["variance_weight"]
     }
 
     estimator: Any = field(init=False, repr=False, default=None)
@@ -506,10 +495,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **VarianceBoostClassifier._parameter_constraints,
-        "loss": [StrOptions({"linear", "quadratic"})],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions({"linear", "quadratic"})]}
 
     variance_weight: float | None = field(init=False, repr=False, default=None)
     stumps: bool = field(init=False, repr=False, default=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
+from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
     NAMED,
@@ -191,15 +191,13 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GroupedBoostClassifier._parameter_constraints,
-        "n_estimators": [*CONSTRAINTS["n_estimators"], StrOptions({"auto"})],
+        "n_estimators": ROUNDS_OR_AUTO,
         "combine": [StrOptions({"auto", "vote", "mixture"})],
         "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
     }
 
     _known_classes: ClassVar[bool] = True
 
-    estimator: Any = field(default=None, kw_only=False)
     max_error: Any = "auto"
     gamma: float | str = "auto"
     q: float = 0.8
@@ -217,13 +215,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     cv: Any = "auto"
     include_constants: bool = True
     tol: float = 1e-3
-    class_weight: Any = None
-    exact_weights: bool = False
-    max_time: float | None = None
-    checkpoint_dir: Any = None
-    n_jobs: int | None = None
-    random_state: Any = None
-    verbose: int = 0
 
     def _check_arguments(self, groups: Any) -> None:
         if groups is None and self.subgroups in ("group", "cell"):
@@ -295,11 +286,11 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
         combiner = SubgroupMixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            self._grouping,
             problem.n_classes,
-            self._limits(scheme.selection_rows),
-            self.error_budget,
-            self.randomized,
+            grouping=self._grouping,
+            limits=self._limits(scheme.selection_rows),
+            error_budget=self.error_budget,
+            randomized=self.randomized,
             even=self._votes,
             voting=self._votes,
             with_erm=not self._votes,

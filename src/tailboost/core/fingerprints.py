@@ -347,6 +347,20 @@ class RowCounts:
         limit = Fingerprint.COMPLETE if len(short) <= most else int(short[most - 1])
         return cls(short[:most], counts[:most], limit, len(hashes))
 
+    @classmethod
+    def together(cls, parts: Sequence[RowCounts]) -> Self:
+        """Return the counts of the rows of several tables."""
+        limit = min(part.limit for part in parts)
+        contents, place = np.unique(np.concatenate([part.contents for part in parts]), return_inverse=True)
+        counts = np.bincount(place, weights=np.concatenate([part.counts for part in parts])).astype(np.intp)
+        inside = contents <= limit
+        return cls(contents[inside], counts[inside], limit, sum(part.n_rows for part in parts))
+
+    @property
+    def repeated(self) -> float:
+        """Fraction of the rows that equal another row of the table."""
+        return float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
+
     def equals(self, other: RowCounts) -> bool:
         """Return whether two tables have the same rows, in any order."""
         return (
@@ -394,7 +408,7 @@ class RowCounts:
         return cls(contents.astype(np.uint32), counts.astype(np.int64), limit, n_rows)
 
 
-def chance_of_agreement(one: RowCounts, other: RowCounts) -> float:
+def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
     """Return an upper bound on the probability that two independent tables agree as much as these.
 
     If the rows of both tables are independent draws from one population, all divisions of the pooled rows
@@ -402,6 +416,10 @@ def chance_of_agreement(one: RowCounts, other: RowCounts) -> float:
     the other. Copied rows make the agreement Σ a_c b_c / t_c large. Its upper tail is bounded by Chernoff's
     method for independent binomial counts, given their sum. So the bound holds for few and for many distinct
     contents. Rows of which every content occurs once do not agree by chance at all.
+
+    If ``tolerant``, and some rows of either table have no equal row in the other, one row in twenty of the
+    smaller table may be a copy, by three standard errors: without the equal rows of the rarest contents, the
+    agreement must be as unlikely.
 
     Examples
     --------
@@ -416,6 +434,21 @@ def chance_of_agreement(one: RowCounts, other: RowCounts) -> float:
     True
     """
     here, there = one.beside(other)
+    chance, pairs = _chance_of_split(here, there), np.minimum(here, there)
+    smaller = int(min(here.sum(), there.sum()))
+    if not tolerant or pairs.sum() == smaller:
+        return chance
+    spared = int(np.ceil(CHANCE * smaller + STANDARD_ERRORS * np.sqrt(CHANCE * (1 - CHANCE) * smaller)))
+    order = np.argsort(here + there, kind="stable")
+    copies = np.empty_like(pairs)
+    copies[order] = np.diff(np.minimum(np.cumsum(pairs[order]), spared), prepend=0)
+    return max(chance, _chance_of_split(here - copies, there), _chance_of_split(here, there - copies))
+
+
+def _chance_of_split(here: Ints, there: Ints) -> float:
+    """Return `chance_of_agreement` for the rows of each content in either table."""
+    occurs = here + there > 0
+    here, there = here[occurs], there[occurs]
     if not (np.minimum(here, there) > 0).any():
         return 1.0
     totals, times = np.unique(here + there, return_counts=True)

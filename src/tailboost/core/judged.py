@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Ints
@@ -21,6 +23,7 @@ from tailboost.core.fingerprints import (
     tiny_hashes,
     too_many,
 )
+from tailboost.core.limit_lines import LimitLine, limits_html
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import GroupUse
 from tailboost.core.used_rows import EqualRows, UsedRows
@@ -97,6 +100,50 @@ class Judged:
         """The certificate of `tailboost.calibrate`, which is also ``certificate_``; None without one."""
         return vars(self).get("certificate_")
 
+    # -- pictures and notebooks ------------------------------------------------------------------------
+
+    def _limit_lines(self) -> list[LimitLine]:
+        """Return the limits of a fitted classifier: certified ones, or else those on the selection data."""
+        if self.latest_certificate is not None:
+            lines: list[LimitLine] = self.latest_certificate.limit_lines()
+            return lines
+        try:
+            check_is_fitted(self)
+            return self.rates_.limit_lines()
+        except (NotFittedError, AttributeError):  # the latter: no selection data, as in a rule file
+            return []
+
+    def plot_limits(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw each limit with its verdict; needs matplotlib.
+
+        After `tailboost.calibrate` the certified bounds are drawn, otherwise the rates on the selection
+        data. `tailboost.plotting.LimitsDisplay` draws the rates on other rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on.
+        **kwargs
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        LimitsDisplay
+
+        Raises
+        ------
+        ValueError
+            If there is no limit.
+        """
+        drawn = self.rates_ if self.latest_certificate is None else self.latest_certificate
+        return drawn.plot(ax=ax, **kwargs)
+
+    def _html_repr(self) -> str:
+        """Return the limits as a table, and scikit-learn's diagram."""
+        lines = self._limit_lines()
+        words = "On the selection data" if self.latest_certificate is None else "Certified from fresh rows"
+        return (limits_html(lines, f"{words}:") if lines else "") + estimator_html_repr(self)
+
     # -- the rows of the fit ---------------------------------------------------------------------------
 
     def opened(self, X: Any, groups: Any = None) -> Any:
@@ -116,7 +163,7 @@ class Judged:
 
     def _checked(self, X: Any) -> Any:
         """Return a table in the form of the fit."""
-        raise NotImplementedError
+        return X
 
     def _rows_kept(self) -> Rows | None:
         """Return the rows with labels in the classifier, if any."""
@@ -267,7 +314,7 @@ class Judged:
 
     def _subgroup_table(self) -> RateTable:
         """Return the error of `predict` on each subgroup, on the selection data."""
-        raise NotImplementedError
+        return self.rates_
 
     @property
     def rates_(self) -> RateTable:

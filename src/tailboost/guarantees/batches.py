@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp
 
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Hashes, Ints
@@ -28,22 +27,18 @@ from tailboost.core.checks import (
     refuse_missing,
 )
 from tailboost.core.fingerprints import (
-    CHANCE,
     LABELS_LEVEL,
-    MOST_HASHES,
-    STANDARD_ERRORS,
-    Fingerprint,
+    RowCounts,
+    chance_of_agreement,
     hash_rounded_rows,
     hash_rows,
     is_missing,
-    short_hashes,
 )
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.leakage import LeakageError
 
 __all__ = [
-    "Contents",
     "GivenRows",
     "LateRows",
     "RowWords",
@@ -55,11 +50,6 @@ __all__ = [
 
 # Largest number of labels in a message.
 MOST_IN_MESSAGE = 5
-# Exponents of the Chernoff bound; the smallest bound counts. Equal batches need a large exponent.
-EXPONENTS = np.geomspace(1e-3, 60.0, 48)
-# Only counts within this number of standard errors of the half count in the Chernoff bound; the probability
-# of the others is below exp(-800).
-FARTHEST = 40.0
 
 
 # What identifies a row, and what is tested once.
@@ -383,129 +373,38 @@ def _unpacked(text: str, n: int) -> Hashes:
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
-    """How many rows of a batch have each content: of all contents, or of those with the smallest hashes."""
-
-    kept: NDArray[np.uint32]  # hashes of the different contents, sorted
-    counts: Ints  # rows of each
-    limit: int  # all contents with a hash of at most this are in ``kept``
-
-    @classmethod
-    def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
-        """Return the contents of rows from their hashes."""
-        kept, counts = np.unique(short_hashes(hashes), return_counts=True)
-        limit = Fingerprint.COMPLETE if len(kept) <= most else int(kept[most - 1])
-        return cls(kept[:most], counts[:most], limit)
-
-    @classmethod
-    def together(cls, parts: Sequence[Contents]) -> Self:
-        """Return the contents of several batches."""
-        limit = min(part.limit for part in parts)
-        parts = [part.up_to(limit) for part in parts]
-        kept, place = np.unique(np.concatenate([part.kept for part in parts]), return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([part.counts for part in parts]))
-        return cls(kept, counts.astype(np.intp), limit)
-
-    def up_to(self, limit: int) -> Contents:
-        """Return the contents with a hash of at most a limit."""
-        inside = self.kept <= limit
-        return Contents(self.kept[inside], self.counts[inside], min(limit, self.limit))
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return int(self.counts.sum())
-
-    @property
-    def repeated(self) -> float:
-        """Fraction of the rows that equal another row of the batch."""
-        return float(self.counts[self.counts > 1].sum() / max(1, len(self)))
-
-    def matched(self, other: Contents) -> int:
-        """Return the largest number of pairs of equal rows of both batches, each row in one pair."""
-        _, mine, theirs = np.intersect1d(self.kept, other.kept, True, return_indices=True)
-        return int(np.minimum(self.counts[mine], other.counts[theirs]).sum())
-
-    def chance(self, other: Contents) -> float:
-        """Return a bound on the probability that fresh batches have as many equal rows as these two.
-
-        If both batches are independent draws from one population, each of the t rows of one content is in
-        either batch at random. The number of pairs, Σ min(h, t − h), is largest for fair coins h, which
-        bound it for batches of any sizes. Unless all rows of a batch have a pair, the pairs must be
-        unlikely also without one row in twenty, by three standard errors, of the smaller batch: without
-        the rows of the rarest contents.
-        """
-        limit = min(self.limit, other.limit)
-        one, two = self.up_to(limit), other.up_to(limit)
-        n, m = len(one), len(two)
-        _, mine, theirs = np.intersect1d(one.kept, two.kept, True, return_indices=True)
-        pairs = np.minimum(one.counts[mine], two.counts[theirs])
-        if not len(pairs):
-            return 1.0
-        matched = one.counts[mine] + two.counts[theirs]
-        log_sizes = _log_binomial(n + m, n) + n * np.log(n / (n + m)) + m * np.log(m / (n + m))
-        singles = np.concatenate([np.delete(one.counts, mine), np.delete(two.counts, theirs)])
-        log_chance = _log_chance(np.concatenate([singles, matched]), int(pairs.sum()))
-        if (smaller := min(n, m)) > pairs.sum():
-            spread = np.sqrt(CHANCE * (1 - CHANCE) * smaller)
-            most = int(np.ceil(CHANCE * smaller + STANDARD_ERRORS * spread))
-            order = np.argsort(matched, kind="stable")
-            left_out = np.empty_like(pairs)
-            left_out[order] = np.diff(np.minimum(np.cumsum(pairs[order]), most), prepend=0)
-            totals = np.concatenate([singles, matched - left_out])
-            log_chance = max(log_chance, _log_chance(totals, int((pairs - left_out).sum())))
-        return float(np.exp(min(0.0, log_chance - float(log_sizes))))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types for JSON."""
-        words = {"kept": _packed(self.kept), "counts": _packed(self.counts)}
-        return {"different": len(self.kept), "limit": self.limit, **words}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """Return the contents written by `to_dict`."""
-        kept, counts = (_unpacked(state[name], int(state["different"])) for name in ("kept", "counts"))
-        return cls(kept.astype(np.uint32), counts.astype(np.intp), int(state["limit"]))
-
-
-def _log_chance(totals: Ints, pairs: int) -> float:
-    """Return Chernoff's bound on log P(Σ min(h, t − h) ≥ pairs) for fair coins: h of t, for each total t."""
-    log_bound = -EXPONENTS * pairs
-    sizes, times = np.unique(totals, return_counts=True)
-    for total, number in zip(sizes.tolist(), times.tolist(), strict=True):
-        half = total // 2
-        h = np.arange(max(0, half - int(FARTHEST * np.sqrt(total) / 2) - 1), half + 1)
-        log_p = _log_binomial(total, h) - total * np.log(2.0) + np.where(2 * h < total, np.log(2.0), 0.0)
-        log_bound += number * logsumexp(EXPONENTS[:, None] * h + log_p, axis=1)
-    return min(0.0, float(log_bound.min()))
-
-
-def _log_binomial(n: int, k: Any) -> Any:
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-
-
-@dataclass(frozen=True, eq=False)
 class GivenRows:
     """Rows of a batch, to recognise them in later batches."""
 
     name: str
     ids: Hashes | None = None  # shape (n,), sorted: all of them, because ids identify rows exactly
-    contents: Contents | None = None  # only if equal rows are different rows
+    contents: RowCounts | None = None  # only if equal rows are different rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         ids = None if self.ids is None else {"rows": len(self.ids), "words": _packed(self.ids)}
-        contents = None if self.contents is None else self.contents.to_dict()
+        contents = (
+            None
+            if (own := self.contents) is None
+            else {
+                "different": len(own.contents),
+                "limit": own.limit,
+                "kept": _packed(own.contents),
+                "counts": _packed(own.counts),
+            }
+        )
         return {"name": self.name, "ids": ids, "contents": contents}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
-        ids, contents = state["ids"], state["contents"]
-        return cls(
-            str(state["name"]),
-            None if ids is None else _unpacked(ids["words"], int(ids["rows"])),
-            None if contents is None else Contents.from_dict(contents),
-        )
+        ids, own = state["ids"], state["contents"]
+        words, contents = None if ids is None else _unpacked(ids["words"], int(ids["rows"])), None
+        if own is not None:
+            kept, counts = (_unpacked(own[name], int(own["different"])) for name in ("kept", "counts"))
+            number = counts.astype(np.intp)
+            contents = RowCounts(kept.astype(np.uint32), number, int(own["limit"]), int(number.sum()))
+        return cls(str(state["name"]), words, contents)
 
 
 def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:
@@ -533,19 +432,19 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
     others = [each for each in earlier if each.contents and (ids is None or each.ids is None)]
     compared = [(f"batch {each.name!r}", each.contents) for each in others if each.contents is not None]
     if len(compared) > 1:
-        compared.append(("the earlier batches", Contents.together([contents for _, contents in compared])))
+        compared.append(("the earlier batches", RowCounts.together([contents for _, contents in compared])))
     for name, contents in compared:
-        chance = batch.contents.chance(contents)
+        chance = chance_of_agreement(batch.contents, contents, tolerant=True)
         if chance * len(compared) <= LABELS_LEVEL:
-            pairs = batch.contents.matched(contents)
+            here, there = batch.contents.beside(contents)
             raise LeakageError(
-                f"X: {pairs:,} of {len(batch.contents):,} rows have an equal row of their own in {name}. "
-                f"Fresh batches have as many with a probability of at most {chance:.1g}: rows were given "
-                "twice. If these are different rows, give row ids (id=) with each batch"
+                f"X: {np.minimum(here, there).sum():,} of {here.sum():,} rows have an equal row of their own "
+                f"in {name}. Fresh batches agree as much with a probability of at most {chance:.1g}: rows "
+                "were given twice. If these are different rows, give row ids (id=) with each batch"
             )
 
 
 def copies_pass(batch: GivenRows, n_compared: int) -> bool:
     """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
-    contents = batch.contents
-    return contents is not None and contents.chance(contents) * n_compared > LABELS_LEVEL
+    own = batch.contents
+    return own is not None and chance_of_agreement(own, own, tolerant=True) * n_compared > LABELS_LEVEL

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.checks import check_number
+from tailboost.core.exceptions import UselessRuleWarning
 from tailboost.core.subgroups import unit_name
 from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
@@ -30,12 +31,14 @@ from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
+from tailboost.guarantees.threshold_sequences import ThresholdSequences
 from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
 # Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
 POINTS, LEAST = 25, 1e-6
+CONSTANT = "one answer"  # method of a target that needs no test
 
 
 #: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
@@ -295,10 +298,10 @@ class Targets:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
-        ranked = RankRules.of(base, self.limits, fresh)
         n_fresh = [fresh.n_rows_of(limit.rate) for limit in self.limits]
         sequence = FixedSequence(from_the_likeliest(model, self.limits, n_fresh), fresh, self)
-        return [sequence] if ranked is None else [ranked, sequence]
+        of_thresholds = (each.of(base, self.limits, fresh) for each in (RankRules, ThresholdSequences))
+        return [*(each for each in of_thresholds if each is not None), sequence]
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +374,12 @@ def _certified(
     answered, fingerprints = fresh.by(classifier), fresh.fingerprints
     assert fingerprints is not None
     bounds = limit_bounds(targets.families(answered), attempts[-1].spent * (1.0 - confidence))
-    certified = [bound.at_target(procedure.method) for bound in bounds if bound.target is not None]
+    # Without a row that counts, a target is kept by construction: no test passes without rows.
+    certified = [
+        bound.at_target(procedure.method if bound.n else CONSTANT)
+        for bound in bounds
+        if bound.target is not None
+    ]
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
     plural = "limits" if targets.limits else "targets"
@@ -382,9 +390,13 @@ def _certified(
         *fresh.notes,
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
+    if untested := [bound.title for bound in certified if not bound.n]:
+        words = f"{', '.join(untested)}: no threshold is certified, so every row there has one answer"
+        notes.append(f"{words}. It keeps the limit by construction.")
+        warn_user(f"{words}, which keeps the limit by construction", UselessRuleWarning)
     if targets.limits:
         classifier.limits = targets.limits
-    _warn_of_constant(answered)
+    _warn_of_useless(answered, targets)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
     errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
     about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
@@ -408,16 +420,30 @@ def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Pr
                 yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))
 
 
-def _warn_of_constant(fresh: FreshRows) -> None:
-    """Warn if every row gets one answer."""
-    answers = np.unique(fresh.answered.actions) if fresh.answered.actions.ndim == 1 else np.zeros(2)
+def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
+    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs less."""
+    answered = fresh.answered
+    strata, randomised = answered.strata, answered.actions.ndim > 1
+    answers = np.zeros(2) if randomised else np.unique(answered.actions)
     if len(answers) == 1:
-        classes = fresh.answered.strata.classes
-        answer = repr(classes[int(answers[0])]) if answers[0] < len(classes) else "human review"
+        answer = repr(strata.classes[int(answers[0])]) if answers[0] < strata.n_classes else "human review"
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
         )
+    if len(answers) == 1 or randomised or strata.n_classes in answers:  # deferral has no such comparison
+        return
+    error = fresh.samples(ERRORS["mean"])[0].mean
+    for number, label in enumerate(strata.classes):
+        constant = replace(fresh, answered=replace(answered, actions=np.full_like(answered.actions, number)))
+        errs = constant.samples(ERRORS["mean"])[0].mean
+        if errs < error and all(family.kept_on_rows for family in targets.families(constant)):
+            warn_user(
+                f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to every row "
+                f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more rows, or "
+                "state limits that such an answer breaks",
+                UselessRuleWarning,
+            )
 
 
 # -- sequences ---------------------------------------------------------------------------------------------

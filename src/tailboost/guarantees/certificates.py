@@ -12,8 +12,10 @@ from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
+from tailboost.core.drawing import display
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import EQUAL_BY_NATURE, judged
+from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.pipelines import last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
@@ -253,8 +255,7 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        left = (0, 1, 6, 7, 8) if self.rates else (0, 1, 5, 7)
-        return bounds_text(self.title, self.cells(), (*self.price_words, *self.notes), left)
+        return bounds_text(self.title, self.cells(), (*self.price_words, *self.notes))
 
     def _repr_html_(self) -> str:
         return bounds_html(self.title, self.cells(), (*self.price_words, *self.notes))
@@ -268,13 +269,40 @@ class Certificate:
         return [f"Price, from the given to the certified rule, as estimates on these rows: {words}."]
 
     def cells(self) -> Cells:
-        """Return the headings and rows of the table of bounds; of many bounds the largest."""
-        printed = self.rates or (self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds))
-        width = None if any(b.target is not None for b in printed) else -2
-        heads, rows = list(printed[0].cells)[:width], [list(b.cells.values())[:width] for b in printed]
+        """Return the table of bounds, the verdict first; of many bounds the largest."""
+        printed = self._printed
+        heads, rows = filled_columns(list(printed[0].cells), [list(b.cells.values()) for b in printed])
         if more := len(self.rates or self.bounds) - len(printed):
             rows.append([f"… and {more:,} smaller ones in .bounds", *[""] * (len(heads) - 1)])
         return heads, rows
+
+    @property
+    def _printed(self) -> Sequence[CertifiedBound]:
+        return self.rates or (self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds))
+
+    def limit_lines(self) -> list[LimitLine]:
+        """Return the bounds for drawings and short tables: those with a limit, or without limits all."""
+        limited = [b for b in (*self.rates, *self.bounds) if b.target is not None]
+        return [b.limit_line for b in limited or self._printed]
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw each limit with its verdict, the estimate, and the certified bound; needs matplotlib.
+
+        Without limits, each bound is drawn.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on.
+        **kwargs
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        LimitsDisplay
+        """
+        words = f"{100 * self.confidence:.6g} % confidence for all bounds, from {self.n_rows:,} fresh rows"
+        return display("LimitsDisplay")(self.limit_lines(), name=words).plot(ax=ax, **kwargs)
 
 
 def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:

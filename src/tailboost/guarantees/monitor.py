@@ -11,15 +11,16 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.training_set import take
+from tailboost.core.array_types import Labels, Mask
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
+from tailboost.core.drawing import display
 from tailboost.core.files import digest
-from tailboost.core.fingerprints import CHANCE, hash_rounded_rows
+from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
 from tailboost.core.judged import group_arguments
 from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (
-    Contents,
     GivenRows,
     LateRows,
     RowWords,
@@ -36,6 +37,7 @@ from tailboost.guarantees.recheck import (
     Cells,
     Recheck,
     RecheckedBound,
+    bounds_html,
     bounds_text,
     formatted,
     joined,
@@ -304,28 +306,18 @@ class Monitor:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
             natural = reason_of_equal_rows(model, equal_rows) == "natural"
-            contents = Contents.of(hash_rounded_rows(as_table(X))) if natural else None
+            contents = RowCounts.of(hash_rounded_rows(as_table(X))) if natural else None
             batch_rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
             refuse_repeated(batch_rows, ids, self.given)
             given = [*self.given, batch_rows]
         recheck = self.recheck
         if used.any():
-            tested = np.flatnonzero(used)
-            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
-            # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
-            looks = [each.name for each in self.batches if each.labelled]
-            earlier = self._evidence.rows
-            others = [rows for rows, look in zip(earlier, looks, strict=True) if look != called]
-            recheck = self.certificate.recheck(
-                take(as_pandas(X), tested),
-                classes[labels[tested] - 1],
-                model=model,
-                previous=replace(self._evidence, rows=tuple(others)),
-                cost_range=cost_range,
-                equal_rows=equal_rows,
-                **{key: take(as_pandas(table), tested) for key, table in arguments.items()},
+            tested, arguments = np.flatnonzero(used), {"groups": groups, "clusters": clusters, "costs": costs}
+            tables = {key: take(as_pandas(table), tested) for key, table in arguments.items()}
+            about = {"cost_range": cost_range, "equal_rows": equal_rows, **tables}
+            recheck = self._tested(
+                called, take(as_pandas(X), tested), classes[labels[used] - 1], model, about
             )
-            recheck = replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]))
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
         if late is not None and len(late):
             waiting[called] = late
@@ -336,20 +328,30 @@ class Monitor:
                 reference = Reference.of(columns)
             else:
                 drift = reference.drift(columns, level_of(number, self.certificate.confidence))
+        batch = self._batch(called, n, used, len(waiting.get(called, ())), recheck, drift)
+        batches = [*self.batches, batch]
+        new = replace(self, recheck=recheck, batches=batches, reference=reference)
+        return replace(new, waiting=waiting, given=given)
+
+    def _tested(self, called: str, X: Any, y: Labels, model: Any, about: Mapping[str, Any]) -> Recheck:
+        """Return the evidence with rows whose labels are new."""
+        # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
+        looks = [each.name for each in self.batches if each.labelled]
+        earlier = self._evidence.rows
+        others = [rows for rows, look in zip(earlier, looks, strict=True) if look != called]
+        previous = replace(self._evidence, rows=tuple(others))
+        recheck = self.certificate.recheck(X, y, model=model, previous=previous, **about)
+        return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]))
+
+    def _batch(
+        self, called: str, n: int, used: Mask, n_late: int, recheck: Recheck | None, drift: list[Drift]
+    ) -> MonitoredBatch:
+        """Return what a look at a batch has shown."""
         after = replace(self, recheck=recheck)._evidence
         new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
         errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
         evidence = [min(bets.value, MOST) for bets in after.evidence]
-        n_late = len(waiting.get(called, ()))
-        batch = MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
-        return replace(
-            self,
-            recheck=recheck,
-            batches=[*self.batches, batch],
-            reference=reference,
-            waiting=waiting,
-            given=given,
-        )
+        return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
 
     @property
     def _evidence(self) -> Recheck:
@@ -386,6 +388,30 @@ class Monitor:
         rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
         n, m = len(self.alarms), len(self.certificate.tested)
         return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {m} bounds."
+
+    def _repr_html_(self) -> str:
+        return bounds_html(self.verdict, self.cells(), self.notes())
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the rate of each batch against its bound, with the alarms marked; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes whose place the panels take, one for each bound.
+        **kwargs
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        MonitorDisplay
+
+        Raises
+        ------
+        ValueError
+            If there is no batch.
+        """
+        return display("MonitorDisplay").from_monitor(self, ax=ax, **kwargs)
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
 
-__all__ = ["from_the_likeliest", "tightened_rules"]
+__all__ = ["Path", "from_the_likeliest"]
 
 Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
@@ -28,6 +29,9 @@ LEVEL = 0.05
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 # A bound stays where it is if the predicted power of its rate falls by more than the rest.
 LEAST_POWER = 0.9
+# Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
+# rule there, the other steps are not made: they rarely matter.
+COARSE, WORTHWHILE = FACTORS[::-4][::-1], 0.02
 
 
 def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
@@ -36,35 +40,66 @@ def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[in
     The order depends on the selection data and on the numbers of fresh rows alone, one for each limit. The
     tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
     """
-    rules, powers = tightened_rules(model, limits, n_fresh)
-    together = np.array([np.prod(list(each.values())) for each in powers])
-    yield from rules[int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]) :]
+    path = Path.of(model, limits, n_fresh)
+    rules, powers = path.rules(COARSE)
+    first, together = _likeliest(powers)
+    if together >= WORTHWHILE:
+        most = COARSE[max(0, len(rules) - first - 2)]
+        rules, powers = path.rules([factor for factor in FACTORS if factor <= most])
+        first, _ = _likeliest(powers)
+    yield from rules[first:]
 
 
-def tightened_rules(
-    model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]
-) -> tuple[list[Any], list[dict[Part, float]]]:
-    """Return rules within limits, from much tighter ones to the given ones, and their predicted powers.
-
-    Each bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
-    further, or if tightening makes its certificate less likely; the others go on.
-    """
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Ignore warnings of a selection: missed limits are no reason to skip a rule."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
-        plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
-        path = _Path(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
-        rules, powers = [plain], [path.powers(plain)]
-        now, best = dict.fromkeys(path.widths, 0.0), dict(powers[0])
-        free = [part for part, width in path.widths.items() if width > 0.0]
-        for factor in FACTORS:
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def _likeliest(powers: Sequence[Mapping[Part, float]]) -> tuple[int, float]:
+    """Return the first rule with about the greatest predicted power, and this greatest power."""
+    together = np.array([np.prod(list(each.values())) for each in powers])
+    return int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]), float(together.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Rules within the limits and within tighter ones, with what they have in common."""
+
+    model: Any
+    limits: Sequence[Limit]
+    plain: Any  # the rule within the given limits
+    ratios: Sequence[float]  # fresh rows by selection rows, of each limit
+    made: dict[tuple[float, ...], Any] = field(default_factory=dict)  # rules by the factors of all bounds
+
+    @classmethod
+    def of(cls, model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Path:
+        """Return the path of a classifier for numbers of fresh rows, one for each limit."""
+        with _silent():
+            plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
+        return cls(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
+
+    def rules(self, factors: Sequence[float] = FACTORS) -> tuple[list[Any], list[dict[Part, float]]]:
+        """Return rules within limits, from much tighter ones to the given ones, and their predicted powers.
+
+        The limits are tightened by multiples ``factors`` of half their intervals on the selection data. Each
+        bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
+        further, or if tightening makes its certificate less likely; the others go on.
+        """
+        rules, powers = [self.plain], [self.powers(self.plain)]
+        now, best = dict.fromkeys(self.widths, 0.0), dict(powers[0])
+        free = [part for part, width in self.widths.items() if width > 0.0]
+        for factor in factors:
             rule = None
             while free and rule is None:
                 further = now | dict.fromkeys(free, float(factor))
-                rule, falling = path.within(further), list[Part]()
+                rule, falling = self.within(further), list[Part]()
                 if rule is None:  # some bounds cannot be tightened with the others
-                    free = path.possible(now, free, float(factor))
+                    free = self.possible(now, free, float(factor))
                     continue
-                reached = path.powers(rule)
+                reached = self.powers(rule)
                 falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
                 if falling:
                     free, rule = [part for part in free if part not in falling], None
@@ -73,17 +108,7 @@ def tightened_rules(
             now, best = further, {part: max(best[part], reached[part]) for part in best}
             rules.append(rule)
             powers.append(reached)
-    return rules[::-1], powers[::-1]
-
-
-@dataclass(frozen=True, eq=False)
-class _Path:
-    """What the rules of a path have in common."""
-
-    model: Any
-    limits: Sequence[Limit]
-    plain: Any  # the rule within the given limits
-    ratios: Sequence[float]  # fresh rows by selection rows, of each limit
+        return rules[::-1], powers[::-1]
 
     @cached_property
     def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
@@ -112,12 +137,19 @@ class _Path:
 
     def within(self, factors: Mapping[Part, float]) -> Any:
         """Return the rule within limits tightened by multiples of the widths; None if there is none."""
+        key = tuple(factors[part] for part in self.widths)
+        if key not in self.made:
+            self.made[key] = self._within(factors)
+        return self.made[key]
+
+    def _within(self, factors: Mapping[Part, float]) -> Any:
         tighter = []
         for i, limit in enumerate(self.limits):
             by = {part[1]: factors[part] * width for part, width in self.widths.items() if part[0] == i}
             tighter.append(limit.tightened(by))
         try:
-            return self.model.reweight(limits=tighter, confidence=0)
+            with _silent():
+                return self.model.reweight(limits=tighter, confidence=0)
         except InfeasibleLimitsError:
             return None
 

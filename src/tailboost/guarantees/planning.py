@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
+from tailboost.core.drawing import display
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ledger import spent_by_next
@@ -63,12 +64,53 @@ class RowsNeeded:
         Probability of the certificates.
     level : float
         Probability of a false certificate: the part of 1 − confidence for one attempt.
+    plans : tuple of PlannedLimit
+        The limits with the expected rates and the shares of the rows.
+    by_group : bool
+        Whether the rule reads the groups of the limits.
     """
 
     limits: tuple[RowsForLimit, ...]
     total: int | None
     power: float
     level: float
+    plans: tuple[PlannedLimit, ...] = field(default=(), repr=False, compare=False)
+    by_group: bool = field(default=True, repr=False, compare=False)
+
+    def powers(self, rows: Any) -> list[Floats]:
+        """Return the probability of the certificate of each limit, by numbers of rows.
+
+        Parameters
+        ----------
+        rows : array-like of int, shape (k,)
+            Numbers of rows, counted as ``total`` of each limit.
+
+        Returns
+        -------
+        list of ndarray of shape (k,)
+        """
+        numbers = np.asarray(rows, dtype=np.intp)
+        return [
+            power_at(numbers) for _, power_at in _procedures(self.plans, self.level, by_group=self.by_group)
+        ]
+
+    def plot(self, ax: Any = None, *, have: int | None = None, **kwargs: Any) -> Any:
+        """Draw the probability of each certificate by the number of rows; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on.
+        have : int, optional
+            The rows at hand, which are marked.
+        **kwargs
+            Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        PowerDisplay
+        """
+        return display("PowerDisplay").from_rows_needed(self, have=have, ax=ax, **kwargs)
 
     def __str__(self) -> str:
         lines = []
@@ -171,13 +213,14 @@ def rows_needed(
     each_shares = _one_for_each(shares, "shares", checked, several=several)
     plans = _plans(checked, each_rates, each_shares, n_classes)
     level = spent_by_next((), attempts) * (1.0 - confidence)
-    procedure = _by_ranks(plans, level, by_group=by_group) or _by_tests(plans, level)
+    procedure = _procedures(plans, level, by_group=by_group)
     alone = []
     for plan, (name, power_at) in zip(plans, procedure, strict=True):
         total = _fewest(plan, power_at, power, name)
         sizes = plan.sizes(np.array([total]))[:, 0].tolist()
         alone.append(RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total))
-    return RowsNeeded(tuple(alone), _together(plans, procedure, alone, power, shares), power, level)
+    together = _together(plans, procedure, alone, power, shares)
+    return RowsNeeded(tuple(alone), together, power, level, tuple(plans), by_group)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +248,11 @@ class PlannedLimit:
 
 
 Powers = Callable[[Ints], Floats]
+
+
+def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
+    """Return the name of the procedure of each limit, and its power by the number of rows."""
+    return _by_ranks(plans, level, by_group=by_group) or _by_tests(plans, level)
 
 
 def _by_ranks(

@@ -119,6 +119,12 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     return losses
 
 
+def scores_of(model: Any, family: ThresholdFamily, fresh: FreshRows) -> tuple[Floats, Ints]:
+    """Return the score of each fresh row, and the number of its threshold, shape (n,) each."""
+    scores, places = zip(*(model.scores_of(family, part) for part in fresh.opened), strict=True)
+    return np.concatenate(scores), np.concatenate(places)
+
+
 # -- limits on one side ------------------------------------------------------------------------------------
 
 
@@ -366,7 +372,6 @@ class RankRules:
     rows: ScoredRows
     selection: ScoredRows
     data: SelectionData
-    read: Any  # function of a family: the scores of the fresh rows, and the numbers of their thresholds
     fresh: FreshRows
 
     method = "ranks"
@@ -401,15 +406,11 @@ class RankRules:
         if not shares:
             return None
 
-        def read(family: ThresholdFamily) -> tuple[Floats, Ints]:
-            scores, places = zip(*(model.scores_of(family, part) for part in fresh.opened), strict=True)
-            return np.concatenate(scores), np.concatenate(places)
-
         for by_group in (True, False):
             family = model.threshold_family(by_group=by_group)
             if family is None:
                 continue
-            scores, place = read(family)
+            scores, place = scores_of(model, family, fresh)
             rows = ScoredRows(scores, place, losses[stratum])
             places = [share.places(rows) for share in shares]
             one_each = all(len(place) == 1 for place in places)
@@ -424,7 +425,7 @@ class RankRules:
                     each = data.probabilities.T.astype(np.float64) @ by_stratum
                 each = each * (data.weights * len(data))[:, None]
                 selection = ScoredRows(on_selection, data.strata.combination[data.stratum] * by_group, each)
-                return cls(model, family, shares, rows, selection, data, read, fresh)
+                return cls(model, family, shares, rows, selection, data, fresh)
         return None
 
     @property
@@ -456,7 +457,7 @@ class RankRules:
         family, rows, selection = self.family, self.rows, self.selection
         if not family.by_group:
             family = self._balanced(ranks)
-            rows = replace(rows, scores=self.read(family)[0])
+            rows = replace(rows, scores=scores_of(self.model, family, self.fresh)[0])
             selection = replace(selection, scores=family.scores(self.data.probabilities))
         return True, self._at(family, one_sided(self.shares, ranks, rows, m, selection)), self.fresh
 

@@ -13,6 +13,7 @@ from scipy.stats import beta
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
+from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
@@ -106,13 +107,17 @@ class CertifiedBound:
     @property
     def verdict(self) -> str:
         """Whether the target is certified, in words; if not, the number of rows that would suffice."""
-        words = CERTIFIED_WORDS[self.certified]
+        return ": ".join(filter(None, (CERTIFIED_WORDS[self.certified], self.reason)))
+
+    @property
+    def reason(self) -> str:
+        """The reason why a target is not certified: too few rows, or the estimate; empty if unknown."""
         if self.certified is not False or self.estimate is None or not self.n:
-            return words
+            return ""
         if self.sufficient_rows is None:
-            return f"{words}: the estimate is {'below' if self.sense == '≥' else 'above'} the limit"
+            return f"the estimate is {'below' if self.sense == '≥' else 'above'} the limit"
         digits = 1 - int(math.log10(self.sufficient_rows))  # two significant digits
-        return f"{words}: about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
+        return f"about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
 
     @property
     def counted(self) -> Rate:
@@ -167,8 +172,29 @@ class CertifiedBound:
             # A lower bound of 0 holds for every rate.
             sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
         counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
-        result = {"method": self.method, limit: target, "": self.verdict}
-        return about | counts | sides | result
+        result, last = CERTIFIED_WORDS[self.certified], {"method": self.method, "reason": self.reason}
+        return {"result": result} | about | {limit: target} | counts | sides | last
+
+    @property
+    def limit_line(self) -> LimitLine:
+        """The bound for drawings and short tables: the interval ends at the certified bounds."""
+        low = None if self.sense == "≤" else self.lower
+        high = None if self.sense == "≥" else self.upper
+        words = [] if self.estimate is None else [formatted(self.estimate)]
+        words += [] if low is None else [f"certified at least {down(low)}"]
+        words += [] if high is None else [f"certified at most {up(high)}"]
+        limit = "" if self.target is None else f"{self.sense} {self.target:g}"
+        return LimitLine(
+            self.verdict,
+            self.certified,
+            self.title,
+            limit,
+            ", ".join(words),
+            self.estimate,
+            low,
+            high,
+            self.target,
+        )
 
     def at_target(self, method: str) -> CertifiedBound:
         """Return the target as the bound, for a test of the target alone."""
@@ -263,6 +289,13 @@ class RateFamily:
         samples = fresh.samples(ERRORS[kind], rule)
         of_seen = of_every and not fresh.knows(ERRORS[kind].by)
         return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
+
+    @property
+    def kept_on_rows(self) -> bool:
+        """Whether the rates of these rows keep the limit."""
+        values = np.array([sample.mean for sample in self.samples])
+        names = [sample.name for sample in self.samples]
+        return self.limit is None or bool(self.limit.excess(names, values) <= 0.0)
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""

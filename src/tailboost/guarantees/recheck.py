@@ -15,6 +15,7 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.core.fingerprints import Fingerprint, too_many
 from tailboost.core.html import html_table, text_table
+from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
@@ -24,7 +25,9 @@ __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
 # Largest number of groups in a note.
 MOST_NAMES = 10
-CERTIFIED_WORDS = {True: "certified", False: "not certified", None: ""}
+# Columns of words in tables of bounds.
+WORDS = ("result", "bound on", "error of", "rule", "rate", "subgroup", "limit", "method", "reason")
+CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
 
 
 def formatted(value: float | None) -> str:
@@ -52,8 +55,9 @@ Cells = tuple[list[str], list[list[str]]]
 """The headings and the rows of a table."""
 
 
-def bounds_text(title: str, cells: Cells, notes: Sequence[str], left: tuple[int, ...] = (0, 1)) -> str:
-    """Return bounds as text: a title, a table with some columns aligned left, and notes."""
+def bounds_text(title: str, cells: Cells, notes: Sequence[str]) -> str:
+    """Return bounds as text: a title, a table with columns of words aligned left, and notes."""
+    left = [j for j, head in enumerate(cells[0]) if head in WORDS]
     return "\n".join([title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)])
 
 
@@ -370,10 +374,10 @@ class Recheck:
             evidence = r.evidence if largest is None else largest[j]
             word = "contradicted" if evidence >= self.threshold else "not contradicted" if r.n else "no rows"
             of_last = [] if last is None else [formatted(last[j])]
-            cells = [r.bound.title, word, str(r.bound.claim), *of_last, f"{r.n:,}", formatted(r.estimate)]
+            cells = [word, r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", formatted(r.estimate)]
             rows.append([*cells, f"{evidence:.3g}"])
         before = [] if last is None else ["last batch"]
-        return ["bound on", "result", "bound", *before, "new rows", "estimate", "evidence"], rows
+        return ["result", "bound on", "bound", *before, "new rows", "estimate", "evidence"], rows
 
     @property
     def notes(self) -> list[str]:

@@ -110,6 +110,7 @@ class Objective(Expression):
 
     sides = (ABOVE,)
     over_rows: ClassVar[bool] = False  # confusion counts tell the objective
+    alpha: ClassVar[None] = None  # the tail mass of a CVaR
 
     @classmethod
     def of(cls, given: Any) -> Objective:

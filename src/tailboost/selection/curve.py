@@ -11,6 +11,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_indexes
+from tailboost.core.drawing import display
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.judged import group_arguments, judged
@@ -47,6 +48,9 @@ class CurveSource(Protocol):
 
     def _fingerprint(self, X: Any) -> Fingerprint | None:
         """Return the fingerprints of rows; None of rows without features."""
+
+    def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+        """Return both rates of the selected rule on the selection data, and the limit of the first rate."""
 
 
 def rates_of_curve(
@@ -289,7 +293,7 @@ class Curve:
         }
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:
-        """Draw the points on the selection data; needs matplotlib.
+        """Draw the points on the selection data, the selected rule and its limit; needs matplotlib.
 
         Parameters
         ----------
@@ -302,11 +306,12 @@ class Curve:
         -------
         TradeOffDisplay
         """
-        from tailboost import plotting  # by its public name: the wing of plots is above this one
+        return display("TradeOffDisplay").from_curve(self, ax=ax, **kwargs)
 
-        limited, value = self.values
-        names: dict[str, Any] = {"limited_name": str(self.limited), "objective": str(self.objective)}
-        return plotting.TradeOffDisplay(limited, value, **names).plot(ax=ax, **kwargs)
+    @property
+    def marked(self) -> tuple[tuple[float, float] | None, float | None]:
+        """Both rates of the selected rule on the selection data, and the limit of the first rate; or None."""
+        return self._source._marked(self.limited, self.objective)
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))

@@ -397,7 +397,7 @@ class ProbabilityEngine(Engine):
         pool = ModelPool(self.outputs.rows, self.probabilities.n_classes)
         for member in members:
             pool.add_boosted(member, member.predict_table(table))
-        combiner = Mixture.on(pool, problem.objective, problem.error_budget)
+        combiner = Mixture.on(pool, problem.objective, error_budget=problem.error_budget)
         ensemble = without_tiny(combiner.stage(len(members)))
         names = tuple(member.words(program.strata.classes) for member in members)
         rows = self.data.in_memory, None  # all of them
@@ -435,10 +435,11 @@ class HypothesisEngine(Engine):
         if problem.defers:
             raise ValueError("deferred(): no hypothesis defers rows; tune models with such a limit instead")
         pool, grouping = self.counting.pool.snapshot(), self.counting.grouping
+        about: dict[str, Any] = {"error_budget": problem.error_budget}
         if problem.over_rows:
-            return Mixture.on(pool, problem.objective, problem.error_budget)
-        about = problem.limits, problem.error_budget, problem.randomized
-        return SubgroupMixture.on(pool, problem.objective, grouping, *about)
+            return Mixture.on(pool, problem.objective, **about)
+        about |= {"grouping": grouping, "limits": problem.limits, "randomized": problem.randomized}
+        return SubgroupMixture.on(pool, problem.objective, **about)
 
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""

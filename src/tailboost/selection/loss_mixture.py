@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tailboost.boosting.game import Response
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.selection.problem import WORST_CLASS, CVaR, WorstRow
 from tailboost.selection.selecting import SOLVED
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, PoolCombiner, SubgroupMixture
+from tailboost.selection.subgroup_mixture import Grouping, PoolCombiner, SubgroupMixture
 from tailboost.solvers import (
     MixtureCurve,
     MixtureSolution,
@@ -32,23 +32,6 @@ class Mixture(PoolCombiner):
     """Combine base models by the weights λ of least objective, or with equal weights."""
 
     objective: CVaR | WorstRow
-    n_classes: int  # K
-    even: bool = False  # whether λ is 1/T on the boosted models
-    with_constants: bool = False  # whether the K constants join the pool
-    # Whether the next likely classes of the first round join too, if its models have probabilities.
-    runners_up: bool = False
-    # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
-    outlier_fraction: float = 0.0
-    # Largest increase of the mean loss above the least mean loss of a base model; None for no limit.
-    error_budget: float | None = None
-    pool: ModelPool = field(init=False)
-
-    @classmethod
-    def on(cls, pool: ModelPool, objective: CVaR | WorstRow, error_budget: float | None = None) -> Mixture:
-        """Return the combiner of the base models of a pool, with optimised weights."""
-        new = cls(objective, pool.n_classes, error_budget=error_budget)
-        new.pool = pool
-        return new
 
     def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
@@ -108,17 +91,11 @@ class Mixture(PoolCombiner):
 
     def aiming_at(self, objective: CVaR | WorstRow, error_budget: float | None = None) -> Mixture:
         """Return the combiner with the same base models and another objective."""
-        return Mixture.on(self.pool.snapshot(), objective, error_budget)
+        return Mixture.on(self.pool.snapshot(), objective, error_budget=error_budget)
 
     def counting(self, grouping: Grouping) -> SubgroupMixture:
         """Return the base models as candidates for the largest error of a class."""
-        return SubgroupMixture.on(self.pool, WORST_CLASS, grouping)
-
-    def snapshot(self) -> Mixture:
-        """Return a copy. Further rounds do not change this copy."""
-        new = replace(self)
-        new.pool = self.pool.snapshot()
-        return new
+        return SubgroupMixture.on(self.pool, WORST_CLASS, grouping=grouping)
 
     # -- results -------------------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats
+from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
+from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
 from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, Limit, Rate, Strata
 from tailboost.selection.confidence import FEW, REFIT, CountedRate, LimitsOutlook, effective_rows
@@ -72,6 +74,19 @@ class RateLine:
     sense: str = ""
     price: float = float("nan")
     rule: str = "predict"
+
+    @property
+    def limit_line(self) -> LimitLine:
+        """The limit for drawings and short tables."""
+        verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met]
+        unit = "all rows" if self.subgroup is None else unit_name(self.subgroup)
+        value, low, high = (None if end != end else float(end) for end in (self.value, self.low, self.high))
+        words = _text(self.value, ".4f", "–")
+        if low is not None:
+            words += f", 95 % interval {low:.4f} to {high:.4f}"
+        limit = f"{self.sense} {self.bound:g}"
+        name = f"{self.rate}: {unit}"
+        return LimitLine(verdict, self.met, name, limit, words, value, low, high, float(self.bound))
 
 
 @dataclass(frozen=True)
@@ -258,6 +273,34 @@ class RateTable:
         head, rows = self.cells()
         left = (0,) if self.kind else range(len(head))
         return f"{self.caption}:\n{text_table(head, rows, left=left)}"
+
+    def limit_lines(self) -> list[LimitLine]:
+        """Return the limits of `predict` with their verdicts, for drawings and short tables."""
+        return [line.limit_line for line in self.of_rule("predict") if not np.isnan(line.bound)]
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw each limit with its verdict on these rows, the estimate and its interval; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to draw on.
+        **kwargs
+            Passed to ``Axes.barh``.
+
+        Returns
+        -------
+        LimitsDisplay
+
+        Raises
+        ------
+        ValueError
+            If the table has no limit.
+        """
+        words = "estimates" if self.selected else "rates"
+        return display("LimitsDisplay")(self.limit_lines(), name=f"{words} on {self.words}").plot(
+            ax=ax, **kwargs
+        )
 
     def __str__(self) -> str:
         return "\n".join([self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -295,22 +295,42 @@ def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
     return np.packbits(answers != 0) if n_classes == 2 else answers.astype(np.min_scalar_type(n_classes - 1))
 
 
+@dataclass
 class PoolCombiner:
     """Base of the combiners of a pool into one classifier, by mixture weights λ."""
 
     objective: Any
-    n_classes: int
-    pool: ModelPool
-    even: bool
-    with_constants: bool
-    # Options and values that some combiners do not have.
-    voting: bool = False
-    with_erm: bool = False
-    randomized: bool = True
-    limits: tuple[Limit, ...] = ()
+    n_classes: int  # K
+    _: KW_ONLY
+    limits: tuple[Limit, ...] = ()  # limits on rates
+    # Largest increase of the overall error above the most accurate base model; None for no limit.
     error_budget: float | None = None
-    outlier_fraction: float = 0.0
+    randomized: bool = True  # whether several base models may have mixture weight
+    even: bool = False  # whether all boosted models have the same weight
+    # Whether the boosted models vote with the same weight. If the selection data are out of fold, the first
+    # T* rounds vote: T* has the least objective of the majority, or the least overall error within the
+    # limits. Otherwise all rounds vote.
+    voting: bool = False
+    with_erm: bool = False  # whether plain ERM joins the pool
+    with_constants: bool = False  # whether the K constants join the pool
+    # Whether the next likely classes of the first round join too, if its models have probabilities.
     runners_up: bool = False
+    # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
+    outlier_fraction: float = 0.0
+    pool: ModelPool = field(init=False)
+
+    @classmethod
+    def on(cls, pool: ModelPool, objective: Any, **options: Any) -> Self:
+        """Return the combiner of the base models of a pool."""
+        new = cls(objective, pool.n_classes, **options)
+        new.pool = pool
+        return new
+
+    def snapshot(self) -> Self:
+        """Return a copy. Further rounds do not change this copy."""
+        new = replace(self)
+        new.pool = self.pool.snapshot()
+        return new
 
     def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
@@ -331,7 +351,8 @@ class PoolCombiner:
     @property
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
-        return getattr(self.objective, "alpha", None)
+        alpha: float | None = self.objective.alpha
+        return alpha
 
     @property
     def problem(self) -> Problem:
@@ -403,21 +424,8 @@ class SubgroupMixture(PoolCombiner):
     """Combine by `select` on the confusion counts of the hypotheses, evenly, or by a majority vote."""
 
     objective: Objective  # the minimised rate
+    _: KW_ONLY
     grouping: Grouping
-    n_classes: int  # K
-    limits: tuple[Limit, ...] = ()  # limits on rates
-    # Largest increase of the overall error above the most accurate member; None for no limit.
-    error_budget: float | None = None
-    randomized: bool = True  # whether several members may have mixture weight
-    even: bool = False  # whether all boosted hypotheses have the same weight
-    # Whether the hypotheses vote with the same weight. If the selection data are out of fold, the first T*
-    # rounds vote: T* has the least objective of the majority, or the least overall error within the limits.
-    # Otherwise all rounds vote.
-    voting: bool = False
-    # with_erm, with_constants: whether plain ERM and the K constants join the pool.
-    with_erm: bool = False
-    with_constants: bool = False
-    pool: ModelPool = field(init=False)
     # For a majority vote: the votes for each class on the selection data, and the number of counted rounds;
     # then the objective and the overall error of the majority after each round.
     votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
@@ -694,24 +702,9 @@ class SubgroupMixture(PoolCombiner):
         counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
         return fold_spread(self.steering, table.strata, counts)
 
-    @classmethod
-    def on(
-        cls,
-        pool: ModelPool,
-        objective: Objective,
-        grouping: Grouping,
-        limits: Sequence[Limit] = (),
-        error_budget: float | None = None,
-        randomized: bool = True,
-    ) -> SubgroupMixture:
-        """Return the combiner of the members of a pool."""
-        new = cls(objective, grouping, len(grouping.labels), tuple(limits), error_budget, randomized)
-        new.pool = pool
-        return new
-
-    def snapshot(self) -> SubgroupMixture:
+    def snapshot(self) -> Self:
         """Return a copy. Further rounds do not change this copy."""
-        new = replace(self)
-        new.pool, new._counts = self.pool.snapshot(), list(self._counts)
+        new = super().snapshot()
+        new._counts = list(self._counts)
         new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)
         return new

@@ -228,6 +228,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
+    **_names("tailboost.classifiers.cvar", "HedgeOverRows", "LPOverRows", "EntropicOverRows"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
     **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models",
         "UnlabeledOutputs"),

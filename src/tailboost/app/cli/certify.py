@@ -378,13 +378,17 @@ def card(
     max_error: options.MaxError = None,
     confidence: options.Confidence = 0.95,
     equal_rows: options.EqualRows = "copies",
+    monitor: Annotated[
+        Path | None, options.option("FILE", "State of `tailboost monitor` for this model.")
+    ] = None,
     sep: options.Sep = ",",
 ) -> None:
-    """Write a model card: purpose, data, errors with certificates, limits, and open questions.
+    """Write a model card: the stated limits and their certificates, data, rule, price, and open questions.
 
     DATA are fresh rows, on which the model is measured. All content except the purpose is measured or was
     noted at the fit. The default for --group is the columns of the fit.
     """
+    from tailboost.app.cli.monitor import read_state
     from tailboost.app.model_card import ModelCard  # slow to import
 
     for path in out or []:
@@ -394,6 +398,9 @@ def card(
     targets = stated.read_targets(max_error)
     stored = score_rules.read_model(model)
     columns = stored.group_columns if group is None else group
+    if monitor is not None and not monitor.exists():
+        raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
+    monitored = None if monitor is None else read_state(monitor, stored, "--monitor")[1]
     with stored.labelled_rows(
         data, sep, target, purpose=Purpose.MEASURE, columns=columns, cluster=cluster
     ) as rows:
@@ -411,6 +418,7 @@ def card(
             rows_are=data.name,
             notes={"target": stored.target, **stored.notes},
             versions=stored.versions,
+            monitor=monitored,
         )
     for path in out or []:
         shared.write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())

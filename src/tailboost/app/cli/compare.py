@@ -102,7 +102,10 @@ def demo(
     )
     shared.write_out(out / "index.html", render_demo(page))
     shared.tell(page.headline)
-    shared.tell(page.second)
+    for name, lines in page.differences.items():
+        shared.tell(
+            "\n".join([f"{name}:", *(f"  {each.verdict} {each.name}: {each.numbers}" for each in lines)])
+        )
     shared.say(f"Page: {out / 'index.html'}")
 
 

@@ -76,7 +76,7 @@ def monitor(
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))
         stored = LabelFile.read_if_several(model) or read_model(model)
-        columns, evidence = _read_state(state, stored)
+        columns, evidence = read_state(state, stored)
         if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
@@ -121,11 +121,11 @@ def monitor(
         raise typer.Exit(ALARM)
 
 
-def _read_state(state: Path, model: StoredModel) -> tuple[list[str], Monitor | None]:
+def read_state(state: Path, model: StoredModel, option: str = "--state") -> tuple[list[str], Monitor | None]:
     """Return the columns of groups and the monitor of a state file; no monitor if there is no file."""
     if not state.exists():
         return [], None
-    with shared.bad_input(f"--state {state}: "):
+    with shared.bad_input(f"{option} {state}: "):
         try:
             document = json.loads(state.read_text(encoding="utf-8"))
             columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
@@ -133,7 +133,7 @@ def _read_state(state: Path, model: StoredModel) -> tuple[list[str], Monitor | N
             raise ValueError(f"the file is no state of `tailboost monitor` ({failure})") from None
     if document["model"] != model.digest():
         raise shared.BadInput(
-            f"--state: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
+            f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
     return columns, evidence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
 from tailboost.app.cli.models import Purpose, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
+from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, plain_models
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -94,13 +95,15 @@ def tradeoff(
     rates = [in_table_terms(rate, labels, stored.group_columns) for rate in asked]
     with shared.bad_input(f"{model}: "), shared.warnings_as_lines():
         curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
-    measured = None
+    measured, compared = None, {}
     if data is not None:
         purpose, columns = Purpose.TRADE_OFF, stored.group_columns
         with stored.labelled_rows(data, sep, target, purpose=purpose, columns=columns) as rows:
             warn_of_leakage(classifier, rows.features)
             measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
-    shown = _Curves(curve if deferred else {None: curve}, measured)
+            others = {SELECTED: classifier, **plain_models(classifier)}
+            compared = curve.measured(others, rows.features, rows.y, groups=rows.groups)
+    shown = _Curves(curve if deferred else {None: curve}, measured, compared)
     if as_json:
         shared.tell_json(shown.document())
     else:
@@ -122,6 +125,9 @@ class _Curves:
 
     curves: Mapping[float | None, Any]
     measured: Any = None  # both rates of predict on new rows, by point
+    compared: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # both rates of the fit and its plain model there
 
     @property
     def points(self) -> pd.DataFrame:
@@ -174,16 +180,16 @@ class _Curves:
             return str(self.points.to_csv(index=False))
         from matplotlib.figure import Figure
 
-        from tailboost.app.plotting import TradeOffDisplay
-
         figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
         ax = figure.subplots()
         for deferred, curve in self.curves.items():
-            on_selection_data = tuple(curve.values)
-            name = None if deferred is None else f"at most {deferred:.3g} deferred"
-            rates: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
-            if self.measured is not None:
-                rates["selection"] = on_selection_data
-            TradeOffDisplay(*(self.measured or on_selection_data), name=name, **rates).plot(ax=ax)
+            if deferred is None:
+                TradeOffDisplay.of(curve, self.measured, self.compared).plot(ax=ax)
+            else:
+                rates: dict[str, Any] = {
+                    "limited_name": str(curve.limited),
+                    "objective": str(curve.objective),
+                }
+                TradeOffDisplay(*curve.values, name=f"at most {deferred:.3g} deferred", **rates).plot(ax=ax)
         figure.savefig(picture, format=suffix[1:])
         return picture.getvalue()

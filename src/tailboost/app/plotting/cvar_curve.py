@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tailboost import metrics
-from tailboost.app.plotting.style import Display, next_style, reference_line, styled
+from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled
 from tailboost.core.pipelines import answer_shares, final_step
 
 ALPHAS = np.geomspace(0.01, 1.0, 101)
@@ -187,7 +187,7 @@ class CVaRCurveDisplay(Display):
             ax.set_xticks(ticks)
             ax.xaxis.set_major_formatter("{x:g}")
             ax.minorticks_off()
-        ax.legend()
+        keyed(ax)
 
 
 def _saying(name: str, draws: bool) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+GREY = "#83888F"
 STYLES = [
     (colour, line) for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
 ]
@@ -19,6 +20,10 @@ class Display(ABC):
     name: str | None = None
     ax_: Any
     figure_: Any
+
+    def _size(self) -> tuple[float, float] | None:
+        """Return width and height of a new figure in inches; None takes matplotlib's."""
+        return None
 
     @abstractmethod
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
@@ -33,7 +38,7 @@ class Display(ABC):
         name : str, default=None
             Title, or label in the legend; None takes the name of the display.
         **kwargs : dict
-            Passed to matplotlib's ``plot``.
+            Passed to matplotlib's ``plot``, or ``barh`` for bars.
 
         Raises
         ------
@@ -46,10 +51,48 @@ class Display(ABC):
             needs = f"{type(self).__name__}.plot needs matplotlib: pip install 'tailboost[app]'"
             raise ImportError(needs) from error
         if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+            _, ax = plt.subplots(layout="constrained", figsize=self._size())
         self._draw(ax, self.name if name is None else name, kwargs)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def verdict_style(good: bool | None) -> tuple[str, str]:
+    """Return the colour and the mark of a verdict."""
+    return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
+
+
+def fitted_text(ax: Any, x: float, y: float, words: str, **options: Any) -> Any:
+    """Write words from the left edge of the axes at y, cut to the width of the figure."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    place = options.pop("transform", None) or ax.get_yaxis_transform()
+    font = FontProperties(weight=options.get("weight", "normal"))
+    room, size = 72 * ax.figure.get_figwidth() - 24, font.get_size_in_points()
+
+    def width(text: str) -> float:
+        plain = text.replace("$", "\\$")  # no mathematics
+        return float(TextPath((0, 0), plain, size=size, prop=font).get_extents().width)
+
+    if width(words) > room:
+        while words and width(f"{words}…") > room:
+            words = words[:-1]
+        words += "…"
+    return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
+
+
+def titled(ax: Any, name: str | None) -> None:
+    """Set the title of axes, at the left; none if there is no name."""
+    if name:
+        ax.set_title(name, loc="left", fontsize="medium", wrap=True, parse_math=False)
+
+
+def keyed(ax: Any, **options: Any) -> None:
+    """Add a legend if there are named artists; names are text, never mathematics."""
+    if ax.get_legend_handles_labels()[1]:
+        for text in ax.legend(**options).get_texts():
+            text.set_parse_math(False)
 
 
 def text_colour() -> str:
@@ -82,3 +125,11 @@ def styled(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     from matplotlib.lines import Line2D
 
     return defaults | dict(normalize_kwargs(options, Line2D))
+
+
+def bar_styled(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Merge options of bars, as `styled` does for lines."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.patches import Rectangle
+
+    return defaults | dict(normalize_kwargs(options, Rectangle))

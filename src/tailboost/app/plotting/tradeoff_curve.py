@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import STYLES, Display, next_style, styled, text_colour
+from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, styled, text_colour
 from tailboost.core.array_types import Floats
+from tailboost.core.judged import judged
+from tailboost.core.pipelines import final_step
 
 MARKERS = "sD^vPX*<>"
+SELECTED = "selected rule"
+# Neighbours further apart than this fraction of the span of a curve are not joined.
+JUMP = 0.15
 
 
 class TradeOffDisplay(Display):
     """Trade-off curve of two rates for one fit, with other classifiers as points; lower left is better.
 
     The solid line shows the rates of ``predict`` on given rows. The dashed line is the curve on the selection
-    data. The ring marks the fitted classifier. Several displays can share axes.
+    data. The ring marks the selected rule, a dotted line its limit. Points are joined only if they are near
+    each other: between two points of a jump there is no rule. Several displays can share axes.
 
     Parameters
     ----------
@@ -30,6 +37,8 @@ class TradeOffDisplay(Display):
         Both rates of the fitted classifier.
     others : mapping of name to pair of float, default=None
         Both rates of other classifiers on the same rows.
+    limit : float, default=None
+        Limit of the first rate.
     limited_name, objective : str
         Names of the rates, for the axes.
     name : str, default=None
@@ -37,8 +46,9 @@ class TradeOffDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_, line_, selection_line_, point_ : matplotlib artists
-        Axes, figure, the curve, the curve on the selection data and the ring; None if not drawn.
+    ax_, figure_, line_, selection_line_, point_, limit_line_ : matplotlib artists
+        Axes, figure, the curve, the curve on the selection data, the ring and the limit; None if not drawn.
+        A jump has NaN between its points.
     other_points_ : dict of matplotlib Line2D
         Points of the other classifiers by name.
 
@@ -63,13 +73,14 @@ class TradeOffDisplay(Display):
         selection: tuple[ArrayLike, ArrayLike] | None = None,
         point: tuple[float, float] | None = None,
         others: Mapping[str, tuple[float, float]] | None = None,
+        limit: float | None = None,
         limited_name: str = "error",
         objective: str = "largest error",
         name: str | None = None,
     ) -> None:
         self.limited, self.value = _arrays(limited, value)
         self.selection = None if selection is None else _arrays(*selection)
-        self.point, self.others = point, dict(others or {})
+        self.point, self.others, self.limit = point, dict(others or {}), limit
         self.limited_name, self.objective, self.name = limited_name, objective, name
 
     @classmethod
@@ -88,7 +99,9 @@ class TradeOffDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the trade-off of a fitted classifier on given rows.
+        """Draw the trade-off of a fitted classifier on given rows, its limit, and its plain model.
+
+        The plain model predicts the label with the largest ``predict_proba``.
 
         Parameters
         ----------
@@ -117,31 +130,78 @@ class TradeOffDisplay(Display):
         name = type(estimator).__name__ if name is None else name
         curve = estimator.tradeoff(*rates)
         about_rows = {"sample_weight": sample_weight, "groups": groups}
-        points = curve.measured({**(others or {}), name: estimator}, X, y, **about_rows)
-        display = cls(
-            *curve.predicted(X, y, **about_rows),
-            selection=tuple(curve.values) if show_selection else None,
-            point=points.pop(name),
-            others=points,
-            limited_name=str(curve.limited),
-            objective=str(curve.objective),
-            name=name,
-        )
+        drawn = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
+        points = curve.measured(drawn, X, y, **about_rows)
+        display = cls.of(curve, curve.predicted(X, y, **about_rows), points, name)
+        if not show_selection:
+            display.selection = None
         return display.plot(ax=ax, **kwargs)
+
+    @classmethod
+    def of(
+        cls,
+        curve: Any,
+        measured: tuple[ArrayLike, ArrayLike] | None = None,
+        points: Mapping[str, tuple[float, float]] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return the display of a trade-off, not yet drawn.
+
+        Parameters
+        ----------
+        curve : Curve
+            From ``tradeoff()``.
+        measured : pair of array-like of shape (m,), default=None
+            Both rates of its points on other rows; without them the curve on the selection data is drawn.
+        points : mapping of name to pair of float, default=None
+            Both rates of classifiers on these rows; "selected rule" is that of the curve.
+        name : str, default=None
+            Label of the curve.
+        """
+        point, limit = curve.marked
+        others = dict(points or {})
+        names: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+        if measured is None:
+            return cls(*curve.values, point=point, limit=limit, name=name or "on the selection data", **names)
+        names |= {"selection": tuple(curve.values), "point": others.pop(SELECTED, None), "others": others}
+        limited, value = measured
+        return cls(limited, value, limit=limit, name=name or "on the given rows", **names)
+
+    @classmethod
+    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw a trade-off on the selection data, with the selected rule and its limit.
+
+        Parameters
+        ----------
+        curve : Curve
+            From ``tradeoff()``.
+        name, ax, **kwargs
+            As in `plot`.
+        """
+        return cls.of(curve, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
         style = next_style(ax, "trade-off") | {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
-        (self.line_,) = ax.plot(self.limited, self.value, **styled(style, kwargs))
+        (self.line_,) = ax.plot(*without_jumps(self.limited, self.value), **styled(style, kwargs))
         colour = self.line_.get_color()
+        self.limit_line_ = None
+        if self.limit is not None:
+            self.limit_line_ = ax.axvline(
+                self.limit, color=text_colour(), linewidth=1.5, linestyle=":", label=f"limit {self.limit:g}"
+            )
         self.selection_line_ = self.point_ = None
         if self.selection is not None:
             (self.selection_line_,) = ax.plot(
-                *self.selection, color=colour, linestyle="--", linewidth=1, label="on the selection data"
+                *without_jumps(*self.selection),
+                color=colour,
+                linestyle="--",
+                linewidth=1,
+                label="on the selection data",
             )
         if self.point is not None:
             (self.point_,) = ax.plot(
                 *self.point, marker="o", markersize=10, markeredgewidth=2, fillstyle="none", color=colour,
-                linestyle="none", label=f"{name or ''} as fitted".strip(),
+                linestyle="none", label=SELECTED,
             )  # fmt: skip
         self.other_points_ = {}
         for i, (other, pair) in enumerate(self.others.items()):
@@ -151,7 +211,33 @@ class TradeOffDisplay(Display):
                 label=other,
             )  # fmt: skip
         ax.set(xlabel=self.limited_name, ylabel=self.objective)
-        ax.legend()
+        keyed(ax)
+
+
+def plain_models(classifier: Any) -> dict[str, Any]:
+    """Return the plain model of a classifier by its name; none for a rule on scores of any kind."""
+    return {} if judged(classifier).reads_scores else {"plain model": PlainModel(classifier)}
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """The most probable label of a classifier, without limits."""
+
+    classifier: Any
+
+    def predict(self, X: Any) -> Any:
+        """Return the label with the largest probability."""
+        final, rows = final_step(self.classifier, X)
+        return final.classes_[np.asarray(final.predict_proba(rows)).argmax(axis=1)]
+
+
+def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
+    """Return both rates with NaN between neighbours that are more than `JUMP` of the curve's span apart."""
+    points = np.column_stack([limited, value])
+    span = np.ptp(points, axis=0)
+    far = (np.abs(np.diff(points, axis=0)) > JUMP * np.where(span > 0, span, 1.0)).any(axis=1)
+    x, y = np.insert(points, np.flatnonzero(far) + 1, np.nan, axis=0).T
+    return x, y
 
 
 def _arrays(limited: ArrayLike, value: ArrayLike) -> tuple[Floats, Floats]:

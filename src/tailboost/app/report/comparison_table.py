@@ -213,6 +213,8 @@ class ComparisonTable:
         size = self.settings["test_size"]
         one_more_error = 1 / max(1.0, size * min(map(min, counts)))
         interval = resampled_interval(values, size / (1 - size), one_more_error, n_differences)
+        if (_half(interval) or 0.0) >= 1.0:
+            interval |= {"low": None, "high": None}  # it would hold every possible difference
         measures = ("error", worst)
         our_error, our_worst = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
         baseline_at = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
@@ -237,7 +239,7 @@ class ComparisonTable:
         (error, worst), (baseline_error, baseline_worst) = d.ours_at, d.baseline_at
         ours, baseline = d.ours["title"], d.baseline["title"]
         if (half := d.cell.half) is None:
-            difference = f"{mean:+.1f} percentage points, a single split"
+            difference = f"{mean:+.1f} percentage points, no interval from {splits_words(d.interval['n'])}"
         else:
             low, high = max(mean - 100 * half, -100.0), min(mean + 100 * half, 100.0)
             difference = f"{mean:+.1f} percentage points, 95 % interval {low:.1f} to {high:.1f}"
@@ -303,6 +305,11 @@ def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
 
     figures = method["figures"] and replaced(method["figures"])
     return {**method, "repeats": [replaced(record) for record in method["repeats"]], "figures": figures}
+
+
+def splits_words(n: int) -> str:
+    """Return the number of splits, too few for an interval, in words."""
+    return "a single split" if n == 1 else f"{n} splits"
 
 
 def _half(figure: Mapping[str, Any]) -> float | None:

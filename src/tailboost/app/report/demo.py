@@ -10,7 +10,15 @@ from typing import Any, Self
 import numpy as np
 
 import tailboost
-from tailboost.app.report.comparison_table import NO_DIFFERENCE, ComparisonTable, Difference, figure_of
+from tailboost.app.plotting import GroupsDisplay
+from tailboost.app.report.comparison_table import (
+    NO_DIFFERENCE,
+    ComparisonTable,
+    Difference,
+    figure_of,
+    splits_words,
+)
+from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
 
@@ -18,6 +26,7 @@ PARTS = (0.4, 0.6, 0.8)  # ends of the fractions of rows for training, selection
 TAILS = ("adalpboost", "today")  # methods of the curve of the CVaR
 TODAY = "today"  # name of the plain model among the methods
 NORMAL = 1.96  # two-sided 95 % quantile of the normal distribution
+DIFFERENCES = "left of 0: better than the baseline"
 
 Figure = Mapping[str, float]
 
@@ -72,6 +81,20 @@ class UseCase:
         rows = sizes | {label: int(counted["missed"].sum())}
         use = cls(model, rule, limits, label, cases, rows, before, after, differences, reason)
         return use, X.iloc[test], y[test]
+
+    @property
+    def display(self) -> GroupsDisplay:
+        """The rates before and after the limits, not yet drawn."""
+        rates = [
+            [[of[name][end] for end in ("mean", "low", "high")] for name in of]
+            for of in (self.before, self.after)
+        ]
+        names = [f"missed {self.cases}", "wrong answers, all clients"]
+        bounds = [float(self.limits[0].bound), math.nan]
+        after = "selected rule" if self.not_certified else "certified rule"
+        return GroupsDisplay(
+            names, *rates, bound=bounds, rate="share of the clients", labels=("plain model", after)
+        )
 
 
 def _rate(wrong: Any) -> Figure:
@@ -137,25 +160,29 @@ class Demo:
         return f"missed {self.use.cases}" if name == self.credit.data["name"] else "worst-class error"
 
     @property
-    def second(self) -> str:
-        """The differences to baselines that are not significant, and then those that are."""
-        kinds: dict[str, list[str]] = {"": [], "lower": [], "higher": []}
+    def differences(self) -> dict[str, list[LimitLine]]:
+        """The differences to baselines at the same overall error, for a chart of each data set.
+
+        The keys name our method, the error and the data; significant differences come first.
+        """
+        verdicts = {"lower": ("better", True), "higher": ("worse", False), "": ("not significant", None)}
+        charts: dict[str, list[LimitLine]] = {}
         for name, d in self._differences():
             mean, half = d.interval["mean"], d.cell.half
-            ends = "a single split"
-            if half is not None:
-                low, high = (100 * max(-1.0, min(mean + s * half, 1.0)) for s in (-1, 1))
-                ends = f"{low:+.1f} to {high:+.1f} points"
-            kinds[d.cell.mark].append(f"{d.baseline['title']} on {name} ({ends.replace('-', '−')})")
-        if self.use.differences["missed"]["high"] >= 0:
-            kinds[""].append("the plain model before and after the limits")
-        words = {
-            "": "Not significant at the same overall error",
-            "lower": "Significantly better than",
-            "higher": "Significantly worse than",
+            low, high = (None, None) if half is None else (max(-1.0, mean - half), min(mean + half, 1.0))
+            ends = f"no interval from {splits_words(d.interval['n'])}"
+            if low is not None and high is not None:
+                ends = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
+            verdict, good = verdicts[d.cell.mark] if half is not None else ("difference", None)
+            numbers = f"{100 * mean:+.1f} points, {ends}".replace("-", "−")
+            words = f"instead of {d.baseline['title']}"
+            line = LimitLine(verdict, good, words, "", numbers, mean, low, high, 0.0)
+            charts.setdefault(f"{d.ours['title']}: {self._measure(name)}, {name}", []).append(line)
+        order = {True: 0, False: 1, None: 2}
+        return {
+            name: sorted(lines, key=lambda line: (order[line.good], line.value))
+            for name, lines in charts.items()
         }
-        parts = [f"{words[kind]}: {'; '.join(names)}." for kind, names in kinds.items() if names]
-        return " ".join(parts) or "No baseline is compared at the same overall error."
 
     @property
     def tails(self) -> tuple[list[str], list[list[str]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
-from tailboost.app.report.demo import TAILS, TODAY, Demo
+from tailboost.app.report.demo import DIFFERENCES, TAILS, TODAY, Demo
 from tailboost.app.report.results import Results
 from tailboost.core.judged import judged
 
@@ -70,18 +70,16 @@ def render_demo(demo: Demo) -> str:
         {**style, "title": "what you use today" if style["method"]["name"] == TODAY else style["title"]}
         for style in looks[credit.data["name"]]
     ]
-    bars = {
-        measure: [("plain model", use.before[measure]), ("selected rule", use.after[measure])]
-        for measure in use.before
-    }
-    titles = {"missed": f"missed of 100 {use.cases}", "error": "wrong answers of 100 clients"}
+    certificate = judged(use.rule).latest_certificate
     return page(
         "demo.html.j2",
         demo=demo,
-        certificate=judged(use.rule).latest_certificate,
-        missed=charts.bar_chart(titles["missed"], bars["missed"], use.limits[0].bound),
-        price=charts.bar_chart(titles["error"], bars["error"], None),
-        bars=charts.line_styles(),
+        certificate=certificate,
+        certified="" if certificate is None else charts.limits_chart(certificate.limit_lines()),
+        groups=charts.groups_chart(use.display),
+        differences={
+            name: charts.limits_chart(lines, DIFFERENCES) for name, lines in demo.differences.items()
+        },
         styles=[looks[table.data["name"]] for table in (credit, wine)],
         credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
         wine=charts.tradeoff_chart(wine, looks[wine.data["name"]]),
@@ -106,16 +104,13 @@ def render_monitor(monitor: Monitor, title: str = "Monitor") -> str:
         The page. The content security policy forbids requests and scripts.
     """
     heads, rows = monitor.cells()
-    evidence = [(batch.name, batch.evidence) for batch in monitor.batches]
-    names = [bound.short for bound in monitor.certificate.tested]
     return page(
         "monitor.html.j2",
         title=title,
         monitor=monitor,
         heads=heads,
         rows=rows,
-        chart=charts.evidence_chart(names, evidence, monitor.threshold) if evidence else "",
-        styles=charts.line_styles(),
+        chart=charts.monitor_chart(monitor),
     )
 
 
@@ -126,7 +121,13 @@ def page(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.globals["is_words"] = _is_words
     return environment.get_template(template).render(css=_asset("report.css"), **values)
+
+
+def _is_words(rows: Sequence[Sequence[str]], column: int) -> bool:
+    """Return whether the cells of a column are words, which begin at the left, and no numbers."""
+    return any(row[column][:1].isalpha() for row in rows)
 
 
 def _asset(name: str) -> str:

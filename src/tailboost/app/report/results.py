@@ -49,10 +49,12 @@ from tailboost.core.output import write_output
 
 SCHEMA_VERSION = 1
 LEVEL = 0.95
+LEAST_SPLITS = 3  # with 2, the quantile of Student's t is 12.7; an interval then says nothing
 PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
 INTERVAL_NOTE = (
     "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, so the "
-    "interval understates the uncertainty for new data. A single split has no interval."
+    f"interval understates the uncertainty for new data. Fewer than {LEAST_SPLITS} splits have no interval: "
+    "it would be wider than nearly every difference. More splits (--repeats 5) give one."
 )
 
 
@@ -68,7 +70,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:
-    """Return the mean and the 95 % Student t interval of n ≥ 1 values; the ends are None if n = 1."""
+    """Return the mean and the 95 % Student t interval of n ≥ 1 values; its ends are None if n < 3."""
     return resampled_interval(values, 0.0)
 
 
@@ -85,7 +87,7 @@ def resampled_interval(
     Parameters
     ----------
     differences : sequence of r floats
-        The difference on each split; for r = 1 ``low`` and ``high`` are None.
+        The difference on each split; for r < `LEAST_SPLITS` ``low`` and ``high`` are None.
     test_to_train : float ≥ 0
         Ratio of test rows to training rows; 0 for independent samples.
     step : float ≥ 0, default=0
@@ -99,7 +101,7 @@ def resampled_interval(
     """
     d = np.asarray(differences, dtype=np.float64)
     mean, low, high = float(d.mean()), None, None
-    if d.size > 1:
+    if d.size >= LEAST_SPLITS:
         spread = math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
         quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, d.size - 1))
         half = quantile * spread * math.sqrt(1 / d.size + test_to_train)

@@ -47,7 +47,7 @@
       slider.setAttribute("aria-valuetext", `α = ${alphas[k]}`);
       document.getElementById("alpha-value").textContent = alphas[k];
       for (const line of all(".cursor")) {
-        line.setAttribute("transform", `translate(${line.dataset.x.split(" ")[k]},0)`);
+        line.setAttribute("transform", `translate(${line.dataset.tip.split(" ")[k]},0)`);
         line.style.visibility = "visible";
       }
       methods.sort((a, b) => a[2][k] - b[2][k]);

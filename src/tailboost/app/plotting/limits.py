@@ -1,0 +1,189 @@
+"""Limits as bars with bound, interval and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost.app.plotting.style import Display, bar_styled, fitted_text, text_colour, titled, verdict_style
+from tailboost.core.judged import group_arguments, judged
+from tailboost.core.limit_lines import LimitLine
+from tailboost.rates import Answered, checked_limits
+from tailboost.selection.rate_table import RateTable
+
+BLOCK = 0.66  # height of one limit in inches: two lines of text and a bar
+MOST = 24  # limits in one drawing; the broken ones come first
+
+
+class LimitsDisplay(Display):
+    """Each limit as a bar: the verdict, the rate with its interval, and the bound as a line.
+
+    A bar from rows ends at the rate, its whisker is the interval. A bar of a certificate ends at the
+    estimate, its whisker at the certified bound. Of more than 24 limits, broken ones come first.
+
+    Parameters
+    ----------
+    lines : sequence of LimitLine
+        From ``limit_lines()`` of a certificate or a rates table.
+    name : str, default=None
+        The rows, in words; the title of the drawing.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        Axes and figure.
+    bars_ : list of matplotlib artists
+        Bars of the drawn limits, from the top.
+    shown_ : list of LimitLine
+        The drawn limits, from the top.
+
+    Raises
+    ------
+    ValueError
+        If there is no line.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import LimitsDisplay
+    >>> answers, labels = ["yes", "no", "no", "yes"], ["yes", "yes", "no", "no"]
+    >>> display = LimitsDisplay.from_predictions(labels, answers, limits=["miss(yes) <= .6"])
+    >>> display.lines[0].verdict, display.lines[0].value
+    ('kept on these rows', 0.5)
+    """
+
+    def __init__(self, lines: Sequence[LimitLine], *, name: str | None = None) -> None:
+        if not lines:
+            raise ValueError("lines: there is no limit to draw; state limits=... in the fit, tune or certify")
+        self.lines, self.name = list(lines), name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        limits: Any = None,
+        groups: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the limits on given rows, with 95 % intervals of each rate alone.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has ``predict``.
+        X, y : array-like of shape (n, d), (n,)
+            Rows and labels. The intervals are for new rows if these had no part in the fit.
+        limits : list of Limit or str, default=None
+            From `tailboost.rates`; None takes those of the estimator.
+        groups : optional
+            Groups of the rows.
+        name, ax, **kwargs
+            As in `plot`.
+
+        Raises
+        ------
+        ValueError
+            If there is no limit, or a rate needs groups that are not given.
+        """
+        stated = getattr(estimator, "limits", None) if limits is None else limits
+        more = group_arguments(estimator, groups)
+        deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
+        about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
+        name = (
+            f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
+            if name is None
+            else name
+        )
+        return cls._measured(y, estimator.predict(X, **more), stated, about, name).plot(ax, **kwargs)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        limits: Any,
+        groups: Any = None,
+        deferred: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the limits of given answers, with 95 % intervals of each rate alone.
+
+        Parameters
+        ----------
+        y_true, y_pred : array-like of shape (n,)
+            Labels and answers.
+        limits : list of Limit or str
+            From `tailboost.rates`.
+        groups, deferred : optional
+            Groups of the rows, and which rows are deferred.
+        name, ax, **kwargs
+            As in `plot`.
+
+        Raises
+        ------
+        ValueError
+            As in `from_estimator`.
+        """
+        name = f"rates on these {len(np.asarray(y_true)):,} rows" if name is None else name
+        about = {"groups": groups, "deferred": deferred}
+        return cls._measured(y_true, y_pred, limits, about, name).plot(ax, **kwargs)
+
+    @classmethod
+    def _measured(cls, y: Any, answers: Any, limits: Any, about: dict[str, Any], name: str) -> Self:
+        answered = Answered.of(np.asarray(y), np.asarray(answers), **about)
+        return cls(RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
+        if len(self.lines) <= MOST:
+            self.shown_ = self.lines
+        self.bars_ = []
+        ax.set_ylim(
+            len(self.shown_) - 0.05, -0.1
+        )  # a limit has the height 1: two lines of text, then the bar
+        for k, line in enumerate(self.shown_):
+            colour, mark = verdict_style(line.good)
+            at, value = k + 0.745, line.value
+            if value is not None:
+                bar = ax.barh(
+                    at, value, **bar_styled({"height": 0.26, "color": colour, "linewidth": 0}, kwargs)
+                )
+                self.bars_.append(bar)
+            ends = [end for end in (line.low, value, line.high) if end is not None]
+            if len(ends) > 1:
+                ax.plot(
+                    [min(ends), max(ends)],
+                    [at, at],
+                    color=text_colour(),
+                    linewidth=1.5,
+                    marker="|",
+                    markersize=7,
+                )
+            if line.bound is not None:
+                ax.plot([line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5)
+            verdict = f"{mark} {line.verdict}: " if line.verdict else ""
+            fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
+            fitted_text(ax, 0.0, k + 0.41, f"{line.numbers}{f'; limit {line.limit}' if line.limit else ''}")
+        numbers = [
+            x for line in self.lines for x in (line.value, line.low, line.high, line.bound) if x is not None
+        ]
+        low, high = min([0.0, *numbers]), max([0.0, *numbers])
+        ax.set_xlim(low, high + 0.04 * (high - low) if high > low else 1.0)
+        ax.set_yticks([])
+        ax.spines[["left", "top", "right"]].set_visible(False)
+        more = len(self.lines) - len(self.shown_)
+        ax.set_xlabel("rate; thick line: limit" + (f"; {more} more limits are not drawn" if more else ""))
+        titled(ax, name)

@@ -1,0 +1,203 @@
+"""The rate of each batch against its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tailboost.app.plotting.style import BLUE, VERMILLION, Display, fitted_text, styled, text_colour
+
+PANEL = 1.5  # height of a panel in inches
+MOST = 6  # panels in one drawing; the bounds with the most evidence come first
+
+
+class MonitorDisplay(Display):
+    """The rate of each batch against its bound, in a panel for each bound, with the alarms marked.
+
+    The rates are those on the rows with labels of each batch. An alarm follows from the evidence of all
+    batches: a single rate above its bound can be chance. Of more than six bounds, those with the most
+    evidence against them are drawn.
+
+    Parameters
+    ----------
+    batches : sequence of str
+        Names of the batches.
+    names : sequence of str
+        Names of the bounds.
+    rates : array-like of shape (batches, bounds)
+        The rate of each batch; NaN without rows.
+    lower, upper : array-like of shape (bounds,)
+        The bounds; NaN without one.
+    alarms : sequence of int or None
+        For each bound the first batch after which it is contradicted.
+    evidence : array-like of shape (bounds,), default=None
+        Largest evidence against each bound, for the order of the panels.
+    name : str, default=None
+        The result in words; the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib artists
+        The given axes, whose place the panels take, and the figure.
+    axes_ : list of matplotlib Axes
+        The panels.
+    lines_ : list of matplotlib Line2D
+        The rates, by panel.
+    shown_ : list of int
+        The drawn bounds, by panel.
+
+    Raises
+    ------
+    ValueError
+        If there is no batch, or shapes differ.
+
+    Examples
+    --------
+    >>> from tailboost.plotting import MonitorDisplay
+    >>> display = MonitorDisplay(
+    ...     ["January", "February"], ["misses"], [[0.2], [0.5]], [float("nan")], [0.3], [1]
+    ... )
+    >>> display.alarms
+    [1]
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[str],
+        names: Sequence[str],
+        rates: ArrayLike,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        alarms: Sequence[int | None],
+        *,
+        evidence: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.batches, self.names, self.alarms, self.name = list(batches), list(names), list(alarms), name
+        if not self.batches:
+            raise ValueError("batches: there is none to draw; add rows to the monitor first")
+        self.rates = np.asarray(rates, dtype=np.float64)
+        self.lower, self.upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+        m = len(self.names)
+        given = np.zeros(m) if evidence is None else evidence
+        self.evidence = np.asarray(given, dtype=np.float64)
+        shapes = {
+            "rates": (self.rates.shape, (len(self.batches), m)), "lower": (self.lower.shape, (m,)),
+            "upper": (self.upper.shape, (m,)), "alarms": ((len(self.alarms),), (m,)),
+            "evidence": (self.evidence.shape, (m,)),
+        }  # fmt: skip
+        for what, (shape, expected) in shapes.items():
+            if shape != expected:
+                raise ValueError(f"{what} must have shape {expected}, got {shape}")
+
+    @classmethod
+    def from_monitor(cls, monitor: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw a `tailboost.Monitor`.
+
+        Parameters
+        ----------
+        monitor : Monitor
+            With at least one batch.
+        name, ax, **kwargs
+            As in `plot`; the default title is the result.
+
+        Raises
+        ------
+        ValueError
+            If the monitor has no batch.
+        """
+        return cls.of(monitor, name).plot(ax, **kwargs)
+
+    @classmethod
+    def of(cls, monitor: Any, name: str | None = None) -> Self:
+        """Return the display of a monitor, not yet drawn."""
+        tested, looks = monitor.certificate.tested, [batch for batch in monitor.batches if batch.labelled]
+        rates = [[np.nan if error is None else error for _, error in batch.errors] for batch in looks]
+        ends = [[np.nan if end is None else end for end in (b.claim.lower, b.claim.upper)] for b in tested]
+        lower, upper = np.reshape(ends, (-1, 2)).T
+        alarms = [
+            next((k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold), None)
+            for j in range(len(tested))
+        ]
+        return cls(
+            [batch.name for batch in looks],
+            [f"{bound.title} {bound.claim}" for bound in tested],
+            np.reshape(rates, (len(looks), len(tested))),
+            lower,
+            upper,
+            alarms,
+            evidence=monitor.largest_evidence,
+            name=monitor.verdict if name is None else name,
+        )
+
+    @property
+    def _order(self) -> list[int]:
+        first = np.argsort(-self.evidence, kind="stable")[:MOST].tolist()
+        return sorted(first) if len(self.names) <= MOST else first
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, PANEL * len(self._order) + 0.8
+
+    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+        self.shown_ = self._order
+        ax.set_axis_off()
+        grid = ax.get_subplotspec().subgridspec(len(self.shown_), 1, hspace=0.1)
+        self.axes_: list[Any] = []
+        self.lines_: list[Any] = []
+        more = len(self.names) - len(self.shown_)
+        words = [name or "", f"{more} bounds with less evidence are not drawn" if more else ""]
+        for k, j in enumerate(self.shown_):
+            panel = ax.figure.add_subplot(grid[k, 0], sharex=self.axes_[0] if self.axes_ else None)
+            self.axes_.append(panel)
+            self.lines_.append(self._panel(panel, j, kwargs))
+            panel.tick_params(labelbottom=k == len(self.shown_) - 1)
+            if k == 0 and any(words):
+                title = "\n".join(filter(None, words))
+                panel.annotate(
+                    title,
+                    (0, 1),
+                    (0, 24),
+                    xycoords="axes fraction",
+                    textcoords="offset points",
+                    va="bottom",
+                    wrap=True,
+                )
+        places = np.arange(len(self.batches))
+        every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2)))
+        ticks = places[::-1][::every]
+        names = [_shortened(self.batches[k]) for k in ticks]
+        self.axes_[-1].set_xticks(ticks, names, parse_math=False)
+        self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
+
+    def _panel(self, ax: Any, j: int, kwargs: dict[str, Any]) -> Any:
+        values, alarm = self.rates[:, j], self.alarms[j]
+        places = np.arange(len(values))
+        defaults = {"color": BLUE, "marker": "o", "linewidth": 1.5}
+        (line,) = ax.plot(places, values, **styled(defaults, kwargs))
+        ends = [end for end in (self.lower[j], self.upper[j]) if not np.isnan(end)]
+        for end in ends:
+            ax.axhline(end, color=text_colour(), linewidth=2)
+        if alarm is not None:
+            ax.axvline(alarm, color=VERMILLION, linewidth=2)
+            known = not np.isnan(values[alarm])
+            ax.plot(alarm, values[alarm] if known else ends[0], marker="X", markersize=10, color=VERMILLION)
+            shift, side = (5, "left") if alarm < len(values) / 2 else (-5, "right")
+            ax.annotate(
+                "alarm", (alarm, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
+                textcoords="offset points", color=VERMILLION, weight="bold",
+            )  # fmt: skip
+        seen = [*values[~np.isnan(values)], *ends]
+        low, high = min(seen), max(seen)
+        room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
+        ax.set_ylim(low - room, high + 2 * room)
+        mark = "✓ no alarm" if alarm is None else "✗ alarm"
+        fitted_text(ax, 0.0, 1.04, f"{mark}: {self.names[j]}", weight="bold", transform=ax.transAxes)
+        ax.spines[["top", "right"]].set_visible(False)
+        return line
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 12 else f"{name[:11]}…"

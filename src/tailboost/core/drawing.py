@@ -1,0 +1,10 @@
+"""The way up to the displays, which draw certificates, monitors, curves and tables."""
+
+from typing import Any
+
+
+def display(name: str) -> Any:
+    """Return a display of `tailboost.plotting`; matplotlib is loaded when it draws."""
+    from tailboost import plotting  # by its public name: the wing of plots is above all that is drawn
+
+    return getattr(plotting, name)

@@ -1,0 +1,56 @@
+"""Limits with their verdicts, as tables and drawings of limits show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailboost.core.html import html_table
+
+CERTIFIED, NOT_CERTIFIED = "certified", "not certified"
+KEPT, BROKEN, NO_ROWS = "kept on these rows", "broken on these rows", "no rows"
+
+
+@dataclass(frozen=True)
+class LimitLine:
+    """One limit in one subgroup, with its verdict.
+
+    Attributes
+    ----------
+    verdict : str
+        Such as "certified"; empty for a bound without a limit.
+    good : bool or None
+        Whether the verdict is the wanted one; None if nothing was decided.
+    name : str
+        The rate and the subgroup.
+    limit : str
+        The bound in words, such as "≤ 0.35"; empty without a limit.
+    numbers : str
+        The rate and its interval in words.
+    value, low, high : float or None
+        The rate and the ends of its interval.
+    bound : float or None
+        The bound of the limit.
+    """
+
+    verdict: str
+    good: bool | None
+    name: str
+    limit: str
+    numbers: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+
+
+def limits_html(lines: Sequence[LimitLine], caption: str = "") -> str:
+    """Return limits as an HTML table, the verdict first."""
+    rows = [[line.verdict, line.name, line.limit, line.numbers] for line in lines]
+    return html_table(*filled_columns(["result", "rate", "limit", "estimate"], rows), caption)
+
+
+def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the columns of a table that have an entry."""
+    filled = [j for j in range(len(heads)) if any(row[j] for row in rows)]
+    return [heads[j] for j in filled], [[row[j] for j in filled] for row in rows]

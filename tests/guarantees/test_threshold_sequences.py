@@ -1,0 +1,120 @@
+"""A sequence of thresholds for each group: counts, validity, and groups that have one answer."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees.rank_rules import ScoredRows
+from tailboost.guarantees.threshold_sequences import Path, ThresholdSequences, limited_rates
+from tailboost.rates.strata import Strata
+from tailboost.selection.threshold_family import BEYOND, ThresholdFamily
+
+PRECISION = [rates.precision(1, by="g") >= 0.7]
+
+
+def draw(n, rng, share=(0.7, 0.3), shift=2.0):
+    """Return scores, groups and labels of a population with a score that is right more often if larger."""
+    g = rng.choice(len(share), n, p=share)
+    y = (rng.random(n) < 0.4).astype(int)
+    return np.round(rng.normal(size=n) + shift * y, 2), g, y
+
+
+def tabled(g, y, groups=2):
+    return Strata.of(y, g[:, None], np.ones(len(y)), (0, 1), ("g",), (tuple(range(groups)),))
+
+
+def procedure(limits, selection, fresh, groups=2):
+    about = []
+    for s, g, y in (selection, fresh):
+        strata, stratum = tabled(g, y, groups)
+        found = [each for limit in limits for each in limited_rates(limit, strata, stratum)]
+        about.append((found, ScoredRows(s, g, np.stack([y == 1, y == 0], axis=1).astype(float))))
+    family = ThresholdFamily(np.ones(len(strata.y)), strata.y, strata.combination, True)
+    return ThresholdSequences(None, family, *about[1], *about[0], None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [
+        (rates.precision(1, by="g") >= 0.7, lambda a, y: ((a == 1) & (y == 0), a == 1)),
+        (rates.miss(1, by="g") <= 0.2, lambda a, y: ((a == 0) & (y == 1), y == 1)),
+        (rates.npv(1, by="g") >= 0.7, lambda a, y: ((a == 0) & (y == 1), a == 0)),
+    ],
+)
+def test_errors_are_those_of_the_answers(limit, count):
+    s, g, y = draw(300, np.random.default_rng(0))
+    strata, stratum = tabled(g, y)
+    thresholds = np.r_[-BEYOND, np.quantile(s, [0.1, 0.5, 0.9]) + 0.001, BEYOND]
+    for group, each in enumerate(limited_rates(limit, strata, stratum)):
+        errors, n = each.errors(s, thresholds)
+        for t, found, of in zip(thresholds, errors, n, strict=True):
+            wrong, among = count((s > t).astype(int), y)
+            assert (found, of) == ((wrong & (g == group)).sum(), (among & (g == group)).sum())
+
+
+def test_limits_that_ranks_or_comparisons_serve_are_left_out():
+    _, g, y = draw(50, np.random.default_rng(0))
+    assert not limited_rates(rates.gap(rates.miss(1, by="g")) <= 0.1, *tabled(g, y))
+    assert not limited_rates(rates.f_score(1, beta=2.0, by="g") >= 0.5, *tabled(g, y))  # rows count in part
+
+
+def test_the_order_reads_the_selection_data_alone():
+    rng = np.random.default_rng(1)
+    chosen, fresh, other = draw(600, rng), draw(1_000, rng), draw(1_000, rng)
+    one, two = procedure(PRECISION, chosen, fresh), procedure(PRECISION, chosen, other)
+    for k in range(2):
+        paths = [Path.of(k, p.selection, [p.on_selection[k]], [p.limited[k]], 1.5, 0.025) for p in (one, two)]
+        np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
+        assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing
+
+
+def test_passed_thresholds_have_binomial_tests():
+    rng = np.random.default_rng(2)
+    chosen, fresh = draw(1_500, rng), draw(3_000, rng)
+    certified, _ = procedure(PRECISION, chosen, fresh).thresholds(0.05)
+    s, g, y = fresh
+    each = 1 - 0.95**0.5
+    assert (np.abs(certified) < BEYOND).all()
+    for k, t in enumerate(certified):
+        chosen = (g == k) & (s > t)
+        assert binom.cdf((chosen & (y == 0)).sum(), chosen.sum(), 0.3) <= each
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_false_certificates_are_rare_at_the_boundary(seed):
+    """A score that knows nothing: every threshold has a precision of .7, and the limit is just above."""
+    rng, draws, false = np.random.default_rng(seed), 400, 0
+    for _ in range(draws):
+        rows = []
+        for n in (200, 300):
+            g, y = rng.choice(2, n, p=(0.7, 0.3)), (rng.random(n) < 0.7).astype(int)
+            rows.append((rng.integers(0, 5 + 40 * seed, n) / 8.0, g, y))
+        certified, _ = procedure([rates.precision(1, by="g") >= 0.7001], *rows).thresholds(0.05)
+        false += bool((certified < BEYOND).any())
+    assert false / draws <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)
+
+
+def test_a_group_with_few_rows_has_one_answer_and_its_certificate_says_so():
+    rng = np.random.default_rng(3)
+    s, g, y = draw(2_000, rng, share=(0.99, 0.01))
+    X, groups = np.column_stack([1 - 1 / (1 + np.exp(-s)), 1 / (1 + np.exp(-s))]), np.where(g, "few", "many")
+    given = {"limits": ["precision(1, by=group) >= .8"], "groups": groups, "by_group": True}
+    with pytest.warns(tb.exceptions.UselessRuleWarning, match="few: no threshold is certified"):
+        rule = tb.calibrate(lambda X: X, X, y, **given)
+    answers = rule.predict(X, groups=groups)
+    assert (answers[groups == "few"] == 0).all()
+    assert answers[groups == "many"].mean() > 0.1
+    few = next(bound for bound in rule.certificate_.rates if bound.subgroup == "few")
+    assert (few.method, few.n, few.certified) == ("one answer", 0, True)
+    assert "keeps the limit by construction" in str(rule.certificate_)
+
+
+def test_a_group_whose_limits_no_answer_keeps_needs_a_threshold():
+    rng = np.random.default_rng(4)
+    both = [*PRECISION, rates.miss(1, by="g") <= 0.5]
+    tiny = draw(600, rng, share=(0.98, 0.02)), draw(600, rng, share=(0.98, 0.02))
+    assert procedure(both, *tiny).thresholds(0.05)[0] is None
+    enough = draw(1_500, rng, share=(0.5, 0.5)), draw(1_500, rng, share=(0.5, 0.5))
+    assert procedure(both, *enough).thresholds(0.05)[0] is not None
