@@ -524,7 +524,5 @@ def test_several_labels_per_row(files):
     strict = ["--limit", "selected(1) <= .01", "--require"]
     assert call("certify", files / "labels.json", files / "labels_fresh.csv", *strict).exit_code == 4
     assert "selection data" in refused("certify", files / "labels.json", files / "labels.csv")
-    assert "several labels per row" in refused(
-        "monitor", files / "labels.json", files / "labels_fresh.csv", "--state", files / "no.state"
-    )
+    assert "several labels per row" in refused("evaluate", files / "labels.json", files / "labels_fresh.csv")
     assert "give one for each" in refused("tune", files / "labels.csv", *given[2:], "--out", files / "x.json")

@@ -259,12 +259,21 @@ class LabelRules:
             truth = np.concatenate([of_label.T.ravel(), of_label.any(axis=1).astype(np.intp)])
         times = len(names) + 1
         return {
-            "model": LabelPairs(self, _stacked_limits(self.limits, names)),
+            "model": self.classifier,
             "X": np.column_stack([place, np.tile(np.column_stack(columns), (times, 1))]),
             "y": truth,
             "groups": {LABEL: np.repeat([*names, ANY], n)},
             "clusters": None if clusters is None else np.tile(np.asarray(clusters), times),
         }
+
+    @property
+    def classifier(self) -> LabelPairs:
+        """The rules as a classifier of `pairs`."""
+        return LabelPairs(self, self.by_label(self.limits))
+
+    def by_label(self, limits: Any) -> list[Limit]:
+        """Return limits, as `tune_labels` takes them, as limits on pairs: "any label" is a row as a whole."""
+        return _stacked_limits(limits, list(self.rules))
 
     def _fresh_pairs(self, X: Any, Y: Any, clusters: Any, X_unlabeled: Any) -> dict[str, Any]:
         """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
@@ -347,6 +356,8 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         self.rules = rules
         self.limits = limits
         self.used_rows_, self.ledger_ = rules.used_rows_, rules.ledger_
+        if rules.certificate_ is not None:
+            self.certificate_ = rules.certificate_
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

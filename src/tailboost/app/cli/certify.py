@@ -16,6 +16,8 @@ from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
+from tailboost.app.cli.documents import is_rule_file, score_rows
+from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
 from tailboost.core.judged import judged
 
@@ -52,12 +54,10 @@ def certify(
     `tailboost tune`.
     """
     targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
-    if (labelled := score_rules.read_label_rules(model)) is not None:
+    if (labelled := LabelFile.read_if_several(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
-        _print_certificate(
-            score_rules.certify_labels(labelled, data, sep, asked, cluster, confidence), as_json, require
-        )
+        _print_certificate(labelled.certify(data, sep, asked, cluster, confidence), as_json, require)
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = score_rules.read_model(model)
@@ -172,6 +172,24 @@ def calibrate(
         raise shared.BadInput("--max-error and --limit: give one of them")
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
+    if not score and (labelled := LabelFile.read_if_several(model)) is not None:
+        options_given = max_error, target, group, previous, positive, objective
+        if by_group or any(value is not None for value in options_given):
+            raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
+        if selection is None or (data is None and unlabeled is None):
+            raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
+        _calibrate_labels(
+            labelled,
+            out,
+            selection,
+            sep,
+            data,
+            unlabeled,
+            limits=limits,
+            cluster=cluster,
+            confidence=confidence,
+        )
+        return
     before = _attempts_in(previous)
     if score:
         if data is not None or selection is not None or target is None:
@@ -188,7 +206,7 @@ def calibrate(
         return
     if data is None and unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
-    if score_rules.is_rule_file(model) != score_rules.is_rule_file(out):
+    if is_rule_file(model) != is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
@@ -302,7 +320,7 @@ def _calibrate_scores(
     **options_of_rule: Any,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
-    if not score_rules.is_rule_file(out):
+    if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, data, unlabeled)
     with shared.warnings_as_lines():
@@ -310,7 +328,7 @@ def _calibrate_scores(
             data, sep, score, target, columns=columns, limits=limits, **options_of_rule
         )
         rows = replace(rows, cluster_column=cluster)
-        more = None if unlabeled is None else score_rules.score_rows(unlabeled, sep, score, columns=columns)
+        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         with shared.bad_input(f"{data}: "):
             labels = np.unique(rows.y)
             allowed = stated.targets_by_label(targets, labels, columns)
@@ -321,6 +339,29 @@ def _calibrate_scores(
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
     shared.tell(str(point.certificate_))
     shared.say(f"Rule: {out}")
+
+
+def _calibrate_labels(
+    labelled: LabelFile,
+    out: Path,
+    selection: Path,
+    sep: str,
+    data: Path | None,
+    unlabeled: Path | None,
+    **options_of_call: Any,
+) -> None:
+    """Calibrate rules of several labels per row."""
+    if not is_rule_file(out):
+        raise shared.BadInput("--model: the file to write is a rule file (.json)")
+    shared.check_output("--model", out, labelled.path, data, selection, unlabeled)
+    ledger = FileLedger(labelled)
+    named = shared.bad_input(f"{data or unlabeled}: ")
+    with shared.warnings_as_lines(), named, _missing_said(labelled.path, ledger):
+        settings, rules = labelled.calibrated(ledger, selection, sep, data, unlabeled, **options_of_call)
+    shared.write_out(out, settings.document(rules), "--model")
+    shared.tell(str(rules.certificate_))
+    shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
+    shared.say(f"Rules: {out}")
 
 
 def card(

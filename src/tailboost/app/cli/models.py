@@ -154,6 +154,10 @@ class StoredModel:
         """Whether the rule is group-aware."""
         return judged(self.classifier).by_group
 
+    def limits_of(self, limits: Sequence[Any]) -> list[Any]:
+        """Return limits of the options in the terms of the classifier."""
+        return list(limits)
+
     def read_ledger(self) -> Ledger:
         """Read the ledger of the file."""
         return read_ledger(self.path)

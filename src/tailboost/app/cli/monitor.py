@@ -14,6 +14,7 @@ import typer
 from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
+from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Purpose, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
@@ -74,7 +75,7 @@ def monitor(
     with ExitStack() as stack:
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))
-        stored = read_model(model)
+        stored = LabelFile.read_if_several(model) or read_model(model)
         columns, evidence = read_state(state, stored)
         if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
             raise shared.BadInput(
@@ -151,7 +152,7 @@ class Tested:
     def of(cls, stored: StoredModel, path: Path | None, max_error: Any, limit: Any) -> Tested:
         """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
-        targets, limits = stated.read_targets(max_error), list(stated.read_limits(limit))
+        targets, limits = stated.read_targets(max_error), stored.limits_of(stated.read_limits(limit))
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")

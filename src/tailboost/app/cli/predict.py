@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from tailboost.app.cli import options, shared
+from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import Purpose, StoredModel
-from tailboost.app.cli.score_rules import RuleClassifier, label_rows, read_label_rules, read_model
+from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.judged import judged
 from tailboost.core.subgroups import answers_or_review
@@ -42,8 +43,8 @@ def predict(
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
     unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
-        if (rules := read_label_rules(model)) is not None:
-            rows = label_rows(rules, data, sep)
+        if (labelled := LabelFile.read_if_several(model)) is not None:
+            rules, rows = labelled.rules, labelled.scores_of(data, sep)
             with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {
                     f"prediction_{k}": v for k, v in rules.predict(rows.features).items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,9 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from tailboost import Certificate, LabelRules, Rule, Scores, ThresholdRule, datasets, rates, tune_labels
+from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
+from tailboost.app.cli.documents import StoredDocument, is_rule_file, read_document, score_rows, text_of
+from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Purpose, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
@@ -32,25 +33,17 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Mask
-from tailboost.core.files import digest
 from tailboost.core.judged import Judged, judged
-from tailboost.core.output import write_output
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
 
-RULE_FILE = ".json"
 SELECTED_ON = "selection data"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
 FORMAT = 2
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
-
-
-def is_rule_file(path: Path) -> bool:
-    """Return whether a file holds a rule on scores, by its name; others are model files."""
-    return path.suffix.lower() == RULE_FILE
 
 
 def read_model(path: Path) -> StoredModel:
@@ -98,14 +91,13 @@ def tune(
         check_output("--out", out, data, unlabeled)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
     if len(target) > 1:
-        if as_model or columns or by_group or confidence is not None or unlabeled is not None:
+        if as_model or columns or by_group or confidence is not None:
             raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
-                "--unlabeled"
+                "--target: several labels per row need --out FILE.json and no --group or --confidence"
             )
-        _tune_labels(
-            data, sep, score, target, out, kind=kind, missing=missing, limits=limits, objective=minimised
-        )
+        LabelSettings.stated(
+            data, score, target, kind=kind, missing=missing, objective=minimised, unlabeled=unlabeled
+        ).tune(data, out, sep, limits=limits, unlabeled=unlabeled)
         return
     with warnings_as_lines():
         selection, rows = RuleSelection.stated(
@@ -171,36 +163,6 @@ def _positives(
 
 
 # -- files -------------------------------------------------------------------------------------------------
-
-
-def score_rows(
-    data: Path, sep: str, score: Sequence[str], *, target: str | None = None, columns: Sequence[str] = ()
-) -> NewRows:
-    """Read a file of scores; labels are text. Errors name the file and the column."""
-    with bad_input():
-        table = datasets.read_raw(data, sep)
-    if not len(table):
-        raise BadInput(f"{str(data)!r} has no rows")
-    options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
-    for option, name in (*options, ("--target", target)):
-        if name is not None and name not in table:
-            raise BadInput(
-                f"{option}: {str(data)!r} has no column {name!r}; it has {', '.join(map(repr, table))}"
-            )
-    features = pd.DataFrame({name: _numbers(table, name, data) for name in dict.fromkeys(score)})
-    rows = NewRows(table, features, data, columns)
-    if target is None:
-        return rows
-    return replace(rows, y=rows.column(target, "--target").astype(str).to_numpy(dtype=str))
-
-
-def _numbers(table: Any, name: str, data: Path) -> Any:
-    """Return a column as numbers; missing values stay missing."""
-    numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
-    if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
-        text = str(table[name].iloc[odd[0]])[:40]
-        raise BadInput(f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}")
-    return numbers
 
 
 @dataclass(frozen=True)
@@ -322,7 +284,7 @@ class RuleSelection:
             "ledger": classifier.ledger_.to_dict(),
             **more,
         }
-        return _text(content)
+        return text_of(content)
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -411,7 +373,7 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class StoredRule(StoredModel):
+class StoredRule(StoredDocument):
     """Content of a rule file, read as a model file."""
 
     selection: RuleSelection = field(kw_only=True)
@@ -419,10 +381,11 @@ class StoredRule(StoredModel):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a rule file."""
-        content = _read_document(path)
+        content = read_document(path)
         if "labels" in content:
             raise BadInput(
-                f"{path}: the rule has several labels per row; only tune, certify and predict take it"
+                f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
+                "monitor take it"
             )
         with bad_input(f"{path}: "):
             try:
@@ -450,23 +413,6 @@ class StoredRule(StoredModel):
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
         return cls(path, classifier, {"group": list(selection.group)}, {}, selection=selection)
-
-    def read_ledger(self) -> Ledger:
-        """Read the ledger of the file."""
-        with bad_input(f"{self.path}: the ledger is damaged: "):
-            try:
-                return Ledger.from_dict(_read_document(self.path)["ledger"])
-            except KeyError as error:
-                raise ValueError(f"{error} is missing") from None
-
-    def write_ledger(self, ledger: Ledger) -> None:
-        """Replace the ledger of the file."""
-        write_output(self.path, _text(_read_document(self.path) | {"ledger": ledger.to_dict()}))
-
-    def digest(self) -> str:
-        """Return a digest of the file without its ledger, which attempts change."""
-        content = {name: value for name, value in _read_document(self.path).items() if name != "ledger"}
-        return digest(json.dumps(content, sort_keys=True).encode())
 
     @property
     def rule(self) -> str:
@@ -522,90 +468,3 @@ class StoredRule(StoredModel):
         needed = self.selection.group if self.by_group else ()
         rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
         return replace(rows, group_columns=columns, cluster_column=cluster)
-
-
-def _text(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _read_document(path: Path) -> dict[str, Any]:
-    with bad_input(f"{path}: "):
-        try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(content, dict):
-                raise ValueError("it is no object")
-        except ValueError as error:
-            raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
-    return content
-
-
-# -- several labels per row --------------------------------------------------------------------------------
-
-
-def _tune_labels(
-    data: Path,
-    sep: str,
-    score: Sequence[str],
-    target: Sequence[str],
-    out: Path,
-    *,
-    limits: Any,
-    objective: Any,
-    **params: Any,
-) -> None:
-    """Select thresholds for several labels per row."""
-    if len(score) != len(target):
-        raise BadInput(f"--score: {len(score)} scores for {len(target)} targets; give one for each")
-    with warnings_as_lines():
-        rows = score_rows(data, sep, score)
-        with bad_input(f"{data}: "):
-            rules = tune_labels(
-                [Scores(*pair, **params) for pair in zip(score, target, strict=True)],
-                rows.features,
-                _indicators(rows, target),
-                limits=limits,
-                objective="error" if objective is None else objective,
-            )
-    write_out(out, _text(rules.to_dict()))
-    tell(str(rules))
-    say("")
-    if rules.limits and rules.rates_ is not None:
-        print_rates(rules.rates_)
-    say(f"Rules: {out}")
-
-
-def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
-    """Return the columns of labels as numbers."""
-    if absent := [name for name in target if name not in rows.table]:
-        raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")
-    return pd.DataFrame({name: _numbers(rows.table, name, rows.path) for name in target})
-
-
-def read_label_rules(path: Path) -> LabelRules | None:
-    """Return rules of several labels; None for another file."""
-    if not is_rule_file(path) or "labels" not in (content := _read_document(path)):
-        return None
-    with bad_input(f"{path}: "):
-        return LabelRules.from_dict(content)
-
-
-def certify_labels(
-    rules: LabelRules,
-    data: Path,
-    sep: str,
-    limits: Sequence[Any],
-    cluster: str | None,
-    confidence: float,
-) -> Certificate:
-    """Return the certificate of rules of several labels from a file of fresh rows."""
-    rows = replace(label_rows(rules, data, sep), cluster_column=cluster)
-    Y = _indicators(rows, list(rules.rules))
-    with bad_input(f"{data}: "):
-        return rules.certify(
-            rows.features, Y, limits=limits or None, clusters=rows.clusters, confidence=confidence
-        )
-
-
-def label_rows(rules: LabelRules, data: Path, sep: str) -> NewRows:
-    """Read the scores of several labels."""
-    return score_rows(data, sep, [rule.column for rule in rules.rules.values()])

@@ -1,0 +1,95 @@
+"""JSON documents of rules, and files of scores: what rules of one and of several labels share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tailboost import datasets
+from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.shared import BadInput, bad_input
+from tailboost.core.files import digest
+from tailboost.core.output import write_output
+from tailboost.guarantees.ledger import Ledger
+
+RULE_FILE = ".json"
+
+
+def is_rule_file(path: Path) -> bool:
+    """Return whether a file holds a rule on scores, by its name; others are model files."""
+    return path.suffix.lower() == RULE_FILE
+
+
+def text_of(content: dict[str, Any]) -> str:
+    """Return a document as text."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the content of a rule file."""
+    with bad_input(f"{path}: "):
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(content, dict):
+                raise ValueError("it is no object")
+        except ValueError as error:
+            raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+    return content
+
+
+@dataclass(frozen=True)
+class StoredDocument(StoredModel):
+    """Content of a rule file with its ledger."""
+
+    def read_ledger(self) -> Ledger:
+        """Read the ledger of the file."""
+        with bad_input(f"{self.path}: the ledger is damaged: "):
+            try:
+                return Ledger.from_dict(read_document(self.path)["ledger"])
+            except KeyError as error:
+                raise ValueError(f"{error} is missing") from None
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger of the file."""
+        write_output(self.path, text_of(read_document(self.path) | {"ledger": ledger.to_dict()}))
+
+    def digest(self) -> str:
+        """Return a digest of the file without its ledger, which attempts change."""
+        content = {name: value for name, value in read_document(self.path).items() if name != "ledger"}
+        return digest(json.dumps(content, sort_keys=True).encode())
+
+
+def score_rows(
+    data: Path, sep: str, score: Sequence[str], *, target: str | None = None, columns: Sequence[str] = ()
+) -> NewRows:
+    """Read a file of scores; labels are text. Errors name the file and the column."""
+    with bad_input():
+        table = datasets.read_raw(data, sep)
+    if not len(table):
+        raise BadInput(f"{str(data)!r} has no rows")
+    options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
+    for option, name in (*options, ("--target", target)):
+        if name is not None and name not in table:
+            raise BadInput(
+                f"{option}: {str(data)!r} has no column {name!r}; it has {', '.join(map(repr, table))}"
+            )
+    features = pd.DataFrame({name: numbers_of(table, name, data) for name in dict.fromkeys(score)})
+    rows = NewRows(table, features, data, columns)
+    if target is None:
+        return rows
+    return replace(rows, y=rows.column(target, "--target").astype(str).to_numpy(dtype=str))
+
+
+def numbers_of(table: Any, name: str, data: Path) -> Any:
+    """Return a column as numbers; missing values stay missing."""
+    numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
+    if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
+        text = str(table[name].iloc[odd[0]])[:40]
+        raise BadInput(f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}")
+    return numbers

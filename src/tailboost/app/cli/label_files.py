@@ -1,0 +1,214 @@
+"""Rule files of several labels per row: they are selected, certified, calibrated and monitored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from tailboost import Certificate, LabelRules, Scores, rates, tune_labels
+from tailboost.app.cli.documents import (
+    StoredDocument,
+    is_rule_file,
+    numbers_of,
+    read_document,
+    score_rows,
+    text_of,
+)
+from tailboost.app.cli.models import FileLedger, NewRows, Purpose
+from tailboost.app.cli.rates import print_rates
+from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
+
+# Columns of the table of pairs of row and label.
+LABEL, TRUTH = "label", "has the label"
+
+
+@dataclass(frozen=True)
+class LabelSettings:
+    """Settings of a selection, as in a rule file of several labels."""
+
+    scores: tuple[str, ...]
+    labels: tuple[str, ...]
+    kind: str
+    missing: float | None
+    objective: str | None
+    data: str  # digest of the selection data
+    unlabeled: str | None  # digest of the file of rows without labels
+
+    @classmethod
+    def stated(
+        cls,
+        data: Path,
+        score: Sequence[str],
+        target: Sequence[str],
+        *,
+        kind: str,
+        missing: float | None,
+        objective: Any,
+        unlabeled: Path | None,
+    ) -> Self:
+        """Return the settings of the options."""
+        if len(score) != len(target):
+            raise BadInput(f"--score: {len(score)} scores for {len(target)} targets; give one for each")
+        minimised = repr(objective) if rates.as_expression(objective) else objective
+        more = None if unlabeled is None else digest_of(unlabeled)
+        return cls(tuple(score), tuple(target), kind, missing, minimised, digest_of(data), more)
+
+    def run(self, data: Path, sep: str, limits: Any, unlabeled: Path | None = None) -> LabelRules:
+        """Select thresholds on the rows of a file, and on those of a file without labels."""
+        objective = self.objective or "error"
+        with warnings_as_lines():
+            rows = score_rows(data, sep, self.scores)
+            more = None if unlabeled is None else score_rows(unlabeled, sep, self.scores)
+            with bad_input(f"{data}: "):
+                return tune_labels(
+                    [
+                        Scores(*pair, kind=self.kind, missing=self.missing)
+                        for pair in zip(self.scores, self.labels, strict=True)
+                    ],
+                    rows.features,
+                    _indicators(rows, self.labels),
+                    limits=limits,
+                    objective=rates.parse(objective) if "(" in objective else objective,
+                    X_unlabeled=None if more is None else more.features,
+                )
+
+    def tune(self, data: Path, out: Path, sep: str, *, limits: Any, unlabeled: Path | None) -> None:
+        """Select, write the rule file, and print the rules."""
+        rules = self.run(data, sep, limits, unlabeled)
+        write_out(out, self.document(rules))
+        tell(str(rules))
+        say("")
+        if rules.limits and rules.rates_ is not None:
+            print_rates(rules.rates_)
+        say(f"Rules: {out}")
+
+    def document(self, rules: LabelRules) -> str:
+        """Return the content of a rule file."""
+        return text_of(rules.to_dict() | {"selection": asdict(self)})
+
+
+@dataclass(frozen=True)
+class LabelFile(StoredDocument):
+    """Content of a rule file of several labels; as a model it judges pairs of row and label."""
+
+    rules: LabelRules = field(kw_only=True)
+
+    @classmethod
+    def read_if_several(cls, path: Path) -> Self | None:
+        """Read a rule file of several labels; None for another file."""
+        if not is_rule_file(path) or "labels" not in (content := read_document(path)):
+            return None
+        with bad_input(f"{path}: "):
+            rules = LabelRules.from_dict(content)
+        return cls(path, rules.classifier, {"group": [LABEL]}, {}, rules=rules)
+
+    @property
+    def target(self) -> str:
+        """The column of the table of pairs with 1 for a row that has the label."""
+        return TRUTH
+
+    def limits_of(self, limits: Sequence[Any]) -> list[Any]:
+        """Return limits of the options as limits on pairs."""
+        with bad_input("--limit: "):
+            return self.rules.by_label(limits)
+
+    def read_rows(
+        self,
+        data: Path,
+        sep: str = ",",
+        *,
+        purpose: Purpose,
+        columns: Sequence[str] = (),
+        cluster: str | None = None,
+        unused: Sequence[str] = (),
+    ) -> NewRows:
+        """Read a file of scores as pairs of row and label, and of row and "any label".
+
+        Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
+        """
+        rows = self.scores_of(data, sep)
+        names = list(self.rules.rules)
+        known = all(name in rows.table for name in names)
+        with bad_input(f"{data}: "):
+            pairs = self.rules.pairs(rows.features, _indicators(rows, names) if known else None)
+        label = np.asarray(pairs["groups"][LABEL])
+        table = pd.DataFrame({LABEL: label} | ({TRUTH: pairs["y"]} if known else {}))
+        for name in [*unused, *([] if cluster is None else [cluster])]:
+            column = rows.column(name, "--cluster" if name == cluster else "--id").astype(str).to_numpy()
+            table[name] = np.tile(column, len(names) + 1)
+        for name in unused:
+            table[name] = table[name] + "|" + table[LABEL]
+        return NewRows(table, pairs["X"], data, columns, cluster)
+
+    def scores_of(self, data: Path, sep: str) -> NewRows:
+        """Read the scores of a file."""
+        return score_rows(data, sep, [rule.column for rule in self.rules.rules.values()])
+
+    def certify(
+        self, data: Path, sep: str, limits: Sequence[Any], cluster: str | None, confidence: float
+    ) -> Certificate:
+        """Return the certificate of the rules from a file of fresh rows."""
+        rows = replace(self.scores_of(data, sep), cluster_column=cluster)
+        Y = _indicators(rows, list(self.rules.rules))
+        with bad_input(f"{data}: "):
+            return self.rules.certify(
+                rows.features, Y, limits=limits or None, clusters=rows.clusters, confidence=confidence
+            )
+
+    def selected_again(self, data: Path, sep: str) -> tuple[LabelSettings, LabelRules]:
+        """Return the settings of the selection, and the rules selected again on the same file."""
+        try:
+            settings = LabelSettings(**read_document(self.path)["selection"])
+        except (KeyError, TypeError):
+            raise BadInput(f"{self.path}: the file does not tell its selection; run tune again") from None
+        if digest_of(data) != settings.data:
+            raise BadInput(f"--selection: {str(data)!r} is not the file on which the rules were selected")
+        if settings.unlabeled is not None:
+            raise BadInput(
+                f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune without it"
+            )
+        return settings, settings.run(data, sep, self.rules.limits)
+
+    def calibrated(
+        self,
+        ledger: FileLedger,
+        selection: Path,
+        sep: str,
+        data: Path | None,
+        unlabeled: Path | None,
+        *,
+        limits: Sequence[Any],
+        cluster: str | None,
+        confidence: float,
+    ) -> tuple[LabelSettings, LabelRules]:
+        """Return the settings of the selection, and the rules with a certificate.
+
+        Raises
+        ------
+        NotCertifiedError
+            If the safest rules miss a limit.
+        """
+        settings, rules = self.selected_again(selection, sep)
+        rules = replace(rules, ledger_=ledger)
+        rows = None if data is None else replace(self.scores_of(data, sep), cluster_column=cluster)
+        more = None if unlabeled is None else self.scores_of(unlabeled, sep)
+        return settings, rules.calibrate(
+            None if rows is None else rows.features,
+            None if rows is None else _indicators(rows, list(self.rules.rules)),
+            limits=limits or None,
+            confidence=confidence,
+            clusters=None if rows is None else rows.clusters,
+            X_unlabeled=None if more is None else more.features,
+        )
+
+
+def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
+    """Return the columns of labels as numbers."""
+    if absent := [name for name in target if name not in rows.table]:
+        raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")
+    return pd.DataFrame({name: numbers_of(rows.table, name, rows.path) for name in target})
