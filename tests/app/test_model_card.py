@@ -168,6 +168,18 @@ def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     assert "there is no file 'no.json'" in missing.output
 
 
+def test_an_alarm_is_in_the_headline(mix):
+    monitor = tb.Monitor.of(tb.certify(mix, X[600:1000], LABELS[600:1000]))
+    swapped = np.array(["<i>", "a|b"])[Y[1000:1300]]
+    monitor = monitor.add(mix, X[1000:1300], swapped)
+    card = tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=monitor)
+    assert "Alarm: 300 rows of 1 batch contradict" in card.summary
+    quiet = tb.Monitor.of(tb.certify(mix, X[600:1000], LABELS[600:1000])).add(
+        mix, X[1000:1300], LABELS[1000:1300]
+    )
+    assert "larm" not in tb.ModelCard.of(mix, X[1300:], LABELS[1300:], monitor=quiet).summary
+
+
 def test_command(tmp_path):
     table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(city=GROUPS, outcome=LABELS)
     for name, part in (("train", table[:600]), ("new", table[600:])):

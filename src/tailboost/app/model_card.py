@@ -80,7 +80,8 @@ class ModelCard:
     title : str
         Heading.
     summary : str
-        First sentence: whether each stated limit is certified; without limits, the worst class.
+        First sentence: whether each stated limit is certified; without limits, the worst class. An alarm of
+        the monitor follows.
     sections : list of Section
         Sections in order.
     limits : tuple of LimitLine
@@ -177,6 +178,8 @@ class ModelCard:
         summary = _headline(stated, of_card) or _summary(certificate, rows_are)
         if stated is None and rates_failure:
             summary = f"The stated limits are not certified: {rates_failure}."
+        if monitor is not None and monitor.alarms:
+            summary = f"{summary} {monitor.verdict}"
         drawn = tuple(_limits_of(stated))
         return cls(title, summary, [*filled, _regulation(filled)], drawn, monitor)
 
