@@ -4,7 +4,7 @@ from typing import Any
 
 
 def display(name: str) -> Any:
-    """Return a display of `tailboost.plotting`; matplotlib is loaded when it draws."""
+    """Return a display or page of `tailboost.plotting`; matplotlib is loaded when it draws."""
     from tailboost import plotting  # by its public name: the wing of plots is above all that is drawn
 
     return getattr(plotting, name)

@@ -323,9 +323,7 @@ class Curve:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     clf.tradeoff().explore(pathlib.Path(folder) / "curve.html")
         """
-        from tailboost import plotting  # by its public name, as in `plot`
-
-        write_output(path, plotting.curve_page(self, measured))
+        write_output(path, display("curve_page")(self, measured))
 
     def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
         """Return both rates of `predict` at every point, on other rows.
