@@ -81,14 +81,22 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     shared = {}
     for kind, block in re.findall(r"```(python|shell)\n(.*?)```", page(name), flags=re.DOTALL):
-        if kind == "python":
+        if block.startswith(">>>"):
+            runner, test = (
+                doctest.DocTestRunner(),
+                doctest.DocTestParser().get_doctest(block, shared, name, None, 0),
+            )
+            runner.run(test, clear_globs=False)
+            assert not runner.summarize().failed
+            shared.update(test.globs)
+        elif kind == "python":
             exec(compile(block, f"{name}.md", "exec"), shared)
-            continue
-        for line in block.strip().splitlines():
-            command, *arguments = shlex.split(line)
-            assert command == "tailboost"
-            result = CliRunner().invoke(cli.app, arguments)
-            assert result.exit_code == 0, f"{line}\n{result.output}"
+        else:
+            for line in block.strip().splitlines():
+                command, *arguments = shlex.split(line)
+                assert command == "tailboost"
+                result = CliRunner().invoke(cli.app, arguments)
+                assert result.exit_code == 0, f"{line}\n{result.output}"
 
 
 @pytest.mark.filterwarnings("ignore")

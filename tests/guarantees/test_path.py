@@ -41,7 +41,7 @@ def bounds(rule):
 def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(scored):
     """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
     model, limits = scored
-    rules, powers = Path.of(model, limits, [2000] * len(limits)).rules()
+    rules, powers, _ = Path.of(model, limits, [2000] * len(limits)).rules()
     assert bounds(rules[-1]) == {"large": 0.6, "small": 0.6}
     for stricter, looser in pairwise(rules):
         assert all(bounds(stricter)[g] >= bounds(looser)[g] - 1e-12 for g in ("large", "small"))

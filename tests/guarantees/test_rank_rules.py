@@ -10,7 +10,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.ledger import spent_by_next
+from tailboost.guarantees.ledger import may_follow, spent_by_next
 
 LEVELS = 40  # of the score; each level has a known rate of the label in each group
 
@@ -169,6 +169,10 @@ def test_attempts_spend_what_is_left():
     assert spent_by_next([Made(0.9)], 2) == pytest.approx(0.1)
     with pytest.raises(ValueError, match="no error probability is left"):
         spent_by_next([Made(1.0)], None)
+    many = [Made(0.9 * 0.1**k) for k in range(9)]
+    assert not may_follow(many, None)
+    with pytest.raises(ValueError, match="no error probability is left after 9 attempts"):
+        spent_by_next(many, None)
     with pytest.raises(ValueError, match="1 attempt was made before"):
         spent_by_next([Made(1.0)], 1)
 

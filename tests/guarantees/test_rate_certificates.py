@@ -1,5 +1,6 @@
 """Certificates of rates: bounds, coverage, and refused input."""
 
+import copy
 import json
 import math
 import pickle
@@ -346,7 +347,7 @@ def test_calibrated_limits_are_broken_at_most_as_often_as_it_says(scores):
     for seed in range(times):
         cal = rows(900, 1000 + seed)
         try:
-            point = tb.calibrate(mix.reweight(), cal[0], cal[1], groups=cal[2], confidence=0.8)
+            point = tb.calibrate(copy.deepcopy(mix), cal[0], cal[1], groups=cal[2], confidence=0.8)
         except tb.NotCertifiedError:
             continue
         found += 1
@@ -484,13 +485,11 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
-    import copy
-
     from tailboost.guarantees import path
 
     mix, rows = queue
-    points, powers = path.Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
-    monkeypatch.setattr(path.Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers))
+    points, powers, factors = path.Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
+    monkeypatch.setattr(path.Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers, factors))
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:
@@ -509,7 +508,7 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     for seed in range(times):
         cal = rows(1500, 30_000 + seed)
         try:
-            point = tb.calibrate(copy.copy(mix), cal[0], cal[1], limits=limits, groups=cal[2])
+            point = tb.calibrate(copy.deepcopy(mix), cal[0], cal[1], limits=limits, groups=cal[2])
         except tb.NotCertifiedError:
             continue
         certified += 1

@@ -28,7 +28,7 @@ from tailboost.guarantees.certificates import (
     with_and_without_labels,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.ledger import Attempt, call_key, spent_by_next
+from tailboost.guarantees.ledger import Attempt, call_key, may_follow, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
@@ -510,7 +510,7 @@ def not_certified(
 
     ``selected`` has its errors and rates on the selection data, by rate and subgroup.
     """
-    level, last = attempts[-1].spent * (1.0 - confidence), declared is not None and len(attempts) >= declared
+    level, last = attempts[-1].spent * (1.0 - confidence), not may_follow(attempts, declared)
     next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
     known = {} if selected is None else selected
     shortfalls = [
@@ -532,7 +532,7 @@ def not_certified(
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. "
         + (
-            "All declared attempts were made."
+            "No attempt may follow."
             if last
             else f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's ledger "
             "records its attempts, and save_model stores them. A model that is fitted again needs previous= "

@@ -27,6 +27,12 @@ RULE_PARAMETERS = ("objective", "alpha", "limits", "error_budget", "max_error", 
 _LOCK = threading.Lock()
 
 
+def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
+    """Return whether error probability is left for another attempt, see `spent_by_next`."""
+    left = 1.0 - sum(each.spent for each in earlier)
+    return left >= LEAST_LEFT and (attempts is None or len(earlier) < attempts)
+
+
 def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     """Return the share of 1 − confidence that the next attempt spends.
 
@@ -52,10 +58,10 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
             f"attempts={attempts}: {len(earlier)} attempt{'s were' if len(earlier) > 1 else ' was'} made "
             "before this one"
         )
-    if left < LEAST_LEFT:
+    if not may_follow(earlier, attempts):
         raise ValueError(
-            "no error probability is left: the number of attempts was declared, and all were made. A new fit "
-            "or selection on other rows starts again"
+            f"no error probability is left after {len(earlier)} attempts. A new fit or selection on other "
+            "rows starts again"
         )
     return left * (SPENT_EACH if attempts is None else 1.0 / (attempts - len(earlier)))
 

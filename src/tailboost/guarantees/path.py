@@ -30,6 +30,8 @@ LEVEL = 0.05
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
 # A bound stays where it is if the predicted power of its rate falls by more than the rest.
 LEAST_POWER = 0.9
+# A bound stays for good after so many such steps in a row: selections are searches, single steps are noisy.
+FALLS = 2
 # Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
 # rule there, the other steps are not made: they rarely matter.
 COARSE, WORTHWHILE = FACTORS[::-4][::-1], 0.02
@@ -42,11 +44,11 @@ def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[in
     tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
     """
     path = Path.of(model, limits, n_fresh)
-    rules, powers = path.rules(COARSE)
+    rules, powers, factors = path.rules(COARSE)
     first, together = _likeliest(powers)
     if together >= WORTHWHILE:
-        most = COARSE[max(0, len(rules) - first - 2)]
-        rules, powers = path.rules([factor for factor in FACTORS if factor <= most])
+        most = max(factors[first], COARSE[0])
+        rules, powers, _ = path.rules([factor for factor in FACTORS if factor <= most])
         first, _ = _likeliest(powers)
     yield from rules[first:]
 
@@ -82,46 +84,51 @@ class Path:
             plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
         return cls(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
 
-    def rules(self, factors: Sequence[float] = FACTORS) -> tuple[list[Any], list[dict[Part, float]]]:
-        """Return rules within limits, from much tighter ones to the given ones, and their predicted powers.
+    def rules(
+        self, factors: Sequence[float] = FACTORS
+    ) -> tuple[list[Any], list[dict[Part, float]], list[float]]:
+        """Return rules from much tighter limits to the given ones, their predicted powers, and their factors.
 
         The limits are tightened by multiples ``factors`` of half their intervals on the selection data. Each
         bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
-        further, or if tightening makes its certificate less likely; the others go on.
+        further, or if `FALLS` steps in a row make its certificate less likely; the others go on.
         """
-        rules, powers = [self.plain], [self.powers(self.plain)]
+        rules, powers, of_rules = [self.plain], [self.powers(self.plain)], [0.0]
         now, best = dict.fromkeys(self.widths, 0.0), dict(powers[0])
-        free = [part for part, width in self.widths.items() if width > 0.0]
+        falls = {part: 0 for part, width in self.widths.items() if width > 0.0}
         with steps("tightened rules", len(factors)) as done:
             for factor in factors:
-                rule, now, reached, free = self._tighter(float(factor), now, best, free)
-                if rule is None:
-                    break
-                best = {part: max(best[part], reached[part]) for part in best}
-                rules.append(rule)
-                powers.append(reached)
+                rule, now, reached, moved, possible = self._tighter(float(factor), now, best, list(falls))
+                falls = {part: 0 if part in moved else falls[part] + 1 for part in possible}
+                falls = {part: times for part, times in falls.items() if times < FALLS}
+                if rule is not None:
+                    best = {part: max(best[part], reached[part]) for part in best}
+                    rules.append(rule)
+                    powers.append(reached)
+                    of_rules.append(factor)
                 done()
-        return rules[::-1], powers[::-1]
+        return rules[::-1], powers[::-1], of_rules[::-1]
 
     def _tighter(
         self, factor: float, now: dict[Part, float], best: Mapping[Part, float], free: list[Part]
-    ) -> tuple[Any, dict[Part, float], dict[Part, float], list[Part]]:
-        """Return the next rule, its factors and predicted powers, and the bounds that can go on.
+    ) -> tuple[Any, dict[Part, float], dict[Part, float], list[Part], list[Part]]:
+        """Return the next rule, the factors, its predicted powers, the moved bounds and the possible ones.
 
-        The rule is None if no bound can.
+        The rule is None if no bound can move without a less likely certificate.
         """
+        possible = free
         while free:
             further = now | dict.fromkeys(free, factor)
             rule = self.within(further)
             if rule is None:  # some bounds cannot be tightened with the others
-                free = self.possible(now, free, factor)
+                free = possible = self.possible(now, free, factor)
                 continue
             reached = self.powers(rule)
             falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
             if not falling:
-                return rule, further, reached, free
+                return rule, further, reached, free, possible
             free = [part for part in free if part not in falling]
-        return None, now, {}, free
+        return None, now, {}, [], possible
 
     @cached_property
     def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
