@@ -47,7 +47,7 @@ def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[in
     rules, powers, factors = path.rules(COARSE)
     first, together = _likeliest(powers)
     if together >= WORTHWHILE:
-        most = max(factors[first], COARSE[0])
+        most = min((factor for factor in COARSE if factor > factors[first]), default=FACTORS[-1])
         rules, powers, _ = path.rules([factor for factor in FACTORS if factor <= most])
         first, _ = _likeliest(powers)
     yield from rules[first:]
