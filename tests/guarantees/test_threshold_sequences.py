@@ -92,7 +92,7 @@ def test_false_certificates_are_rare_at_the_boundary(seed):
             g, y = rng.choice(2, n, p=(0.7, 0.3)), (rng.random(n) < 0.7).astype(int)
             rows.append((rng.integers(0, 5 + 40 * seed, n) / 8.0, g, y))
         certified, _ = procedure([rates.precision(1, by="g") >= 0.7001], *rows).thresholds(0.05)
-        false += bool((certified < BEYOND).any())
+        false += certified is not None and bool((certified < BEYOND).any())
     assert false / draws <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / draws)
 
 
