@@ -420,7 +420,7 @@ DISPLAYS = {
 
 
 def test_every_display_is_tested():
-    assert sorted(DISPLAYS) == sorted(plotting.__all__)
+    assert sorted(DISPLAYS) == sorted(name for name in plotting.__all__ if name.endswith("Display"))
 
 
 @pytest.mark.parametrize("name", DISPLAYS)

@@ -125,7 +125,7 @@ def test_folds_share_every_stretch_evenly():
     [("adalpboost", "auto", 3), ("adalpboost", 5, 5), ("groupdroboost", "auto", 5)],
 )
 def test_adalpboost_takes_three_folds_of_many_distinct_rows(name, given, n_folds, monkeypatch):
-    monkeypatch.setattr(cvar, "FIVE_FOLDS_UP_TO", 100)  # 1,000 rows would be slow
+    monkeypatch.setattr(cvar.HedgeOverRows, "five_folds_up_to", 100)  # 1,000 rows would be slow
     X, y = noisy(0, n=120)
     every, few = np.arange(120), np.arange(100)
     for rows, n in ((every, n_folds), (np.tile(every, 3), n_folds), (np.tile(few, 3), 5)):

@@ -7,7 +7,7 @@ from scipy.stats import binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.rank_rules import ScoredRows
-from tailboost.guarantees.threshold_sequences import Path, ThresholdSequences, limited_rates
+from tailboost.guarantees.threshold_sequences import ThresholdPath, ThresholdSequences, limited_rates
 from tailboost.rates.strata import Strata
 from tailboost.selection.threshold_family import BEYOND, ThresholdFamily
 
@@ -65,7 +65,10 @@ def test_the_order_reads_the_selection_data_alone():
     chosen, fresh, other = draw(600, rng), draw(1_000, rng), draw(1_000, rng)
     one, two = procedure(PRECISION, chosen, fresh), procedure(PRECISION, chosen, other)
     for k in range(2):
-        paths = [Path.of(k, p.selection, [p.on_selection[k]], [p.limited[k]], 1.5, 0.025) for p in (one, two)]
+        paths = [
+            ThresholdPath.of(k, p.selection, [p.on_selection[k]], [p.limited[k]], 1.5, 0.025)
+            for p in (one, two)
+        ]
         np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
         assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing
 

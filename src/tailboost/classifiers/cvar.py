@@ -190,6 +190,11 @@ class CVaRBoostClassifier(MixtureClassifier):
     outlier_fraction : float in [0, 1), default=0.0
         Fraction of the weight, from the rows with the largest cumulative loss, that the weight player and the
         mixture ignore. It protects against label noise.
+    n_iter_no_change : int or None, default=3
+        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
+        all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of the objective that counts.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     exact_weights : bool, default=False
@@ -197,11 +202,6 @@ class CVaRBoostClassifier(MixtureClassifier):
         (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
         for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
         with exact weights, which can change all later rounds.
-    n_iter_no_change : int or None, default=3
-        The fit stops after this number of rounds in which the objective fell by at most ``tol``. None plays
-        all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of the objective that counts.
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
@@ -382,13 +382,13 @@ class AdaLPBoostClassifier(CVaRBoostClassifier):
         (``tailboost reproduce trials``).
     include_constants : bool, default=True
         Whether the K constant classifiers and the next most probable classes may enter the mixture.
-    outlier_fraction, class_weight, exact_weights : optional
-        As in `CVaRBoostClassifier`, with the same defaults.
+    outlier_fraction : float, optional
+        As in `CVaRBoostClassifier`.
     n_iter_no_change : int or None, default=3
         The fit stops after this number of rounds in which the objective fell by at most ``tol``. A cross-fit
         of the default learner also stops before a round that errs significantly more than the best hypothesis
         and lowers the objective by at most ``tol``. None plays all rounds.
-    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -444,9 +444,9 @@ class LPBoostClassifier(CVaRBoostClassifier):
         Largest number of rounds T.
     alpha : float in (0, 1], default=0.5
         Tail mass α: the mean loss of the worst share α of the rows is minimised. 1 is the mean over all rows.
-    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
+    cv, include_constants, outlier_fraction, n_iter_no_change, tol, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes
@@ -508,9 +508,9 @@ class RegularizedLPBoostClassifier(CVaRBoostClassifier):
     delta : float in (0, 1), default=0.1
         δ of the theorem, for ``beta="theory"`` and ``n_estimators="auto"``. For α = ½, T is 2,219 with δ =
         0.1 and 89 with δ = ½.
-    cv, include_constants, outlier_fraction, class_weight, exact_weights, n_iter_no_change : optional
+    cv, include_constants, outlier_fraction, n_iter_no_change, tol, class_weight, exact_weights : optional
         As in `CVaRBoostClassifier`, with the same defaults.
-    tol, max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
+    max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
     Attributes

@@ -70,7 +70,7 @@ class DROBoostClassifier(AdditiveClassifier):
         σ in units of L, for "kl" and "cvar": F becomes ``max { Σ w_i L(y_i f(x_i)) − σ KL(w ‖ p) }`` over the
         ball, lower by at most σδ. F is then smooth, and a first step lowers F for every radius. As losses
         fall below σ, w approaches p.
-    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
+    learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.

@@ -59,7 +59,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
         As in `CVaRBoostClassifier`, with the same defaults.
     include_constants : bool, default=True
         Whether the K constant classifiers may enter the mixture. Their even mixture is a random guess.
-    class_weight, exact_weights, n_iter_no_change, tol, max_time, checkpoint_dir, n_jobs : optional
+    n_iter_no_change, tol, class_weight, exact_weights, max_time, checkpoint_dir, n_jobs : optional
         As in `CVaRBoostClassifier`, with the same defaults.
     random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.

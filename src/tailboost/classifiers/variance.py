@@ -60,6 +60,11 @@ class VarianceBoostClassifier(AdditiveClassifier):
         hypothesis is fitted. A splitter or iterable gives one split of row numbers. "train": no selection,
         all rounds are played. "auto": ``X_val`` if `fit` gets it, else 0.2 with ``n_iter_no_change`` and
         "train" without.
+    n_iter_no_change : int or None, default=None
+        The fit stops after this number of rounds in which the error on the selection data fell by at most
+        ``tol``, and keeps the best prefix. None plays all rounds.
+    tol : float, default=1e-3
+        Smallest decrease of this error that counts.
     class_weight : dict, "balanced" or None, default=None
         Factors of the classes for the sample weights. Bounds are about the reweighted distribution.
     exact_weights : bool, default=False
@@ -67,11 +72,6 @@ class VarianceBoostClassifier(AdditiveClassifier):
         (`tailboost.published`). By default they have 16 significant bits: then equal rows have equal weights
         for any order of the rows, and a tree breaks ties in the same way. A tie may be broken otherwise than
         with exact weights, which can change all later rounds.
-    n_iter_no_change : int or None, default=None
-        The fit stops after this number of rounds in which the error on the selection data fell by at most
-        ``tol``, and keeps the best prefix. None plays all rounds.
-    tol : float, default=1e-3
-        Smallest decrease of this error that counts.
     max_time, checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `CVaRBoostClassifier`, with the same defaults.
 
@@ -251,7 +251,7 @@ class AdaBoostClassifier(VarianceBoostClassifier):
         tree of depth 5.
     n_estimators : int, default=50
         Largest number of rounds.
-    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
+    learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
@@ -312,7 +312,7 @@ class VadaBoostClassifier(VarianceBoostClassifier):
         AdaBoost's 100 rounds were needed for the same exponential loss on 18 data sets.
     variance_weight : float in [0, 1], default=0.5
         Weight λ of the variance.
-    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
+    learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
@@ -367,7 +367,7 @@ class EBBoostClassifier(VarianceBoostClassifier):
         Largest number of rounds.
     variance_weight : float ≥ 0, default=0.5
         Weight λ of the variance. As in the paper, it may exceed 1, the maximum of VadaBoost.
-    learning_rate, cv, class_weight, exact_weights, n_iter_no_change, tol, max_time : optional
+    learning_rate, cv, n_iter_no_change, tol, class_weight, exact_weights, max_time : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     checkpoint_dir, n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
@@ -436,6 +436,8 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     estimator : classifier or str, optional
         Base learner or its name, see `tailboost.learners.named`. None is `HistTreeClassifier`, one binned
         tree of depth 5.
+    loss : {"linear", "quadratic"}, default="quadratic"
+        RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
     n_estimators : int, default=50
         Largest number of rounds.
     C : float > 0, optional
@@ -443,12 +445,10 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
         least 1/Σs. None tries α = 0.1, 0.2, 0.3, 0.5, 0.7, 1 for RLP and C Σs = 10, 100 for RQP. It selects
         the first price of least error of the vote, on the held-out rows if there are any, else on the
         training rows.
-    cv, class_weight, exact_weights, n_iter_no_change, tol, max_time, checkpoint_dir : optional
+    cv, n_iter_no_change, tol, class_weight, exact_weights, max_time, checkpoint_dir : optional
         As in `VarianceBoostClassifier`, with the same defaults.
     n_jobs, random_state, verbose : optional
         As in `VarianceBoostClassifier`, with the same defaults.
-    loss : {"linear", "quadratic"}, default="quadratic"
-        RLP or RQP. On 19 data sets RQP came closer to AdaBoost; RLP often keeps one or two hypotheses.
 
     Attributes
     ----------

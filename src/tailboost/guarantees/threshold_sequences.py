@@ -82,7 +82,7 @@ def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRa
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class ThresholdPath:
     """The thresholds of one group in the order of their tests, and what the selection data promise."""
 
     place: int  # number of the group's threshold
@@ -101,7 +101,7 @@ class Path:
         asked: Sequence[LimitedRate],
         ratio: float,
         level: float,
-    ) -> Path:
+    ) -> ThresholdPath:
         """Return the path of a group from the selection data.
 
         Parameters
@@ -207,7 +207,7 @@ class ThresholdSequences:
         """
         m, ratio = self.family.n_thresholds, len(self.rows.scores) / len(self.selection.scores)
         asked, known = _by_place(self.limited, self.rows, m), _by_place(self.on_selection, self.selection, m)
-        paths = [Path.of(k, self.selection, known[k], asked[k], ratio, level / m) for k in range(m)]
+        paths = [ThresholdPath.of(k, self.selection, known[k], asked[k], ratio, level / m) for k in range(m)]
         tested = [path for path in paths if path.constant is None or path.power >= HOPELESS]
         parts = max(1, sum(bool(asked[path.place]) for path in tested))
         certified = np.array([BEYOND if path.constant is None else path.constant for path in paths])
@@ -222,7 +222,7 @@ class ThresholdSequences:
             any_passed |= n_passed > 0 and bool(asked[path.place])
         return certified if complete and any_passed else None, first
 
-    def _passed(self, path: Path, limited: Sequence[LimitedRate], level: float) -> int:
+    def _passed(self, path: ThresholdPath, limited: Sequence[LimitedRate], level: float) -> int:
         """Return the number of thresholds before the first one that fails a test."""
         passed = np.ones(len(path.thresholds), dtype=bool)
         for each in limited:
