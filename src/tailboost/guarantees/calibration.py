@@ -426,7 +426,7 @@ def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Pr
 
 
 def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
-    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs less."""
+    """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more."""
     answered = fresh.answered
     strata, randomised = answered.strata, answered.actions.ndim > 1
     answers = np.zeros(2) if randomised else np.unique(answered.actions)
@@ -442,7 +442,7 @@ def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
     for number, label in enumerate(strata.classes):
         constant = replace(fresh, answered=replace(answered, actions=np.full_like(answered.actions, number)))
         errs = constant.samples(ERRORS["mean"])[0].mean
-        if errs < error and all(family.kept_on_rows for family in targets.families(constant)):
+        if errs <= error and all(family.kept_on_rows for family in targets.families(constant)):
             warn_user(
                 f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to every row "
                 f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more rows, or "
