@@ -60,7 +60,7 @@ WORDS = (*PARTS, "labels", "costs")
 
 
 def _text(value: object) -> str:
-    """Return a value as text; whole floats are integers, as in a column that had missing values."""
+    """Return a value as text; whole floats are integers, as in a column with missing values."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -125,12 +125,12 @@ def whole_numbers(labels: object) -> Any:
 class RowWords:
     """Rows of a look as words: what identifies a row, and its label."""
 
-    # Shape (n,): hashes by part, 0 for a part that was not given.
+    # Shape (n,): hashes by part, 0 for a part not given.
     ids: Hashes
     content: Hashes
     groups: Hashes
     clusters: Hashes
-    labels: Hashes  # 1 plus the class number; 0 for a row that waits
+    labels: Hashes  # 1 plus the class number; 0 for a waiting row
     costs: Hashes  # costs of a row with a label
     given: tuple[str, ...] = ()  # which of "id", "groups" and "clusters" were given
 
@@ -188,7 +188,7 @@ class RowWords:
         return replace(self, labels=zeros, costs=zeros)
 
     def and_rows(self, *others: RowWords) -> Self:
-        """Return these rows and others, in an order that does not depend on the order of a file."""
+        """Return these rows and others, in an order independent of the file's."""
         tables = [self, *others]
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(table, name) for table in tables]) for name in WORDS
@@ -219,14 +219,14 @@ class LateRows:
         return cls(rows.and_rows())
 
     def __len__(self) -> int:
-        """Return the number of rows that wait."""
+        """Return the number of waiting rows."""
         return int((self.rows.labels == 0).sum())
 
     def later(self, given: RowWords, batch: str, classes: Sequence[Any]) -> tuple[NDArray[np.bool_], Self]:
         """Return a mask of the given rows to test, and the rows of the batch after this look.
 
-        For rows that nothing tells apart, the new labels are the given ones less the used ones. A row of a
-        cluster that has been tested is not tested again, because its cluster has voted.
+        For rows that nothing tells apart, the new labels are the given ones less the used ones. A tested
+        cluster has voted, so its rows are not tested again.
 
         Raises
         ------

@@ -17,11 +17,11 @@ from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.leakage import LeakageError
 
-# Share of the error probability left that an attempt spends if further ones may follow: the first spends .9.
+# Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
 LEAST_LEFT = 1e-9
-# Parameters that `reweight` changes: the same call for another rule is another attempt.
+# Parameters of `reweight`: the same call for another rule is another attempt.
 RULE_PARAMETERS = ("objective", "alpha", "limits", "error_budget", "max_error", "confidence")
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
@@ -34,7 +34,7 @@ def may_follow(earlier: Sequence[Attempt], attempts: int | None) -> bool:
 
 
 def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
-    """Return the share of 1 − confidence that the next attempt spends.
+    """Return the share of 1 − confidence for the next attempt.
 
     Attempts spend what earlier ones left, so the shares of all attempts sum to at most 1, and all
     certificates hold together with the stated confidence (union bound).
@@ -68,7 +68,7 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """One attempt to calibrate: digest of the call, rows, and the share of 1 − confidence that it spent."""
+    """One attempt to calibrate: digest of the call, rows, and the spent share of 1 − confidence."""
 
     key: str
     rows: UsedRows
@@ -189,7 +189,7 @@ class Ledger:
 
 
 def _joined(attempts: Sequence[Attempt], others: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Return attempts and those of others that are not among them."""
+    """Return attempts, and others not among them."""
     keys = {attempt.key for attempt in attempts}
     return (*attempts, *(other for other in others if other.key not in keys))
 

@@ -27,13 +27,13 @@ from tailboost.rates.ranks import most_reached, probability_within
 from tailboost.selection.data import SelectionData
 from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
 
-# Fractions of the rows that are tried as the smallest rate of a gap or ratio, and parts of the bound by
+# Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.
 RATES, ROOM = 125, (0.0, 0.2, 0.4, 0.6, 0.8)
-# Fraction of the ranks that have a threshold between different scores nearby; at the others there is no
+# Fraction of the ranks with a threshold between different scores nearby; at the others there is no
 # certificate.
 REACHED = 0.995
-# Steps that balance the subgroups of a rule with one threshold, and the part of the distance of each.
+# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of each.
 STEPS, DAMPING = 8, 0.7
 # Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6.
 HOPELESS = 1.2
@@ -41,7 +41,7 @@ HOPELESS = 1.2
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows with a score, the threshold that applies to each, and the loss of both answers."""
+    """Rows with a score, the number of its threshold, and the loss of both answers."""
 
     scores: Floats  # shape (n,)
     place: Ints  # shape (n,): number of the row's threshold
@@ -74,12 +74,12 @@ class Share:
     most: float  # the largest share allowed; NaN in a comparison
 
     def places(self, rows: ScoredRows) -> Ints:
-        """Return the numbers of the thresholds that apply to the rows."""
+        """Return the numbers of the rows' thresholds."""
         return np.unique(rows.place[self.rows])
 
 
 def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
-    """Return the shares that a limit is about, by subgroup; None if its rate is no share of one answer.
+    """Return the limited shares by subgroup; None if its rate is no share of one answer.
 
     ``rows_of`` has the name and the counted rows of each subgroup.
     """
@@ -181,7 +181,7 @@ def windows(
 def one_sided(
     shares: Sequence[Share], ranks: Sequence[int], rows: ScoredRows, n_thresholds: int, others: ScoredRows
 ) -> Floats | None:
-    """Return the thresholds within all ranks that have the least loss, shape (m,); None if there are none.
+    """Return the thresholds of least loss within all ranks, shape (m,); None if there are none.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def at_ranks(shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresho
 
 @dataclass(frozen=True, eq=False)
 class RankRules:
-    """The rules of one classifier that differ in thresholds, with the fresh rows and the limits on shares."""
+    """The rules of one classifier with different thresholds, with the fresh rows and the limits on shares."""
 
     model: Any
     family: ThresholdFamily

@@ -36,7 +36,7 @@ from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
 # the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
 LIKELY = 0.99
-# Predicted power below which a group that has an answer without a test gets no part of the level.
+# Predicted power below which a group with an untested answer gets no part of the level.
 HOPELESS = 0.05
 
 
@@ -48,7 +48,7 @@ class LimitedRate:
     wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
     among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
     most: float  # the largest share of errors
-    kept: tuple[bool, bool]  # by answer: whether it counts against the limit in no row, by definition
+    kept: tuple[bool, bool]  # by answer: whether no row with this answer counts against the limit
 
     def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each."""
@@ -83,13 +83,13 @@ def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRa
 
 @dataclass(frozen=True, eq=False)
 class ThresholdPath:
-    """The thresholds of one group in the order of their tests, and what the selection data promise."""
+    """The thresholds of one group in the order of their tests, with predicted power."""
 
     place: int  # number of the group's threshold
     thresholds: Floats  # shape (m,)
     losses: Floats  # shape (m,): summed expected loss on the selection data
     power: float  # predicted for the first threshold
-    # ±BEYOND for an answer that keeps the limits by construction; None if there is none
+    # ±BEYOND for an answer with limits kept by construction; None if there is none
     constant: float | None
 
     @classmethod
@@ -164,7 +164,7 @@ class ThresholdSequences:
     def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
         """Return the procedure; None if a limit compares groups or is about rows of several thresholds.
 
-        The parameters are those of `RankRules.of`. A cluster has one vote, which depends on the answers, so
+        The parameters are those of `RankRules.of`. The vote of a cluster depends on the answers, so
         clusters have no such sequences.
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
@@ -202,8 +202,8 @@ class ThresholdSequences:
     def thresholds(self, level: float) -> tuple[Floats | None, Floats]:
         """Return the certified thresholds and those tested first, shape (m,) each.
 
-        The certified ones are None if no threshold passes, or if a group has neither one that passes nor an
-        answer without a test.
+        The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
+        untested answer.
         """
         m, ratio = self.family.n_thresholds, len(self.rows.scores) / len(self.selection.scores)
         asked, known = _by_place(self.limited, self.rows, m), _by_place(self.on_selection, self.selection, m)
@@ -223,7 +223,7 @@ class ThresholdSequences:
         return certified if complete and any_passed else None, first
 
     def _passed(self, path: ThresholdPath, limited: Sequence[LimitedRate], level: float) -> int:
-        """Return the number of thresholds before the first one that fails a test."""
+        """Return the number of thresholds before the first failure."""
         passed = np.ones(len(path.thresholds), dtype=bool)
         for each in limited:
             errors, n = each.errors(self.rows.scores, path.thresholds)
@@ -232,6 +232,6 @@ class ThresholdSequences:
 
 
 def _by_place(limited: Sequence[LimitedRate], rows: ScoredRows, m: int) -> list[list[LimitedRate]]:
-    """Return the limited rates by number of the threshold that their rows have."""
+    """Return the limited rates by the threshold of their rows."""
     places = [np.unique(rows.place[each.rows]).tolist() for each in limited]
     return [[each for each, of in zip(limited, places, strict=True) if k in of] for k in range(m)]

@@ -90,7 +90,7 @@ def pair_power(
 
 
 def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> int:
-    """Return the last number from 0 to n with a property that all numbers before it have; −1 for none.
+    """Return the last number from 0 to n up to which all have a property; −1 for none.
 
     The search goes away from ``near`` with growing steps until the number is between two tried ones.
     """

@@ -1,4 +1,4 @@
-"""Rules for two classes that differ in a threshold on one score: one threshold, or one for each group."""
+"""Rules for two classes by a threshold on one score: one threshold, or one for each group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESOLUTION = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class ThresholdFamily:
-    """Rules that give the second label if a score exceeds a threshold.
+    """Rules with the second label above a threshold on a score.
 
     The score of a row is ``log Σ p(s | x) G_s`` over the strata s of the second class, less the same over
     those of the first class. G_s > 0 is the gain of the right label. A candidate has such gains if each
@@ -68,7 +68,7 @@ class ThresholdFamily:
         A threshold of ±`BEYOND` gives all its rows the same label.
         """
         each = thresholds[self.combination] if self.by_group else np.repeat(thresholds, len(self.gains))
-        # The label that a row of each stratum should get, with its gain.
+        # The right label of each stratum, with its gain.
         right = np.where(each <= -BEYOND, 1, np.where(each >= BEYOND, 0, self.y))
         inside = np.abs(each) < BEYOND
         gains = self.gains * np.where(inside & (self.y == 0), np.exp(np.where(inside, each, 0.0)), 1.0)
