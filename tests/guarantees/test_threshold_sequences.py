@@ -121,3 +121,18 @@ def test_a_group_whose_limits_no_answer_keeps_needs_a_threshold():
     assert procedure(both, *tiny).thresholds(0.05)[0] is None
     enough = draw(1_500, rng, share=(0.5, 0.5)), draw(1_500, rng, share=(0.5, 0.5))
     assert procedure(both, *enough).thresholds(0.05)[0] is not None
+
+
+def test_a_group_without_fresh_rows_has_no_certificate():
+    """Class 1 is the likelier one there: the answer 1 to every row would break the limit."""
+    rng = np.random.default_rng(5)
+    n = 4_000
+    groups = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
+    y = (rng.random(n) < np.where(groups == "c", 0.6, 0.4)).astype(int)
+    s = rng.normal(size=n) + np.where(groups == "c", 0.0, 2.0) * y
+    X = np.column_stack([1 - 1 / (1 + np.exp(-s)), 1 / (1 + np.exp(-s))])
+    chosen, fresh = np.arange(n) < 1_500, (np.arange(n) >= 1_500) & (groups != "c")
+    limits = ["precision(1, by=group) >= .8"]
+    rule = tb.tune(lambda X: X, X[chosen], y[chosen], groups=groups[chosen], limits=limits, by_group=True)
+    with pytest.raises(tb.NotCertifiedError, match=r"c .target 0\.8. has no rows"):
+        tb.calibrate(rule, X[fresh], y[fresh], groups=groups[fresh])

@@ -162,7 +162,7 @@ class ThresholdSequences:
 
     @classmethod
     def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
-        """Return the procedure; None if a limit compares groups or is about rows of several thresholds.
+        """Return the procedure; None if a limit compares groups, has no rows, or has several thresholds.
 
         The parameters are those of `RankRules.of`. The vote of a cluster depends on the answers, so
         clusters have no such sequences.
@@ -176,7 +176,8 @@ class ThresholdSequences:
             return None
         rows = ScoredRows(*scores_of(model, family, fresh), losses[stratum])
         together = [each for found in limited for each in found]
-        if any(len(np.unique(rows.place[each.rows])) > 1 for each in together):
+        # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
+        if any(len(np.unique(rows.place[each.rows])) != 1 for each in together):
             return None
         scores, data = model.scores_on_selection(family)
         by_stratum = losses_of(model.objective_, data.strata)
