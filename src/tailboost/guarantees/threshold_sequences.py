@@ -37,6 +37,7 @@ from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
 # the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
 LIKELY = 0.99
 # Predicted power below which a group with an untested answer gets no part of the level.
+# In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more than .2.
 HOPELESS = 0.05
 
 
