@@ -173,7 +173,7 @@ def sequence(limits: Any, selection: Any, fresh: Any, groups: int, *, by_group: 
         about += [rates, ScoredRows(s, g if by_group else np.zeros_like(g), np.tile(worse, (len(s), 1)))]
     strata, _ = tabled(selection[1], selection[2], groups)
     family = ThresholdFamily(np.ones(len(strata.y)), strata.y, strata.combination, by_group)
-    procedure = ThresholdSequences(None, family, *about[2:], *about[:2], None)  # reads no model and no fresh rows
+    procedure = ThresholdSequences(None, family, *about[2:], *about[:2], None)  # needs no model
     return procedure.thresholds(LEVEL)[0]
 
 
