@@ -309,7 +309,7 @@ class ProbabilityEngine(Engine):
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
-        words = f"{rows.words}, groups estimated out of fold" if p.infers else rows.words
+        words = f"{rows.words}, groups estimated out of fold" if p.estimates_groups else rows.words
         engine = cls(outputs, p, data, words, rows.refit or p.infers)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
