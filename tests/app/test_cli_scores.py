@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import tailboost as tb
 from tailboost.app import cli
+from tailboost.app.cli import score_rules
 from tailboost.app.cli.models import Purpose
 
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
@@ -160,6 +161,28 @@ def test_evaluate_and_card_read_a_rule_file(files, rule):
     answers = stored.predict(fresh["p_toxic"], fresh["lang"])
     assert document["deferred"] == (answers == "human review").sum()
     assert "# Model card" in done("card", rule, files / "fresh.csv")
+
+
+@pytest.mark.parametrize("file", ["blind.json", "blind.model"])
+def test_the_card_says_what_the_rule_reads(files, file):
+    """A group-blind rule on a score reads no group, and equal scores are different rows."""
+    limits = ["--limit", "selected(toxic, by=lang) <= .6", "--limit", "miss(toxic) <= .3"]
+    tune(files, "--group", "lang", *limits, out=file)
+    stored = score_rules.read_model(files / file)
+    fresh = pd.read_csv(files / "fresh.csv").assign(p_toxic=lambda rows: rows["p_toxic"].round(2))
+    fresh.to_csv(files / "grades.csv", index=False)
+    swapped = fresh.assign(lang=fresh["lang"].map({"de": "en", "en": "de"}))
+    answers = [stored.model.predict(rows[["p_toxic"]]) for rows in (fresh, swapped)]
+    assert (answers[0] == answers[1]).all()
+    card = done("card", files / file, files / "grades.csv", "--target", "label")
+    assert "is a feature" not in card
+    assert "lang is no feature: the rule does not read it" in card
+    assert "a rule on the score p\\_toxic (a probability; a higher one speaks for 'toxic')." in card
+    assert "equal an earlier row" not in card
+    assert "Not stated." not in card.split("## Versions")[1]
+    assert "selection rate of 'toxic' by lang" in card
+    assert "such as the positive rate" not in card
+    assert "p_toxic (a probability" in done("inspect", files / file)
 
 
 def test_rule_and_inspect_read_a_rule_file(files, rule):
