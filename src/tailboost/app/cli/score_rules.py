@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -453,7 +454,8 @@ class StoredRule(StoredDocument):
                 "FILE.model, which keeps these rows"
             )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
-        with warnings_as_lines(), bad_input(f"{data}: "):
+        with warnings.catch_warnings(), bad_input(f"{data}: "):
+            warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
     def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
