@@ -151,6 +151,9 @@ def test_certify_has_an_exit_code(files, rule):
     strict = call("certify", rule, files / "fresh.csv", "--limit", "error() <= .001", "--require")
     assert strict.exit_code == 4
     assert "not certified: error" in strict.stderr
+    advice = "`tailboost calibrate` looks for a certified rule"
+    assert advice in strict.stdout
+    assert advice not in done(*loose)
     done("certify", rule, files / "fresh.csv", "--limit", "error() <= .001")
 
 
