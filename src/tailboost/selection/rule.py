@@ -30,7 +30,9 @@ WEIGHT_TOLERANCE = 1e-9
 SHOWN = 12
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of the classifier "
-    "can apply it. The rule of a classifier with by_group=True reads the groups"
+    "can apply it. A threshold on one score reads no group and has SQL: tb.tune(tb.Scores(column, label), "
+    "table[[column]], …), in the shell `tailboost tune` without --by-group. by_group=True (--set "
+    "by_group=true) gives a rule that reads the groups"
 )
 
 
