@@ -27,6 +27,7 @@ from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.guarantees.fresh_rows import GivenRows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
@@ -206,13 +207,11 @@ class LabelRules:
         stated = _stacked_limits(self.limits if limits is None else limits, names)
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
-        given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        model, X_pairs, y_pairs = given.pop("model"), given.pop("X"), given.pop("y")
-        about = {"subgroups": _subgroups(names), "previous": previous, "attempts": attempts}
+        pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
+        model, given = pairs.pop("model"), GivenRows(**pairs, subgroups=_subgroups(names))
+        about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
-            found = calibrate_selected(
-                model, X_pairs, y_pairs, limits=stated, confidence=confidence, **given, **about
-            )
+            found = calibrate_selected(model, given, limits=stated, **about)
         except NotCertifiedError as error:
             advice = (
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "

@@ -19,7 +19,7 @@ from tailboost.core.used_rows import EqualRows
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
-from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
+from tailboost.guarantees.fresh_rows import GivenRows, answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
@@ -89,18 +89,17 @@ def certify(
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
     listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
+    given = GivenRows(
+        None,
+        y_all,
+        _groups(groups, table, times),
+        equal_rows=equal_rows,
+        subgroups={**(listed or {}), "class": classes},
+        deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
+    )
     scored = replace(
         fresh_rows(
-            classes[answers],
-            None,
-            y_all,
-            _groups(groups, table, times),
-            [one.rate for one in stated],
-            () if stated else None,
-            equal_rows=equal_rows,
-            subgroups={**(listed or {}), "class": classes},
-            fitted=final,
-            deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
+            classes[answers], given, [one.rate for one in stated], () if stated else None, fitted=final
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
         rules=() if stated else rules,

@@ -19,7 +19,7 @@ from tailboost.app.cli.documents import (
     score_rows,
     text_of,
 )
-from tailboost.app.cli.models import FileLedger, NewRows, Purpose
+from tailboost.app.cli.models import FileLedger, NewRows, Reading
 from tailboost.app.cli.rates import print_rates
 from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
 
@@ -117,16 +117,7 @@ class LabelFile(StoredDocument):
         with bad_input("--limit: "):
             return self.rules.by_label(limits)
 
-    def read_rows(
-        self,
-        data: Path,
-        sep: str = ",",
-        *,
-        purpose: Purpose,
-        columns: Sequence[str] = (),
-        cluster: str | None = None,
-        unused: Sequence[str] = (),
-    ) -> NewRows:
+    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
         """Read a file of scores as pairs of row and label, and of row and "any label".
 
         Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
@@ -138,12 +129,13 @@ class LabelFile(StoredDocument):
             pairs = self.rules.pairs(rows.features, _indicators(rows, names) if known else None)
         label = np.asarray(pairs["groups"][LABEL])
         table = pd.DataFrame({LABEL: label} | ({TRUTH: pairs["y"]} if known else {}))
-        for name in [*unused, *([] if cluster is None else [cluster])]:
+        cluster = reading.cluster
+        for name in [*reading.unused, *([] if cluster is None else [cluster])]:
             column = rows.column(name, "--cluster" if name == cluster else "--id").astype(str).to_numpy()
             table[name] = np.tile(column, len(names) + 1)
-        for name in unused:
+        for name in reading.unused:
             table[name] = table[name] + "|" + table[LABEL]
-        return NewRows(table, pairs["X"], data, columns, cluster)
+        return NewRows(table, pairs["X"], data, reading.columns, cluster)
 
     def scores_of(self, data: Path, sep: str) -> NewRows:
         """Read the scores of a file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import NewRows, Purpose, StoredModel, known_labels
+from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
 from tailboost.core.judged import judged
@@ -86,14 +86,15 @@ def monitor(
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         with shared.warnings_as_lines():
-            as_read: dict[str, Any] = {"columns": columns, "unused": () if row_id is None else (row_id,)}
-            rows = stored.read_rows(data, sep, purpose=Purpose.MONITOR, cluster=cluster, **as_read)
+            reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
+            rows = stored.read_rows(data, sep, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if tested is not None:
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
-                        first = stored.read_rows(reference, sep, purpose=Purpose.COMPARE, **as_read)
+                        as_read = replace(reading, purpose=Purpose.COMPARE, cluster=None)
+                        first = stored.read_rows(reference, sep, as_read)
                         looks = monitored_columns(stored.model, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None
