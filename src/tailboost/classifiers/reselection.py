@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.boosting.training_set import GroupNames
 from tailboost.classifiers.input import (
-    ValidationRows,
+    LabelledRows,
     regrouped_attributes,
     rows_given,
 )
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import check_indexes, n_rows_of
+from tailboost.core.checks import n_rows_of
 from tailboost.core.judged import Judged, group_uses
 from tailboost.core.tables import unpack
 from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
@@ -148,8 +148,9 @@ class Reselection(Judged):
         stated = {"alpha": alpha, "objective": objective, "limits": limits, "error_budget": error_budget}
         problem = new._restated(stated | {"max_error": max_error, "confidence": confidence}, groups, given)
         if given:
-            check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight, costs=costs)
-            engine = new._engine_on(X, ValidationRows(X, y, groups, sample_weight), costs, problem)
+            rows = LabelledRows(X, y, groups, sample_weight, costs)
+            rows.check_indexes()
+            engine = new._engine_on(rows, problem)
         else:
             engine = self._engine if groups is None else new._engine_by(groups, problem)
         new._select(engine, problem, max_error)
@@ -164,7 +165,7 @@ class Reselection(Judged):
         """Set parameters given to `reweight`, and return the problem; ``given`` says whether rows are."""
 
     @abstractmethod
-    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> Engine:
+    def _engine_on(self, given: LabelledRows, problem: Problem) -> Engine:
         """Return the candidates on other rows."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import GroupNames, rows_among, take
-from tailboost.classifiers.input import ValidationRows, selection_data
+from tailboost.classifiers.input import LabelledRows, selection_data
 from tailboost.classifiers.probability_answers import MixtureAnswers, OpenedRows
 from tailboost.core.array_types import Floats, Groups, Ints, Model, Stated, Table
 from tailboost.core.checks import check_costs, n_rows_of
@@ -64,12 +64,12 @@ class ProbabilityMixture(MixtureAnswers):
                 "join their values into one, so that each row is in one group"
             )
 
-    def _outputs_on(self, models: Models, X: Table, given: ValidationRows, to: str) -> ModelOutputs:
+    def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
         if models.are_given:
-            X = stacked(X, models.names, self.classes_, n_rows_of(given.y))
+            X = stacked(given.X, models.names, self.classes_, n_rows_of(given.y))
         else:
-            X = self._checked(X)
+            X = self._checked(given.X)
         X, rows = selection_data(self, X, given, "", f"the {{:,}} rows given to {to}")
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
             rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
@@ -167,19 +167,17 @@ class ProbabilityMixture(MixtureAnswers):
         self._validate_params()
         return self._stated
 
-    def _engine_on(
-        self, X: Table, given: ValidationRows, costs: Table, problem: Problem
-    ) -> ProbabilityEngine:
+    def _engine_on(self, given: LabelledRows, problem: Problem) -> ProbabilityEngine:
         if given.groups is not None:
             self._name_groups(given.groups)
-        outputs = self._outputs_on(self._outputs.models, X, given, "reweight")
+        outputs = self._outputs_on(self._outputs.models, given, "reweight")
         rows, table = outputs.rows, None
         check_parameters(self, rows.groups)
-        costs = check_costs(costs, n_rows_of(given.y), self.classes_, rows.used)
+        costs = check_costs(given.costs, n_rows_of(given.y), self.classes_, rows.used)
         if outputs.models.are_given:
             outputs.check_order(self.classes_)
         else:
-            checked = self._checked(X)
+            checked = self._checked(given.X)
             table = checked if rows.used is None else take(checked, rows.used)
             self.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
             if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
