@@ -441,10 +441,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
         features = problem.X if problem.validation is None else problem.validation[0]
-        outputs = replace(outputs, rows=_noting_fitted(outputs.rows, features, others, X_unlabeled, named))
-        rows, score_columns = outputs.rows, frozen and only_scores(others)
-        if score_columns:  # rows with equal scores are different rows
-            outputs = replace(outputs, rows=replace(rows, row_hashes=None))
+        rows = _noting_fitted(outputs.rows, features, others, X_unlabeled, named)
+        score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
+        outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
         if problem.validation is None:
             places = np.arange(len(problem.y))
             if rows.used is not None:
