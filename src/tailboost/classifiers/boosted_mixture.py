@@ -172,7 +172,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
         return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping=grouping))
 
-    def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
+    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self.combiner_.limits
         if max_error is not None:
             aim, limits = self._aimed(engine, problem.objective, max_error)
@@ -218,7 +218,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _take_targets(self, max_error: Stated) -> None:
         """Set the limits given to `reweight`."""
 
-    def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
+    def _alpha_for(self, objective: Stated, alpha: float | None) -> float | None:
         """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
         if alpha is None and objective in (None, "cvar"):
             alpha = self.get_params(deep=False).get("alpha")

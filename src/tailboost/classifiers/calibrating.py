@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from tailboost.boosting.cross_fitting import held_out
 from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
-from tailboost.core.array_types import Ints, Labels, Mask
+from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
@@ -56,24 +56,24 @@ ABOUT_SELECTION = (
 
 
 def calibrate(
-    model: Any,
-    X_cal: Any,
-    y_cal: Any,
-    max_error: Any = None,
+    model: Model,
+    X_cal: Table,
+    y_cal: Column,
+    max_error: Stated = None,
     *,
-    limits: Any = None,
+    limits: Stated = None,
     confidence: float = 0.95,
-    groups: Any = None,
+    groups: Groups = None,
     rule: Rule = "predict",
     previous: Any = None,
     subgroups: Any = None,
     equal_rows: EqualRows = "copies",
-    clusters: Any = None,
+    clusters: Column = None,
     attempts: int | None = None,
     selection_share: float | None = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
-    training_rows: Any = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
+    training_rows: Table = None,
     verbose: int = 0,
     **params: Any,
 ) -> Any:
@@ -235,18 +235,18 @@ class OneBatch:
 
     classifier: RobustMixtureClassifier
     rows: GivenRows
-    max_error: Any
+    max_error: Stated
     limits: list[Limit] | None
     n_selected: int
 
     @classmethod
     def of(
         cls,
-        model: Any,
+        model: Model,
         given: GivenRows,
-        max_error: Any = None,
+        max_error: Stated = None,
         *,
-        limits: Any = None,
+        limits: Stated = None,
         selection_share: float | None = None,
         **params: Any,
     ) -> Self:

@@ -18,7 +18,7 @@ from tailboost.boosting.ensemble import answers_by
 from tailboost.boosting.training_set import GroupNames, batches, take
 from tailboost.classifiers.input import checked_table
 from tailboost.classifiers.reselection import Reselection
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Table
 from tailboost.core.checks import check_indexes, n_rows_of
 from tailboost.core.progress import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
@@ -82,7 +82,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
         logs = self._outputs.table[0][:, score.positive_]
         values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
-        X: Any = values[:, None]
+        X: Table = values[:, None]
         if (names := getattr(self, "feature_names_in_", None)) is not None:
             import pandas as pd
 
@@ -97,10 +97,10 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
         return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
 
-    def _scores(self, X: Any, groups: Any = None) -> Floats:
+    def _scores(self, X: Table, groups: Groups = None) -> Floats:
         return np.concatenate([self._shares(table) for table in self._tables(X, groups)])
 
-    def _tables(self, X: Any, groups: Any) -> Iterator[LogProbabilities]:
+    def _tables(self, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
         if isinstance(X, OpenedRows):
             return iter(X.tables)
@@ -109,7 +109,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         numbers = self._numbers(groups, n_rows_of(X))
         return self._told(models, X, numbers)
 
-    def _told(self, models: Models, X: Any, numbers: Ints | None) -> Iterator[LogProbabilities]:
+    def _told(self, models: Models, X: Table, numbers: Ints | None) -> Iterator[LogProbabilities]:
         """Yield the log-probabilities of each batch, and tell how many rows are finished."""
         with ExitStack() as stack:
             with telling() if self.verbose else nullcontext():  # left before the first yield
@@ -118,7 +118,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
                 yield _table(models, X, numbers, part)
                 done(len(part))
 
-    def opened(self, X: Any, groups: Any = None) -> OpenedRows:
+    def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
         """Return rows for `predict` and other methods of classifiers with the same models.
 
         Parameters
@@ -132,7 +132,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         """
         return OpenedRows(list(self._tables(X, groups if self.by_group else None)))
 
-    def _read(self, X: Any) -> tuple[Models, Any]:
+    def _read(self, X: Table) -> tuple[Models, Any]:
         """Return models that read a table or given probabilities, and the checked table."""
         check_is_fitted(self)
         models = self._models
@@ -140,7 +140,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
             models = Models.given(models.names, self.classes_, models.average)
         return models, self._checked(X)
 
-    def _numbers(self, groups: Any, n: int) -> Ints | None:
+    def _numbers(self, groups: Groups, n: int) -> Ints | None:
         """Return the numbers of the rows' groups, if the rule is group-aware."""
         if not self.by_group:
             if groups is not None:
@@ -176,7 +176,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         groups = np.resize(names.values[0], n_rows)
         return groups if names.columns is None else {names.columns[0]: groups}
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
 
         The weights of the models and an offset for each class minimise the log loss on the selection data,
@@ -196,7 +196,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         models, X = self._read(X)
         return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
 
-    def predict(self, X: Any, *, groups: Any = None, deferred: Any = None) -> NDArray[Any]:
+    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.
 
         The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
@@ -235,7 +235,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
             mark, answers = np.array(deferred, dtype=object), answers.astype(object)
         return np.where(self._deferred(table), mark, answers)
 
-    def defers_with(self, X: Any, members: Any, *, groups: Any = None) -> Mask:
+    def defers_with(self, X: Table, members: Any, *, groups: Groups = None) -> Mask:
         """Return whether the stated candidate of each row defers the row.
 
         Parameters
@@ -253,7 +253,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         return answers_by(drawn, ask) == 1 if self.can_defer else np.zeros(n, dtype=bool)
 
     def _asker(
-        self, X: Any, groups: Any, method: str = "predict_table"
+        self, X: Table, groups: Groups, method: str = "predict_table"
     ) -> tuple[int, Callable[[int, Ints], Ints]]:
         check_indexes(X=X, groups=groups)
         models, X = self._read(X)
@@ -266,7 +266,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
 
         return n, ask
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> float:
+    def score(self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None) -> float:
         """Return the accuracy of `predict`.
 
         Parameters
@@ -288,7 +288,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         """
         return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Table) -> Any:
         if has_named_columns(X):
             return stacked(X, self._models.names, self.classes_)
         if self._models.are_given:
@@ -298,7 +298,7 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
             )
         return checked_table(self, self, X)
 
-    def defers(self, X: Any, *, groups: Any = None) -> Mask:
+    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
 
         Parameters
@@ -352,6 +352,6 @@ class MixtureAnswers(Reselection, ClassifierMixin, BaseEstimator):
         return models
 
 
-def _table(models: Models, X: Any, numbers: Ints | None, part: Ints) -> LogProbabilities:
+def _table(models: Models, X: Table, numbers: Ints | None, part: Ints) -> LogProbabilities:
     """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
     return models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])

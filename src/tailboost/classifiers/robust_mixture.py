@@ -34,7 +34,7 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
@@ -258,10 +258,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     }
 
     estimators: Any = field(default=None, kw_only=False)
-    objective: Any = None
-    limits: Any = ()
+    objective: Stated = None
+    limits: Stated = ()
     alpha: float | None = None
-    max_error: Any = None
+    max_error: Stated = None
     error_budget: float | None = None
     confidence: float | None = None
     cv: Any = "auto"
@@ -270,7 +270,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     class_weight: Any = None
     max_time: float | None = None
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: Seed = None
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -332,21 +332,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Table,
+        y: Column = None,
         *,
-        sample_weight: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        clusters: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups_val: Any = None,
-        sample_weight_val: Any = None,
-        costs_val: Any = None,
-        X_unlabeled: Any = None,
-        groups_unlabeled: Any = None,
-        training_rows: Any = None,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        costs: Table = None,
+        clusters: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        groups_val: Groups = None,
+        sample_weight_val: Column = None,
+        costs_val: Table = None,
+        X_unlabeled: Table = None,
+        groups_unlabeled: Groups = None,
+        training_rows: Table = None,
     ) -> Self:
         """Fit the models and select the rule.
 
@@ -402,7 +402,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return self
 
     def _learn(
-        self, given: LabelledRows, validation: LabelledRows, unlabeled: GivenUnlabeled, training_rows: Any
+        self, given: LabelledRows, validation: LabelledRows, unlabeled: GivenUnlabeled, training_rows: Table
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
         given.check_indexes()
@@ -513,7 +513,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         warn_of_noise(stated.limits, strata)
         return features, more
 
-    def _keep_used_rows(self, features: Any, rows: Rows, more: UnlabeledRows | None) -> None:
+    def _keep_used_rows(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
         """Keep the selection data of a rule on scores, which are compared as whole tables."""
         hashes = hash_rounded_rows(as_table(features))
         self.chosen_rows_ = ()
@@ -529,7 +529,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 
-    def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
+    def _usable(self, estimators: list[Any], X: Table, y: Column, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
         for name, model in estimators:
             if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
@@ -547,12 +547,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def from_probabilities(
         cls,
         probabilities: Mapping[str, Any],
-        y: Any,
+        y: Column,
         *,
-        objective: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        sample_weight: Any = None,
+        objective: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
         classes: Any = None,
         **params: Any,
     ) -> Self:
@@ -603,7 +603,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
+    def _unsettled(cls, probabilities: Any, groups: Groups, **params: Any) -> Self:
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()
@@ -638,7 +638,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 
 def _noting_fitted(
-    rows: Rows, features: Any, models: list[Any], X_unlabeled: Any, training_rows: Fingerprint | None
+    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
 ) -> Rows:
     """Return selection data that know whether a model was fitted on them or on the rows without labels."""
     if models:
@@ -656,19 +656,19 @@ def _pairs(estimators: Any) -> Any:
 
 def tune(
     models: Any,
-    X_val: Any,
-    y_val: Any,
+    X_val: Table,
+    y_val: Column,
     *,
-    groups: Any = None,
-    costs: Any = None,
-    objective: Any = None,
-    limits: Any = (),
+    groups: Groups = None,
+    costs: Table = None,
+    objective: Stated = None,
+    limits: Stated = (),
     error_budget: float | None = None,
     confidence: float | None = None,
-    sample_weight: Any = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
-    training_rows: Any = None,
+    sample_weight: Column = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
+    training_rows: Table = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
@@ -740,7 +740,7 @@ def tune(
     )
 
 
-def _kind_of(model: Any) -> str:
+def _kind_of(model: Model) -> str:
     """Return the name of a model: of a score its column, of others their class or function."""
     if isinstance(model, Scores) and len(model.column_list) == 1:
         return str(model.column_list[0])

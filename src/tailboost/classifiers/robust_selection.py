@@ -40,13 +40,13 @@ COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and c
 class ProbabilityMixture(MixtureAnswers):
     """Selection of a rule on out-of-fold probabilities of models."""
 
-    objective: Any
-    limits: Any
+    objective: Stated
+    limits: Stated
     # The engine on the selection data, and the selected rule.
     _kept_engine: ProbabilityEngine
     _kept_rule: Selected
     alpha: float | None
-    max_error: Any
+    max_error: Stated
     error_budget: float | None
     confidence: float | None
     randomized: bool | str

@@ -199,7 +199,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     _known_classes: ClassVar[bool] = True
 
-    max_error: Any = "auto"
+    max_error: Stated = "auto"
     gamma: float | str = "auto"
     q: float = 0.8
     n_estimators: int | str = "auto"

@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Labels, Model, Table
+from tailboost.core.array_types import Column, Groups, Labels, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
 from tailboost.core.judged import group_arguments, judged
@@ -35,7 +35,7 @@ def certify(
     alphas: Sequence[float] = (),
     shifts: Sequence[float] = (),
     groups: Groups = None,
-    max_error: Any = None,
+    max_error: Stated = None,
     subgroups: Any = None,
     rates: Any = None,
     equal_rows: EqualRows = "copies",

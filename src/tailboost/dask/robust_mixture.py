@@ -19,7 +19,7 @@ from sklearn.utils import column_or_1d
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
-from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Table
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
 from tailboost.core.checks import check_indexes, count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.tables import has_named_columns
@@ -101,7 +101,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         probabilities: Mapping[str, Any],
         y: Column,
         *,
-        objective: Any = None,
+        objective: Stated = None,
         groups: Groups = None,
         sample_weight: Column = None,
         classes: object = None,

@@ -746,9 +746,8 @@ def fresh_rows(
         hashes = more.hashes if hashes is None else np.concatenate([hashes, more.hashes])
         repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
     complete = repeated is not None and judge.final.seen_rows_.complete
-    overlap = hashes, repeated, complete, kinds, judge.equal_rows
-    about = clusters, judge.only_scores, n_more, judge.known, opened, ask, model
-    return FreshRows(answered, drawn, judge.rules, *overlap, *about)
+    overlap = hashes, repeated, complete, kinds, judge.equal_rows, clusters, judge.only_scores, n_more
+    return FreshRows(answered, drawn, judge.rules, *overlap, judge.known, opened, ask, model)
 
 
 def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:

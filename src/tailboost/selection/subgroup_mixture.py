@@ -299,7 +299,7 @@ def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
 class PoolCombiner:
     """Base of the combiners of a pool into one classifier, by mixture weights λ."""
 
-    objective: Any
+    objective: Stated
     n_classes: int  # K
     _: KW_ONLY
     limits: tuple[Limit, ...] = ()  # limits on rates
