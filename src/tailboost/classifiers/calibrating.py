@@ -36,7 +36,7 @@ from tailboost.core.judged import Judged
 from tailboost.core.progress import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import GivenRows, Rule, as_table
+from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
 from tailboost.guarantees.rank_rules import shares_of
 from tailboost.rates import Answered, Limit, Strata
 
@@ -187,7 +187,7 @@ def calibrate(
     >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
     True 1800
     """
-    given = GivenRows(
+    given = FreshInput(
         X_cal, y_cal, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows
     )
     options: dict[str, Any] = {
@@ -223,7 +223,7 @@ class OneBatch:
     ----------
     classifier : RobustMixtureClassifier
         Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
-    rows : GivenRows
+    rows : FreshInput
         The other rows, and further rows without labels, which are to certify too.
     max_error : float or dict, optional
         The largest errors allowed.
@@ -234,7 +234,7 @@ class OneBatch:
     """
 
     classifier: RobustMixtureClassifier
-    rows: GivenRows
+    rows: FreshInput
     max_error: Stated
     limits: list[Limit] | None
     n_selected: int
@@ -243,7 +243,7 @@ class OneBatch:
     def of(
         cls,
         model: Model,
-        given: GivenRows,
+        given: FreshInput,
         max_error: Stated = None,
         *,
         limits: Stated = None,

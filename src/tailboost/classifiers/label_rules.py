@@ -27,7 +27,7 @@ from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
-from tailboost.guarantees.fresh_rows import GivenRows
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
@@ -208,7 +208,7 @@ class LabelRules:
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        model, given = pairs.pop("model"), GivenRows(**pairs, subgroups=_subgroups(names))
+        model, given = pairs.pop("model"), FreshInput(**pairs, subgroups=_subgroups(names))
         about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
             found = calibrate_selected(model, given, limits=stated, **about)

@@ -19,7 +19,7 @@ from tailboost.core.used_rows import EqualRows
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
-from tailboost.guarantees.fresh_rows import GivenRows, answers_of, fresh_rows, rules_of
+from tailboost.guarantees.fresh_rows import FreshInput, answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
@@ -89,7 +89,7 @@ def certify(
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
     listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
-    given = GivenRows(
+    given = FreshInput(
         None,
         y_all,
         _groups(groups, table, times),

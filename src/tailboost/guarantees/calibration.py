@@ -25,7 +25,7 @@ from tailboost.guarantees.certificates import (
     targets_of,
     unlisted,
 )
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, GivenRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import Attempt, call_key, may_follow, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
@@ -178,7 +178,7 @@ class NotCertifiedError(ValueError):
 
 def calibrate_selected(
     model: Any,
-    given: GivenRows,
+    given: FreshInput,
     max_error: Any = None,
     *,
     limits: Any = None,
@@ -194,7 +194,7 @@ def calibrate_selected(
     model : classifier
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
-    given : GivenRows
+    given : FreshInput
         The rows, with all that belongs to them.
     max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.

@@ -21,7 +21,7 @@ from tailboost.core.pipelines import last_step
 from tailboost.core.progress import telling
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, GivenRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
@@ -192,7 +192,7 @@ class Certificate:
             raise ValueError("previous belongs to another certificate")
         rules = () if self.rates else {b.rule for b in self.tested}
         about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
-        given = GivenRows(X, y, groups, clusters, equal_rows=equal_rows, **about)
+        given = FreshInput(X, y, groups, clusters, equal_rows=equal_rows, **about)
         fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
@@ -448,7 +448,7 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
-    given = GivenRows(
+    given = FreshInput(
         X, y, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows,
         costs, cost_range, deferred,
     ).with_and_without_labels()  # fmt: skip

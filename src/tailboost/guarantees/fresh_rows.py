@@ -477,7 +477,7 @@ def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenRows:
+class FreshInput:
     """Fresh rows as the caller gives them; fields are the parameters of `tailboost.certify`."""
 
     X: Any
@@ -504,7 +504,7 @@ class GivenRows:
         """Whether there are rows with labels."""
         return self.y is not None or self.X_unlabeled is None
 
-    def with_and_without_labels(self) -> GivenRows:
+    def with_and_without_labels(self) -> FreshInput:
         """Return the rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
 
         Raises
@@ -562,7 +562,7 @@ class _Judge:
 
     @classmethod
     def of_array(
-        cls, model: Any, given: GivenRows, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
+        cls, model: Any, given: FreshInput, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
     ) -> _Judge:
         """Check an array of answers."""
         if given.training_rows is not None:
@@ -581,7 +581,12 @@ class _Judge:
 
     @classmethod
     def of_model(
-        cls, model: Any, given: GivenRows, labels: Labels | None, listed: Labels | None, rates: Sequence[Rate]
+        cls,
+        model: Any,
+        given: FreshInput,
+        labels: Labels | None,
+        listed: Labels | None,
+        rates: Sequence[Rate],
     ) -> _Judge:
         """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
         if given.deferred is not None:
@@ -684,7 +689,7 @@ class _Questions:
 
 def fresh_rows(
     model: Any,
-    given: GivenRows,
+    given: FreshInput,
     rates: Sequence[Rate] = (),
     rules: Collection[Rule] | None = None,
     *,
@@ -781,7 +786,7 @@ class _Unlabeled:
 
     @classmethod
     def of(
-        cls, judge: _Judge, model: Any, given: GivenRows, labelled: Mapping[Any, Labels] | None
+        cls, judge: _Judge, model: Any, given: FreshInput, labelled: Mapping[Any, Labels] | None
     ) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows.
 

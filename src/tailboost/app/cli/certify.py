@@ -20,7 +20,7 @@ from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
 from tailboost.core.judged import judged
 from tailboost.guarantees.calibration import calibrate_selected
-from tailboost.guarantees.fresh_rows import GivenRows
+from tailboost.guarantees.fresh_rows import FreshInput
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -259,7 +259,7 @@ def _fresh_rows(
     reading: Reading,
     *,
     with_groups: bool,
-) -> Iterator[GivenRows]:
+) -> Iterator[FreshInput]:
     """Yield the rows of a file with labels and of one without, of which one may be absent."""
     if data is not None:
         with stored.labelled_rows(data, sep, target, reading) as rows:
@@ -269,7 +269,7 @@ def _fresh_rows(
     assert unlabeled is not None
     with shared.warnings_as_lines(), shared.bad_input(f"{unlabeled}: "):
         more = stored.read_rows(unlabeled, sep, reading)
-        yield GivenRows(None, None, **more.unlabeled(with_groups=with_groups))
+        yield FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
 
 
 def _attempts_in(previous: Path | None) -> Any:

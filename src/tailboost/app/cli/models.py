@@ -24,7 +24,7 @@ from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
-from tailboost.guarantees.fresh_rows import GivenRows
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
@@ -94,9 +94,9 @@ class NewRows:
         """The person or site of each row; None without --cluster."""
         return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
 
-    def given(self, more: NewRows | None, *, with_groups: bool = True) -> GivenRows:
+    def given(self, more: NewRows | None, *, with_groups: bool = True) -> FreshInput:
         """Return the rows, and ``more`` rows without labels, for a calibration."""
-        rows = GivenRows(self.features, self.y, self.groups if with_groups else None, self.clusters)
+        rows = FreshInput(self.features, self.y, self.groups if with_groups else None, self.clusters)
         return rows if more is None else replace(rows, **more.unlabeled(with_groups=with_groups))
 
     def unlabeled(self, *, with_groups: bool = True) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, given: GivenRows, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
         return OneBatch.of(self.classifier, given, max_error, limits=limits)
 

@@ -36,7 +36,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.judged import Judged, judged
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
-from tailboost.guarantees.fresh_rows import GivenRows
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
 
@@ -247,7 +247,7 @@ class RuleSelection:
             **({} if more is None else more.unlabeled()),
         )
 
-    def one_batch(self, given: GivenRows, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
         """Select on a random part of labelled rows, for a calibration on the others."""
         about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
         return OneBatch.of(self.model, given, max_error, **about)
@@ -427,7 +427,7 @@ class StoredRule(StoredDocument):
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, given: GivenRows, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         return self.selection.one_batch(given, max_error, limits)
 
