@@ -370,6 +370,12 @@ class PoolCombiner:
         """Fraction of the weight left out as outliers."""
         return 0.0
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        budget = self.error_budget is not None
+        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
+
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds: an interrupt may leave `take` unfinished."""
         self.pool.first(n_rounds)
@@ -628,12 +634,6 @@ class SubgroupMixture(PoolCombiner):
         """Return the largest error of a subgroup if the objective is another rate, else None."""
         errors = error(by=self.problem.subgroup_kind).terms(self.table.strata)
         return None if self.objective.worst else float(np.nanmax(errors.values(self.mixed(mixture))))
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
-        budget = self.error_budget is not None
-        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
 
     @property
     def _budgeted(self) -> Program:

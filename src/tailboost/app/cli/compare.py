@@ -125,6 +125,7 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
 
 
 def compare_methods(
+    context: typer.Context,
     data: options.Data,
     target: options.Target,
     group: options.Groups = None,
@@ -160,6 +161,9 @@ def compare_methods(
     if not alphas or not all(0 < a <= 1 for a in alphas):
         raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    stated = {str(each.name): context.params.get(str(each.name)) for each in context.command.params}
+    for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (sep == ",")):
+        stated.pop(name, None)
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
@@ -178,22 +182,7 @@ def compare_methods(
             random_state=seed,
             n_jobs=jobs,
             data_name=shared.printable(data.name),
-            command=shared.command_line(
-                "compare",
-                data,
-                target=target,
-                group=group,
-                drop=drop,
-                cluster=cluster,
-                keep=keep,
-                rows=rows,
-                methods=methods,
-                alpha=alpha,
-                repeats=repeats,
-                out=out,
-                sep=None if sep == "," else sep,
-                seed=seed,
-            ),
+            command=shared.command_line("compare", data, **stated),
         )
     _print_results(results)
     shared.say(

@@ -172,15 +172,15 @@ class RuleSelection:
 
     scores: tuple[str, ...]
     labels: tuple[str, ...]  # of high values of each score
-    kind: str
-    missing: float | None
     target: str
     group: tuple[str, ...]
     by_group: bool
     objective: Any
     limits: tuple[rates.Limit, ...]
-    confidence: float | None
     data: str  # digest of the selection data
+    kind: str
+    missing: float | None
+    confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
 
     @classmethod
@@ -192,37 +192,23 @@ class RuleSelection:
         target: str,
         *,
         positive: Sequence[str] | None,
-        kind: str,
-        missing: float | None,
         columns: Sequence[str],
         by_group: bool,
         objective: Any,
         limits: Sequence[rates.Limit],
-        confidence: float | None = None,
-        unlabeled: str | None = None,
+        **options: Any,
     ) -> tuple[Self, NewRows]:
-        """Return the settings of the options, and the rows of a file."""
+        """Return the settings of the options, and the rows of a file; further options are fields."""
         if by_group and len(columns) != 1:
             raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
-        selection = cls(
-            tuple(score),
-            _positives(positive, score, labels),
-            kind,
-            missing,
-            target,
-            tuple(columns),
-            by_group,
-            in_table_terms(objective, labels, columns),
-            tuple(in_table_terms(one, labels, columns) for one in limits),
-            confidence,
-            digest_of(data),
-            unlabeled,
-        )
-        return selection, rows
+        asked = in_table_terms(objective, labels, columns)
+        within = tuple(in_table_terms(one, labels, columns) for one in limits)
+        names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
+        return cls(*names, by_group, asked, within, digest_of(data), **options), rows
 
     @property
     def model(self) -> Scores:
