@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels, Mask
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
@@ -148,7 +148,7 @@ class FreshRows:
         cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
         return random_numbers(content, self.answered.stratum, cluster)
 
-    def by(self, model: Any) -> FreshRows:
+    def by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of another model."""
         assert self.ask is not None
         answered, drawn = self.ask(model)
@@ -287,7 +287,7 @@ def _equal_to_named(training_rows: Fingerprint, hashes: Hashes | None) -> str:
     return f"{words} of these rows equal one of the training rows that the caller names (training_rows=)."
 
 
-def _in_form_of(X: Any, training_rows: Any) -> Any:
+def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
     table, rows = as_table(training_rows), as_table(X)
     names, others = (getattr(each, "columns", None) for each in (table, rows))
@@ -316,7 +316,7 @@ def rules_of(final: Any) -> tuple[Rule, ...]:
     return ("predict", "randomised") if judged(final).draws else ("predict",)
 
 
-def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
+def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
     """Return the labels predicted by a model, or its label distribution."""
     # Pipelines and searches pass groups on only on request.
     if given := group_arguments(last_step(model), groups):
@@ -324,7 +324,7 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _given_labels(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the predicted labels from an array of labels or probabilities, and all labels."""
     given = np.asarray(model)
     if given.ndim == 2:
@@ -364,7 +364,7 @@ def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
 # -- subgroups ---------------------------------------------------------------------------------------------
 
 
-def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None]:
+def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
     """Return the listed classes and groups of the population, each None without a list.
 
     Raises
@@ -404,7 +404,7 @@ def plain_list(values: Any) -> list[Any]:
     return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
 
-def groups_of_fit(model: Any) -> list[Any]:
+def groups_of_fit(model: Model) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
     return plain_list(judged(model).groups_)
 
@@ -418,7 +418,7 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     return values
 
 
-def _group_columns(groups: Any, n: int) -> dict[Any, Labels]:
+def _group_columns(groups: Groups, n: int) -> dict[Any, Labels]:
     """Return the columns of groups, checked; none without groups."""
     columns = {}
     for name, values in ({} if groups is None else columns_by_name(groups, "groups")).items():
@@ -460,7 +460,7 @@ class _ListedGroups:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: Table) -> Any:
     """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
     if has_named_columns(X):
         return np.column_stack([np.asarray(P) for P in X.values()])
@@ -470,7 +470,7 @@ def as_table(X: Any) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
-def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
+def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
     return "natural" if judged(model).reads_scores else equal_rows
@@ -480,16 +480,16 @@ def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
 class FreshInput:
     """Fresh rows as the caller gives them; fields are the parameters of `tailboost.certify`."""
 
-    X: Any
-    y: Any
-    groups: Any = None
-    clusters: Any = None
-    X_unlabeled: Any = None
-    groups_unlabeled: Any = None
+    X: Table
+    y: Column
+    groups: Groups = None
+    clusters: Column = None
+    X_unlabeled: Table = None
+    groups_unlabeled: Groups = None
     subgroups: Any = None
     equal_rows: EqualRows = "copies"
-    training_rows: Any = None
-    costs: Any = None
+    training_rows: Table = None
+    costs: Table = None
     cost_range: Any = None
     deferred: Any = None
 
@@ -522,7 +522,7 @@ class FreshInput:
             raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
         return self
 
-    def check(self, model: Any, rates: Sequence[Rate]) -> None:
+    def check(self, model: Model, rates: Sequence[Rate]) -> None:
         """Raise ValueError for contradicting indexes, or if a rate needs groups or costs."""
         check_equal_rows(self.equal_rows)
         check_indexes(X=self.X, y=self.y, model=model, **self.by_row)
@@ -562,7 +562,7 @@ class _Judge:
 
     @classmethod
     def of_array(
-        cls, model: Any, given: FreshInput, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
+        cls, model: Model, given: FreshInput, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
     ) -> _Judge:
         """Check an array of answers."""
         if given.training_rows is not None:
@@ -582,7 +582,7 @@ class _Judge:
     @classmethod
     def of_model(
         cls,
-        model: Any,
+        model: Model,
         given: FreshInput,
         labels: Labels | None,
         listed: Labels | None,
@@ -658,7 +658,7 @@ class _Questions:
     cost_range: Any
     pairs: bool  # whether groups of one column are named (column, value)
 
-    def __call__(self, model: Any) -> tuple[Answered, Floats | None]:
+    def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
         """Return the answers of a model, and the expected losses of its randomised rule."""
         judge, marked, drawn = self.judge, self.judge.deferred, None
         if judge.answers is not None:
@@ -688,7 +688,7 @@ class _Questions:
 
 
 def fresh_rows(
-    model: Any,
+    model: Model,
     given: FreshInput,
     rates: Sequence[Rate] = (),
     rules: Collection[Rule] | None = None,
@@ -779,14 +779,14 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
 class _Unlabeled:
     """Fresh rows without labels."""
 
-    X: Any
+    X: Table
     groups: dict[Any, Labels]  # by column; none without groups
     hashes: Hashes
     repeated: Ints | None  # as of `FreshRows`
 
     @classmethod
     def of(
-        cls, judge: _Judge, model: Any, given: FreshInput, labelled: Mapping[Any, Labels] | None
+        cls, judge: _Judge, model: Model, given: FreshInput, labelled: Mapping[Any, Labels] | None
     ) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows.
 

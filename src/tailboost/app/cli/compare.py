@@ -23,6 +23,7 @@ from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
 from tailboost.app.report.demo import TODAY, Demo, UseCase
 from tailboost.app.report.results import versions
+from tailboost.core.array_types import Column, Groups, Seed, Table
 
 # Methods of a comparison by default.
 WITHOUT_GROUPS = (
@@ -50,7 +51,7 @@ PLAIN = Method(
 )  # fmt: skip
 
 
-def _tuned_plain(random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def _tuned_plain(random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
     plain = HistGradientBoostingClassifier(random_state=random_state)
     return TunedThresholdClassifier(plain, random_state=random_state, n_jobs=n_jobs)
 
@@ -249,7 +250,9 @@ def _time_left() -> Iterator[Advance]:
         yield advance
 
 
-def _compare(out: Path, X: Any, y: Any, groups: Any = None, *, advance: Advance, **settings: Any) -> Results:
+def _compare(
+    out: Path, X: Table, y: Column, groups: Groups = None, *, advance: Advance, **settings: Any
+) -> Results:
     """Compare methods, and write the results and the report."""
 
     def keep(results: Results, done: int, total: int, what: str) -> None:

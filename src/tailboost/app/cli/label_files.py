@@ -22,6 +22,7 @@ from tailboost.app.cli.documents import (
 from tailboost.app.cli.models import FileLedger, NewRows, Reading
 from tailboost.app.cli.rates import print_rates
 from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
+from tailboost.core.array_types import Stated
 
 # Columns of the table of pairs of row and label.
 LABEL, TRUTH = "label", "has the label"
@@ -48,7 +49,7 @@ class LabelSettings:
         *,
         kind: str,
         missing: float | None,
-        objective: Any,
+        objective: Stated,
         unlabeled: Path | None,
     ) -> Self:
         """Return the settings of the options."""
@@ -58,7 +59,7 @@ class LabelSettings:
         more = None if unlabeled is None else digest_of(unlabeled)
         return cls(tuple(score), tuple(target), kind, missing, minimised, digest_of(data), more)
 
-    def run(self, data: Path, sep: str, limits: Any, unlabeled: Path | None = None) -> LabelRules:
+    def run(self, data: Path, sep: str, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
         with warnings_as_lines():
@@ -77,7 +78,7 @@ class LabelSettings:
                     X_unlabeled=None if more is None else more.features,
                 )
 
-    def tune(self, data: Path, out: Path, sep: str, *, limits: Any, unlabeled: Path | None) -> None:
+    def tune(self, data: Path, out: Path, sep: str, *, limits: Stated, unlabeled: Path | None) -> None:
         """Select, write the rule file, and print the rules."""
         rules = self.run(data, sep, limits, unlabeled)
         write_out(out, self.document(rules))

@@ -20,6 +20,7 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
+from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
@@ -68,11 +69,11 @@ class NewRows:
     """Rows of a new file: all its columns, and the features of the classifier."""
 
     table: Any  # all columns of the file
-    features: Any  # input of the classifier
+    features: Table  # input of the classifier
     path: Path
     group_columns: Sequence[str] = ()
     cluster_column: str | None = None
-    y: Any = None  # labels, if the command needs them
+    y: Column = None  # labels, if the command needs them
 
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
@@ -128,7 +129,7 @@ class StoredModel:
     """Content of a model file."""
 
     path: Path
-    model: Any  # the stored estimator, with its preparation
+    model: Model  # the stored estimator, with its preparation
     notes: dict[str, Any]  # notes of `tailboost fit`
     versions: dict[str, str]  # versions of the libraries at the fit
 
@@ -190,7 +191,7 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
         return OneBatch.of(self.classifier, given, max_error, limits=limits)
 
@@ -198,7 +199,7 @@ class StoredModel:
         """Return the content of the file of a rule that was selected on other rows."""
         return self
 
-    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+    def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
         if isinstance(self.model, Pipeline):

@@ -18,6 +18,7 @@ from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
+from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import monitored_columns
@@ -143,14 +144,14 @@ def read_state(state: Path, model: StoredModel, option: str = "--state") -> tupl
 class Tested:
     """The statements under test in a new monitor: a certificate, targets, or limits."""
 
-    classifier: Any
+    classifier: Model
     certificate: Certificate | None
-    max_error: Any
+    max_error: Stated
     limits: list[Any]
     by_group: bool  # whether bounds are about groups
 
     @classmethod
-    def of(cls, stored: StoredModel, path: Path | None, max_error: Any, limit: Any) -> Tested:
+    def of(cls, stored: StoredModel, path: Path | None, max_error: Stated, limit: Any) -> Tested:
         """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
         targets, limits = stated.read_targets(max_error), stored.limits_of(stated.read_limits(limit))
@@ -172,7 +173,7 @@ class Tested:
         )
         return cls(classifier, certificate, targets, limits, any(rate.needs_groups for rate in rates))
 
-    def start(self, columns: list[str], groups: Any, confidence: float) -> Monitor:
+    def start(self, columns: list[str], groups: Groups, confidence: float) -> Monitor:
         """Return a monitor of the groups of the fit and of the first batch."""
         if self.certificate is not None:
             return Monitor.of(self.certificate)

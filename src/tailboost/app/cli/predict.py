@@ -14,6 +14,7 @@ from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
+from tailboost.core.array_types import Model, Table
 from tailboost.core.judged import judged
 from tailboost.core.subgroups import answers_or_review
 
@@ -65,7 +66,7 @@ def predict(
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
-def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
+def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> dict[str, Any]:
     if isinstance(classifier, RuleClassifier):
         answers = {"prediction": classifier.actions(features, **groups)}
         margin = classifier.margin(features, **groups)

@@ -22,6 +22,7 @@ from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
 from tailboost.app.table_encoder import preparation
+from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.schema import group_name
@@ -39,15 +40,15 @@ DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "r
 
 
 def compare(
-    X: Any,
+    X: Table,
     y: ArrayLike,
-    groups: Any = None,
+    groups: Groups = None,
     *,
     methods: Sequence[str | Method] | None = None,
     alphas: Sequence[float] = (0.1, 0.3, 0.5),
     repeats: int = 5,
     test_size: float = 0.3,
-    clusters: Any = None,
+    clusters: Column = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     data_name: str = "data",
@@ -199,7 +200,7 @@ def _measured_on(
     return results
 
 
-def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
+def joint_groups(groups: Groups, min_share: float = 0.01) -> NDArray[np.str_]:
     """Join group columns to one group per row, such as "sex=female, age_band=30-39".
 
     Combinations with less than ``min_share`` of the rows are pooled as "other".
@@ -216,8 +217,8 @@ def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
 class DataSplit:
     """Training rows and test rows of one split."""
 
-    X_train: Any
-    X_test: Any
+    X_train: Table
+    X_test: Table
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
@@ -318,7 +319,7 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     return record
 
 
-def _prepared(split: DataSplit, classifier: Any) -> DataSplit:
+def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     """Return a split with the tables as numbers, which the classifier takes."""
     steps = preparation(classifier)
     if not hasattr(split.X_train, "iloc"):
@@ -384,7 +385,7 @@ def _selected(
     return list(selected.values()), left_out
 
 
-def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {table.shape}")
@@ -397,7 +398,7 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     return table, labels
 
 
-def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
+def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     columns = {} if groups is None else {str(name): _named(groups[name]) for name in groups}
     for name, values in columns.items():
         if len(values) != n:
