@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.progress import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
@@ -173,7 +173,7 @@ class Engine(ABC):
             selection = selection.in_pool(pool, program)
         return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection, compared)
 
-    def along(self, problem: Problem, limited: Any, n_points: int) -> tuple[list[SelectedRule], Floats]:
+    def along(self, problem: Problem, limited: Stated, n_points: int) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
 
         The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
@@ -253,13 +253,13 @@ class ProbabilityEngine(Engine):
         cls,
         problem: Problem,
         outputs: ModelOutputs,
-        X: Any,
+        X: Table,
         classes: Any,
         names: GroupNames | None,
         *,
         group_aware: bool,
         costs: Floats | None = None,
-        X_unlabeled: Any = None,
+        X_unlabeled: Table = None,
     ) -> Self:
         """Return the engine on selection data.
 
@@ -313,7 +313,7 @@ class ProbabilityEngine(Engine):
         engine = cls(outputs, p, data, words, rows.refit or p.infers)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
-    def _counting(self, problem: Problem, X: Any, names: GroupNames | None) -> Self:
+    def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
         """Return the engine that also counts the rows without labels, which have features X."""
         labelled, more, p = self.data.in_memory, self.outputs.unlabeled, self.probabilities
         assert more is not None

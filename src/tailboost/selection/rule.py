@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import (
@@ -156,7 +156,7 @@ class Rule:
     # -- answers -------------------------------------------------------------------------------------
 
     def predict(
-        self, probabilities: Mapping[str, Any], groups: Any = None, *, deferred: Any = None
+        self, probabilities: Mapping[str, Any], groups: Groups = None, *, deferred: Any = None
     ) -> NDArray[Any]:
         """Return the label of each row, from probabilities by model.
 
@@ -203,7 +203,7 @@ class Rule:
         answers = classes[distribution.argmax(axis=1)]
         return answers if deferred is None else np.where(review >= 0.5, deferred, answers.astype(object))
 
-    def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
+    def _numbers(self, groups: Groups, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
         columns = {} if groups is None else columns_by_name(groups, "groups")
         if len(columns) > 1:
