@@ -27,6 +27,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DeterminismWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
@@ -45,10 +46,11 @@ __all__ = ["OneBatch", "calibrate"]
 # Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
 # read the selecting rows only for the objective and, if the rule is group-blind, for the balance of groups.
 FOR_TESTS, FOR_COMPARISONS, FOR_RANKS = 0.3, 0.2, 0.1
-# Warnings about limits on the selection data: the limits are tested on the other rows.
+# Warnings about limits and the objective on the selection data: the limits are tested on the other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DeterminismWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,

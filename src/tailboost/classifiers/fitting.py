@@ -25,6 +25,7 @@ from tailboost.core.progress import Steps, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
+from tailboost.learners.scores import only_scores
 from tailboost.learners.session import constant
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
@@ -84,7 +85,8 @@ def fit_models(
         The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    parts = Parts.of(problem, cv, seed, all(frozen))
+    scores = only_scores([estimator for _, estimator in estimators])
+    parts = Parts.of(problem, cv, seed, all(frozen), scores=scores)
     selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits, stopped = _fits(
@@ -218,7 +220,7 @@ class Parts:
     scheme: Any  # the kind of selection data after resolution of "auto"
 
     @classmethod
-    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool) -> Parts:
+    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool, *, scores: bool = False) -> Parts:
         """Return the parts for a value of ``cv``.
 
         Raises
@@ -229,8 +231,8 @@ class Parts:
         if problem.validation is not None:
             return cls([], [], problem.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
-            stated = "which you state that the models were not fitted on"
-            words = f"the {len(problem.y):,} rows given to fit, {stated}"
+            stated = "given to fit, which you state that the models were not fitted on"
+            words = f"the {len(problem.y):,} rows {'of scores' if scores else stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)

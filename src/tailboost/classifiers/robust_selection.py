@@ -314,22 +314,33 @@ class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
             places.append(groups)
         return np.concatenate(scores), np.concatenate(places)
 
-    def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> Self:
+    @property
+    def may_draw(self) -> bool:
+        """Whether the stated rule may be randomised."""
+        return self._stated.randomized
+
+    def at_thresholds(
+        self, family: ThresholdFamily, thresholds: Floats, weights: Floats | None = None
+    ) -> Self:
         """Return the classifier with the rule of these thresholds; nothing is trained or selected.
 
         Parameters
         ----------
         family : ThresholdFamily
             From `threshold_family`.
-        thresholds : ndarray of shape (m,)
-            One for each group, or one for all rows.
+        thresholds : ndarray of shape (m,) or (k, m)
+            One for each group, or one for all rows. A randomised rule draws one of k rows.
+        weights : ndarray of shape (k,), optional
+            Probability of each draw.
 
         Returns
         -------
         classifier
         """
         new = copy.copy(self)
-        new._use_rule(self._engine.named(self._stated, family.candidate(thresholds)))
+        candidates = [family.candidate(each) for each in np.atleast_2d(thresholds)]
+        each = np.ones(1) if weights is None else weights
+        new._use_rule(self._engine.named(self._stated, candidates, each))
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:

@@ -50,7 +50,7 @@ INTERNAL = frozenset(
         ),
         *("can_defer", "weighs_groups", "reads_scores", "draws", "latest_certificate"),
         *("opened", "count_known", "refuse_seen", "example_groups"),
-        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection"),
+        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
 

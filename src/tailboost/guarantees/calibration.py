@@ -381,7 +381,7 @@ def _certified(
         f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
         "probability. All attempts in the model's ledger together keep the confidence.",
-        *fresh.notes,
+        *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
     if untested := [bound.title for bound in certified if not bound.n]:

@@ -714,7 +714,7 @@ def _notes_of_errors(
             f"is 1: {joined(empty[kind], SHOWN)}."
         )
     yield from unlisted(fresh, list(empty))
-    hashes = None if fresh.clusters is not None else fresh.hashes
+    hashes = None if fresh.clusters is not None or fresh.only_scores else fresh.hashes
     if hashes is not None and (n_repeated := len(hashes) - len(np.unique(hashes))):
         yield (
             f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no problem if "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -35,7 +36,7 @@ from tailboost.selection.probability_rule import (
 )
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, Solution
+from tailboost.selection.program import SLIGHT, Program, Solution, mixed
 from tailboost.selection.selected import (
     ONE_SIDED,
     Comparison,
@@ -308,7 +309,7 @@ class ProbabilityEngine(Engine):
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
-        words = f"{rows.words}, groups estimated out of fold" if p.infers else rows.words
+        words = f"{rows.words}, groups estimated out of fold" if p.estimates_groups else rows.words
         engine = cls(outputs, p, data, words, rows.refit or p.infers)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
@@ -380,12 +381,13 @@ class ProbabilityEngine(Engine):
         members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
         return MixtureEnsemble(members, selection.weights, self.probabilities.n_classes, order, selection.gap)
 
-    def named(self, problem: Problem, candidate: Candidate) -> SelectedRule:
-        """Return a candidate as a rule, whether or not it keeps the limits; nothing is selected."""
+    def named(self, problem: Problem, candidates: Sequence[Candidate], weights: Floats) -> SelectedRule:
+        """Return candidates as a rule, whether or not it keeps the limits; nothing is selected."""
         program, pool = Program.of_rates(self.data.strata, problem.counted, problem.limits), Pool(self.data)
-        number = pool.add(candidate)
-        alone = Selection.alone(program, number, pool.counts[number])
-        return self.rule(replace(problem, randomized=False, confidence=None), program, pool, alone)
+        pool.append(candidates)
+        selection = Selection.named(program, np.arange(len(weights)), weights, mixed(weights, pool.counts))
+        problem = replace(problem, randomized=len(weights) > 1, confidence=None)
+        return self.rule(problem, program, pool, selection)
 
     def tail(self, problem: Problem) -> SelectedTail:
         """Return the mixture of candidates for the largest class error, and of draws from probabilities."""

@@ -97,6 +97,8 @@ def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
         shared.tell_json(certificate.to_dict())
     else:
         shared.tell(str(certificate))
+        if certificate.certified is False:
+            shared.say("Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows.")
     if not require:
         return
     if certificate.certified is None:

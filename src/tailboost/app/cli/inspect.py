@@ -151,7 +151,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
     counts, no_features = notes.get("classes", {}), notes.get("not_features", [])
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
-        "classifier": about["classifier"],
+        "classifier": notes.get("classifier", about["classifier"]),
         "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items()) or "the defaults",
         "models": str(about["models"] or ""),
         "created": notes.get("created", "not noted"),

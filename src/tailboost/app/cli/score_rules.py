@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def tune(
             classifier = selection.run(rows, more)
             rule = classifier.rule_
     if as_model:
-        notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
+        notes = {"data": data.name, **selection.notes, "not_features": [target[0], *selection.not_features]}
         save_model(classifier, out, notes=notes)
     else:
         write_out(out, selection.document(classifier, rule))
@@ -218,6 +219,24 @@ class RuleSelection:
             (list(self.scores), list(self.labels)) if several else (self.scores[0], self.labels[0])
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
+
+    @property
+    def not_features(self) -> list[str]:
+        """The columns of groups that the rule does not read as scores."""
+        return [name for name in self.group if name not in self.scores]
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The notes of a file with the rule, for the commands that describe it."""
+        read = [
+            f"{name} (a {self.kind}; a higher one speaks for {label!r})"
+            for name, label in zip(self.scores, self.labels, strict=True)
+        ]
+        return {
+            "classifier": f"a rule on the score {' and '.join(read)}",
+            "group": list(self.group),
+            "not_features": self.not_features,
+        }
 
     def run(self, rows: NewRows, more: NewRows | None = None) -> Any:
         """Select on labelled rows, and on more rows without labels."""
@@ -387,7 +406,7 @@ class StoredRule(StoredDocument):
                 )
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
-        return cls(path, classifier, {"group": list(selection.group)}, {}, selection=selection)
+        return cls(path, classifier, selection.notes, {"rule file of format": str(form)}, selection=selection)
 
     @property
     def rule(self) -> str:
@@ -410,7 +429,8 @@ class StoredRule(StoredDocument):
                 "FILE.model, which keeps these rows"
             )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
-        with warnings_as_lines(), bad_input(f"{data}: "):
+        with warnings.catch_warnings(), bad_input(f"{data}: "):
+            warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
     def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
