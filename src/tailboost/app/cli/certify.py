@@ -18,7 +18,6 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.documents import is_rule_file, score_rows
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
-from tailboost.core.array_types import Stated
 from tailboost.core.judged import judged
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -189,8 +188,8 @@ def calibrate(
             raise shared.BadInput("--score: give one table, the --target column, and no model")
         if targets is None and not limits:
             raise shared.BadInput("--max-error or --limit: one of them is needed")
-        of_rule = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
-        of_rule |= {"columns": list(group or []), "limits": limits}
+        of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing}
+        of_rule |= {"by_group": by_group, "columns": list(group or []), "limits": limits}
         of_rule["objective"] = stated.read_objective(objective)
         of_call = {"confidence": confidence, "previous": before}
         _calibrate_scores(model, out, sep, score, target, targets, cluster, unlabeled, of_call, **of_rule)
