@@ -18,7 +18,6 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.documents import is_rule_file, score_rows
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
-from tailboost.core.array_types import Stated
 from tailboost.core.judged import judged
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -180,17 +179,8 @@ def calibrate(
             raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
         if selection is None or (data is None and unlabeled is None):
             raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
-        _calibrate_labels(
-            labelled,
-            out,
-            selection,
-            sep,
-            data,
-            unlabeled,
-            limits=limits,
-            cluster=cluster,
-            confidence=confidence,
-        )
+        of_call: dict[str, Any] = {"limits": limits, "cluster": cluster, "confidence": confidence}
+        _calibrate_labels(labelled, out, selection, sep, data, unlabeled, **of_call)
         return
     before = _attempts_in(previous)
     if score:
@@ -198,13 +188,11 @@ def calibrate(
             raise shared.BadInput("--score: give one table, the --target column, and no model")
         if targets is None and not limits:
             raise shared.BadInput("--max-error or --limit: one of them is needed")
-        scores = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
-        minimised = stated.read_objective(objective)
-        _calibrate_scores(
-            model, out, sep, score, target, targets, columns=list(group or []), limits=limits,
-            objective=minimised, cluster=cluster, unlabeled=unlabeled, confidence=confidence,
-            previous=before, **scores,
-        )  # fmt: skip
+        of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing}
+        of_rule |= {"by_group": by_group, "columns": list(group or []), "limits": limits}
+        of_rule["objective"] = stated.read_objective(objective)
+        of_call = {"confidence": confidence, "previous": before}
+        _calibrate_scores(model, out, sep, score, target, targets, cluster, unlabeled, of_call, **of_rule)
         return
     if data is None and unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
@@ -308,14 +296,12 @@ def _calibrate_scores(
     score: list[str],
     target: str,
     targets: Any,
-    *,
-    columns: list[str],
-    limits: Stated,
     cluster: str | None,
     unlabeled: Path | None,
-    confidence: float,
-    previous: Any,
-    **options_of_rule: Any,
+    of_call: dict[str, Any],
+    *,
+    columns: list[str],
+    **of_rule: Any,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
     if not is_rule_file(out):
@@ -323,7 +309,7 @@ def _calibrate_scores(
     shared.check_output("--model", out, data, unlabeled)
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(
-            data, sep, score, target, columns=columns, limits=limits, **options_of_rule
+            data, sep, score, target, columns=columns, **of_rule
         )
         rows = replace(rows, cluster_column=cluster)
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
@@ -332,7 +318,7 @@ def _calibrate_scores(
             allowed = stated.targets_by_label(targets, labels, columns)
             batch = selection.one_batch(rows.given(more), allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
-                point = batch.certified(confidence=confidence, previous=previous)
+                point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
     shared.tell(str(point.certificate_))
