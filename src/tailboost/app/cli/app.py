@@ -116,7 +116,7 @@ def tailboost(
 ) -> None:
     """Classifiers within stated limits on error rates, with certificates from fresh rows."""
     if version:
-        from tailboost.app.report.results import versions
+        from tailboost.core.versions import versions
 
         libraries = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
