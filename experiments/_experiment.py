@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.report.results import interval, versions
+from tailboost.app.report.results import interval
 from tailboost.classifiers import FitInterruptedWarning
 from tailboost.core.output import write_output
+from tailboost.core.versions import versions
 
 T = TypeVar("T")
 

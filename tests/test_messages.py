@@ -37,6 +37,50 @@ def test_weights_are_numbers(weight):
         metrics.class_errors(Y, Y, sample_weight=weight)
 
 
+def test_a_first_call_of_tune_is_understood():
+    """Each message names what is wrong in the call, and what the rows have instead."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    text = np.where(Y == 1, ">50K", "<=50K")
+    model = GaussianNB().fit(table[:100], text[:100])
+    for swapped in ((pd.Series(text), table), (text, X)):
+        with pytest.raises(ValueError, match="are X and y swapped"):
+            tb.tune(model, *swapped)
+        with pytest.raises(ValueError, match="are X and y swapped"):
+            tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit(*swapped)
+    with pytest.raises(ValueError, match=r"'yes'.* y has the labels \['<=50K', '>50K'\].* no column 'p'"):
+        tb.tune(tb.Scores("p", "yes"), table, text)
+    with pytest.raises(ValueError, match=r"not in y, which has \[0, 1\]: \['<=50K', '>50K'\]"):
+        tb.tune(model, table, Y)
+    with pytest.raises(
+        TypeError, match=r"tune: limits must be a list, such as limits=\['miss\(1\) <= 40%'\]"
+    ):
+        tb.tune(model, table, text, limits={"miss": 0.4})
+
+
+@pytest.mark.parametrize(
+    ("limit", "asks"),
+    [
+        (rates.miss(1) >= 0.05, True),
+        (rates.recall(1) <= 0.95, True),
+        (rates.error(by="class") >= 0.01, True),
+        (rates.miss(1) <= 0.9, False),
+        (rates.recall(1) >= 0.1, False),
+        (rates.selected(1) >= 0.1, False),
+        (rates.selected(1) <= 0.9, False),
+        (rates.gap(rates.error(by="class")) <= 0.9, False),
+    ],
+)
+def test_a_limit_that_asks_for_errors_gets_a_warning(limit, asks):
+    """Legal, because somebody may mean it: a limit that a rule with more errors keeps more easily."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tb.tune(GaussianNB().fit(X[::2], Y[::2]), X[1::2], Y[1::2], limits=[limit])
+    said = [str(w.message) for w in caught if "asks for more errors" in str(w.message)]
+    assert len(said) == asks
+    assert not said or repr(limit) in said[0]
+
+
 def test_levels_are_numbers():
     for given in ({"confidence": ".95"}, {"max_error": ".3"}):
         with pytest.raises(ValueError, match=f"{next(iter(given))} must be a number"):

@@ -187,6 +187,13 @@ def test_the_trade_off_of_two_rates(files, model):
     assert all(np.diff(about["objective"]) < 0)
     done(*args, "--out", files / "c.csv", "--pick", "5%", "--model", files / "p.model")
     assert len((files / "c.csv").read_text().splitlines()) == len(about["limited"]) + 1
+    printed = [line.split() for line in done(*args).stdout.splitlines()]
+    shown = [words for words in printed if len(words) == 2 and words[0].replace(".", "").isdigit()]
+    shown = [list(map(float, words)) for words in shown]
+    every = list(zip(about["limited"], about["objective"], strict=True))
+    assert len(shown) == min(len(every), 20)
+    assert [shown[0], shown[-1]] == [pytest.approx(every[k], abs=5e-5) for k in (0, -1)]
+    assert not done(*args, "--quiet", "--out", files / "c.csv").stdout
     picked = load_model(files / "p.model")[-1]
     assert any(limit == (rates.gap(rates.selected("yes", by="sex")) <= 0.05) for limit in picked.limits)
     assert rates.parse(LIMIT) not in picked.limits

@@ -226,6 +226,16 @@ def test_a_model_file_is_certified_too(files):
     assert strict.stderr.strip().endswith("not certified: error: all rows")
 
 
+def test_two_scores_of_one_label_are_not_combined(files):
+    two = pd.read_csv(files / "scores.csv").assign(b=lambda rows: rows["p_toxic"])
+    two.to_csv(files / "two.csv", index=False)
+    of_one = ["--score", "p_toxic", "--positive", "toxic", "--score", "b", "--positive", "toxic"]
+    said = refused("tune", files / "two.csv", *of_one, "--target", "label", "--out", files / "no.json")
+    assert "p_toxic and b are scores of one label, 'toxic'" in said
+    assert "`tailboost fit` with these columns as features" in said
+    assert not (files / "no.json").exists()
+
+
 def test_errors_name_file_and_column(files, rule):
     scores, fresh = files / "scores.csv", files / "fresh.csv"
     given = ["tune", scores, "--target", "label", "--out", files / "x.json"]

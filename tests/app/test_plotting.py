@@ -370,9 +370,24 @@ def test_the_monitor_shows_the_rate_of_each_month_and_the_alarm(stated):
         assert rates[0] == (stated.certified.predict(stated.X[months[0]])[of_first] == 0).mean()
     assert display.alarms == [2, 2]
     assert "✗ alarm" in " ".join(text.get_text() for text in display.axes_[0].texts)
+    for panel, bound in zip(display.axes_, monitor.certificate.tested, strict=True):
+        assert f"bound {bound.claim}" in [text.get_text() for text in panel.texts]
     assert "Alarm" in monitor._repr_html_()
     with pytest.raises(ValueError, match="there is none to draw"):
         tb.Monitor.of(stated.certified.certificate_).plot()
+
+
+def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
+    name = "selection rate of 'low' by race: ratio of the smallest to the largest rate"
+    display = MonitorDisplay(["a", "b"], [name], [[0.9], [0.1]], [0.8], [np.nan], [1])
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(5, 2.5), dpi=72, layout="constrained")
+    display.plot(figure.subplots())
+    figure.draw_without_rendering()
+    (panel,) = display.axes_
+    cut, bound = (text for text in panel.texts if text.get_text().startswith(("✗", "bound")))
+    assert cut.get_text().endswith("…")
+    assert bound.get_text() == "bound ≥ 0.8000"
+    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in (cut, bound))
 
 
 def test_of_many_bounds_those_with_the_most_evidence_are_drawn():

@@ -448,7 +448,11 @@ def test_watch_against_limits():
         pytest.approx(share[0] / share[1]),
     )
     assert "gap" in str(monitor)
-    assert "gap" in render_monitor(monitor)
+    page = render_monitor(monitor)
+    assert "gap" in page
+    assert "above the bound" not in page  # a rate may have a lower bound
+    assert "show the rate of each batch" in page
+    assert page.count("no-repeat local") == 2  # shadows at the edges of a table that scrolls
     with pytest.raises(ValueError, match="give one of them"):
         tb.Monitor.against(Sayer(), 0.2, limits=limits)
     X, y, groups = said_rows(1500, 8, {"f": 0.3, "m": 0.7})

@@ -105,7 +105,10 @@ def fit_models(
             continue
         if is_frozen:
             columns = positions(
-                estimator.classes_, classes, f"classes_ of {name!r}", "classes that are not in y"
+                estimator.classes_,
+                classes,
+                f"classes_ of {name!r}",
+                f"classes that are not in y, which has {classes.tolist()[:5]}",
             )
             final, fold_fits = (estimator, columns), []
         else:

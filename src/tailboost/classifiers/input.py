@@ -33,6 +33,7 @@ from tailboost.core.checks import (
     positions,
     refuse_frame,
     refuse_missing,
+    refuse_swapped,
     row_weights,
 )
 from tailboost.core.fingerprints import hash_rounded_rows, hash_rows, tiny_hashes
@@ -183,6 +184,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
     """Return a checked table; with ``y``, the training table, the labels and the schema of its columns."""
     reset = y is not None
     given: dict[str, Any] = {} if y is None else {"y": y}
+    refuse_swapped(X, y)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
     check_row_shape(classifier, X, reset)

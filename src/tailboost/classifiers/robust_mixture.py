@@ -35,7 +35,14 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
-from tailboost.core.checks import check_costs, check_indexes, n_rows_of, numbered, refuse_missing
+from tailboost.core.checks import (
+    check_costs,
+    check_indexes,
+    n_rows_of,
+    numbered,
+    refuse_missing,
+    refuse_swapped,
+)
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
 from tailboost.core.probe import probe_rows
@@ -54,7 +61,7 @@ from tailboost.selection.data import combination_of_unlabeled, strata_of, with_u
 from tailboost.selection.probability_tables import Models, averaging, check_named
 from tailboost.selection.problem import NAMED, Problem
 from tailboost.selection.program import Program
-from tailboost.selection.selected import warn_of_noise
+from tailboost.selection.selected import warn_of_limits
 
 # Fingerprints of the training rows of models that are not fitted here.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
@@ -510,7 +517,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features, more = unlabeled.read(self, [problem.X, *val])
             combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
             strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
-        warn_of_noise(stated.limits, strata)
+        warn_of_limits(stated.limits, strata)
         return features, more
 
     def _keep_used_rows(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
@@ -719,6 +726,12 @@ def tune(
     >>> clf.limits_met_
     True
     """
+    refuse_swapped(X_val, y_val, "X_val", "y_val")
+    if isinstance(limits, Mapping):
+        raise TypeError(
+            "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) <= 0.4], got "
+            f"{limits!r}"
+        )
     frozen = [(name, as_fitted(model)) for name, model in _named(models)]
     classifier = RobustMixtureClassifier(
         frozen,

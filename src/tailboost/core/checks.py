@@ -314,6 +314,16 @@ def numbered(values: Any, name: str, n: int) -> Ints:
     return np.unique(column, return_inverse=True)[1].astype(np.intp)
 
 
+def refuse_swapped(X: Any, y: Any, X_name: str = "X", y_name: str = "y") -> None:
+    """Raise if the table is one column and the labels are a table."""
+    shapes = tuple(getattr(X, "shape", ())), tuple(getattr(y, "shape", ()))
+    if [len(shape) for shape in shapes] == [1, 2]:
+        raise ValueError(
+            f"{X_name} is one column of {shapes[0][0]:,} values, {y_name} a table of shape {shapes[1]}: are "
+            "X and y swapped?"
+        )
+
+
 def refuse_frame(frame: Any) -> None:
     """Raise if a data frame is a single row or column, is empty, or repeats a column name."""
     if frame.ndim != 2:

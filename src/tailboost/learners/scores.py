@@ -127,9 +127,12 @@ class Scores(ClassifierMixin, BaseEstimator):
         if len(columns) == 1:
             label = self.label[0] if isinstance(self.label, (list, tuple)) else self.label
             if len(labels) > 2 or label not in labels.tolist():
+                names = list(getattr(as_pandas(X), "columns", columns))
+                only = f". The table has no column {columns[0]!r}, only {names[:20]}"
+                absent = "" if columns[0] in names else only
                 raise ValueError(
                     f"{self!r}: one column scores a label against one other, but y has the labels "
-                    f"{labels.tolist()[:10]}"
+                    f"{labels.tolist()[:10]}{absent}"
                 )
             if len(labels) < 2:
                 raise ValueError(f"{self!r}: y has the label {labels[0]!r} only")

@@ -256,7 +256,7 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     if isinstance(limits, str) or as_expression(limits) is not None:
         limits = [limits]
     if not isinstance(limits, Iterable) or isinstance(limits, Mapping):
-        raise TypeError(f"limits must be a list of limits on rates, got {limits!r}")
+        raise TypeError(f"limits must be a list, such as ['miss(1) <= 40%'], got {limits!r}")
     checked = []
     for given in limits:
         expression = as_expression(parse(given) if isinstance(given, str) else given)

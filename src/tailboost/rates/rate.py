@@ -46,6 +46,7 @@ class Kind:
     lowered: bool = True  # may be an objective; not for precision, which one safe answer maximises
     gain: bool = False  # whether large values are better; as objective, one minus the rate is minimised
     weighted: bool = False  # whether the rate has the parameter β, and denominators between 0 and 1
+    counts_errors: bool = False  # whether the numerator counts errors
 
 
 def _all(K: int, A: int) -> Floats:
@@ -106,16 +107,16 @@ def _rejected(K: int, A: int, k: int) -> tuple[Floats, Floats]:
 
 
 KINDS = {
-    "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A))),
-    "miss": Kind("miss rate of {label}", _misses, labelled=True),
-    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True),
+    "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A)), counts_errors=True),
+    "miss": Kind("miss rate of {label}", _misses, labelled=True, counts_errors=True),
+    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True, counts_errors=True),
     "recall": Kind("recall of {label}", _found, labelled=True, gain=True),
     "sensitivity": Kind("sensitivity for {label}", _found, labelled=True, gain=True),
     "specificity": Kind("specificity for {label}", _rejected, labelled=True, gain=True),
     "tpr": Kind("true positive rate of {label}", _found, labelled=True, gain=True),
     "tnr": Kind("true negative rate of {label}", _rejected, labelled=True, gain=True),
-    "fnr": Kind("false negative rate of {label}", _misses, labelled=True),
-    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True),
+    "fnr": Kind("false negative rate of {label}", _misses, labelled=True, counts_errors=True),
+    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True, counts_errors=True),
     "selected": Kind(
         "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
     ),
@@ -128,7 +129,10 @@ KINDS = {
         "F score of {label}, β = {beta:g}", _f_score, labelled=True, ratio=True, gain=True, weighted=True
     ),
     "answered_error": Kind(
-        "error among answered rows", lambda K, A, k: (_errors(K, A), _answered(K, A)), ratio=True
+        "error among answered rows",
+        lambda K, A, k: (_errors(K, A), _answered(K, A)),
+        ratio=True,
+        counts_errors=True,
     ),
 }
 
@@ -250,6 +254,12 @@ class Rate(Expression):
     def is_gain(self) -> bool:
         """Whether large values are better."""
         return KINDS[self.kind].gain and not self.complement
+
+    @property
+    def counts_errors(self) -> bool:
+        """Whether the rate counts errors, so that small values are better."""
+        kind = KINDS[self.kind]
+        return kind.counts_errors or (kind.gain and self.complement)
 
     @property
     def needs_costs(self) -> bool:
@@ -661,6 +671,12 @@ class Limit(Expression):
     def from_above(self) -> bool:
         """Whether the bound is an upper bound."""
         return self.form in (AT_MOST, GAP)
+
+    @property
+    def asks_for_errors(self) -> bool:
+        """Whether a rule with more errors keeps the limit more easily."""
+        worse = self.rate.is_gain if self.from_above else self.rate.counts_errors
+        return worse and not self.compares
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""

@@ -69,9 +69,12 @@ UNKNOWN = "no probability that limits hold on new rows: confusion counts do not 
 GUESSED = "no probability that limits hold on new rows: the groups are estimated from the scores alone"
 
 
-def warn_of_noise(limits: Iterable[Limit], strata: Strata) -> None:
-    """Warn of limits with too few rows to confirm any rule."""
+def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
+    """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
     for limit in limits:
+        if limit.asks_for_errors:
+            other = ">=" if limit.from_above else "<="
+            warn_user(f"limit {limit!r} asks for more errors, not for fewer; {other} asks for fewer")
         if (why := below_noise(limit, strata)) is not None:
             warn_user(why, LimitBelowNoiseWarning)
 
@@ -190,7 +193,7 @@ class Selected(ABC):
 
     @abstractmethod
     def warn(self, *, forewarned: bool) -> None:
-        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_noise` has been called."""
+        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,12 +366,12 @@ class SelectedRule(Selected):
     def warn(self, *, forewarned: bool) -> None:
         """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral.
 
-        With ``forewarned``, `warn_of_noise` has been called before.
+        With ``forewarned``, `warn_of_limits` has been called before.
         """
         selection, strata, words = self.selection, self.program.strata, self.words
         limits = self.program.limits
         if not forewarned:
-            warn_of_noise(limits, strata)
+            warn_of_limits(limits, strata)
         self.warn_of_violations()
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)

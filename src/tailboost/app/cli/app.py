@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tailboost import __version__
-from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail
+from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
 COMMANDS = {
@@ -116,7 +118,7 @@ def tailboost(
 ) -> None:
     """Classifiers within stated limits on error rates, with certificates from fresh rows."""
     if version:
-        from tailboost.app.report.results import versions
+        from tailboost.core.versions import versions
 
         libraries = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
@@ -124,6 +126,13 @@ def tailboost(
         print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
+
+
+def tell_of_files(words: Sequence[str]) -> None:
+    """Print the names of the files that a call reads, before the imports, which take seconds."""
+    after_words = [now for before, now in pairwise(words) if not before.startswith("-")]  # others are options
+    if files := [word for word in after_words if os.path.isfile(word)]:
+        print(f"Reading {printable(', '.join(files))}.", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -136,8 +145,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    silent = {"-q", "--quiet", "-h", "--help"} & {*words}
+    if words[:1] and words[0] in COMMANDS and not silent and sys.stderr.isatty():
+        tell_of_files(words)  # somebody waits; a refusal in a log stays one line
     try:
-        code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
+        with starting_now():
+            code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
         code = fail(error.format_message(), 2)
     except (KeyboardInterrupt, typer.Abort):

@@ -22,8 +22,8 @@ from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
 from tailboost.app.report.demo import TODAY, Demo, UseCase
-from tailboost.app.report.results import versions
 from tailboost.core.array_types import Column, Groups, Seed, Table
+from tailboost.core.versions import versions
 
 # Methods of a comparison by default.
 WITHOUT_GROUPS = (

@@ -159,6 +159,12 @@ def _positives(
                 f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
             )
         found.append(named[0])
+    for label in found:
+        if len(same := [column for column, other in zip(score, found, strict=True) if other == label]) > 1:
+            raise BadInput(
+                f"--score: {' and '.join(same)} are scores of one label, {label!r}; tune combines no such "
+                "scores. `tailboost fit` with these columns as features does"
+            )
     if len(score) > 1 and sorted(found) != sorted(labels):
         raise BadInput(f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}")
     return tuple(found)

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import sys
+import time
 import traceback
 import unicodedata
 import warnings
@@ -24,13 +25,28 @@ from rich.table import Table
 from rich.text import Text
 
 from tailboost.core.output import is_same_file, write_output
-from tailboost.core.progress import telling
+from tailboost.core.progress import PATIENCE, telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C
 
+# Least seconds of work without a line of progress, after a slow start.
+LEAST_PATIENCE = 0.5
+
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+# When the process of this command began; None within another program, whose imports are done.
+_started: ContextVar[float | None] = ContextVar("started", default=None)
+
+
+@contextmanager
+def starting_now() -> Iterator[None]:
+    """Note the start of the process: the imports count in the wait for the first line of progress."""
+    token = _started.set(time.monotonic())
+    try:
+        yield
+    finally:
+        _started.reset(token)
 
 
 def read_number(text: str) -> float:
@@ -49,9 +65,10 @@ class BadInput(Exception):
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
-    token = _quiet.set(quiet)
+    token, start = _quiet.set(quiet), _started.get()
+    patience = None if start is None else max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
-        with nullcontext() if quiet else telling(_show, clear=_clear):
+        with nullcontext() if quiet else telling(_show, clear=_clear, patience=patience):
             yield
     except typer.Exit:
         raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import typer
 
@@ -20,6 +21,7 @@ from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, pla
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
+MOST_ROWS = 20  # points of a curve in the printed table
 
 
 def tradeoff(
@@ -68,7 +70,7 @@ def tradeoff(
     """Print the trade-off curve of two rates. Nothing is trained.
 
     The curve is exact on the selection data. With DATA, the rates of predict on these rows are added to each
-    point. --pick stores the model of one point.
+    point. --pick stores the model of one point. Of many points some are printed; --out and --json have all.
     """
     if (pick is None) != (picked is None):
         raise shared.BadInput("--pick and --model belong together: the limit of a point, and its model file")
@@ -116,7 +118,7 @@ def tradeoff(
     shown = _Curves(curve if deferred else {None: curve}, measured, compared)
     if as_json:
         shared.tell_json(shown.document())
-    else:
+    elif not shared.is_quiet() or (out is None and page is None):
         shown.print(data)
     if out is not None:
         with shared.bad_input("--out: "):  # matplotlib may be missing
@@ -182,7 +184,15 @@ class _Curves:
         cells = points.map("{:.4f}".format)
         if "deferred" in points:
             cells["deferred"] = points["deferred"].map("{:g}".format)
+        sizes = [len(curve.values[0]) for curve in self.curves.values()]
+        shown = np.concatenate([
+            start + np.linspace(0, n - 1, min(n, MOST_ROWS)).round().astype(int)
+            for start, n in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)
+        ])  # fmt: skip
+        cells = cells.iloc[shown]
         shared.plain_table([headings[name] for name in points], cells.to_numpy().tolist(), left=0)
+        if len(shown) < len(points):
+            shared.tell(f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all.")
         hint = " --pick X stores the model of a limit." if None in self.curves else ""
         which = "All columns are" if data is None else "The first two columns are"
         shared.tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import BLUE, VERMILLION, Display, fitted_text, styled, text_colour
+from tailboost.guarantees.recheck import down, up
 
-PANEL = 1.5  # height of a panel in inches
+PANEL = 1.7  # height of a panel in inches
+LINE = 14.0  # height of a line of text in points
+NUMBERS = 48.0  # width in points of the numbers left of a panel, and of the margins
 MOST = 6  # panels in one drawing; the bounds with the most evidence come first
 
 
@@ -18,7 +21,7 @@ class MonitorDisplay(Display):
     """The rate of each batch against its bound, in a panel for each bound, with the alarms marked.
 
     The rates are those on the rows with labels of each batch. An alarm follows from the evidence of all
-    batches: a single rate above its bound can be chance. Of more than six bounds, those with the most
+    batches: a single rate beyond its bound can be chance. Of more than six bounds, those with the most
     evidence against them are drawn.
 
     Parameters
@@ -124,7 +127,7 @@ class MonitorDisplay(Display):
         ]
         return cls(
             [batch.name for batch in looks],
-            [f"{bound.title} {bound.claim}" for bound in tested],
+            [bound.title for bound in tested],
             np.reshape(rates, (len(looks), len(tested))),
             lower,
             upper,
@@ -159,7 +162,7 @@ class MonitorDisplay(Display):
                 panel.annotate(
                     title,
                     (0, 1),
-                    (0, 24),
+                    (0, 24 + LINE),
                     xycoords="axes fraction",
                     textcoords="offset points",
                     va="bottom",
@@ -173,6 +176,8 @@ class MonitorDisplay(Display):
         self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
 
     def _panel(self, ax: Any, j: int, kwargs: dict[str, Any]) -> Any:
+        from matplotlib.transforms import offset_copy
+
         values, alarm = self.rates[:, j], self.alarms[j]
         places = np.arange(len(values))
         defaults = {"color": BLUE, "marker": "o", "linewidth": 1.5}
@@ -194,7 +199,13 @@ class MonitorDisplay(Display):
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         ax.set_ylim(low - room, high + 2 * room)
         mark = "✓ no alarm" if alarm is None else "✗ alarm"
-        fitted_text(ax, 0.0, 1.04, f"{mark}: {self.names[j]}", weight="bold", transform=ax.transAxes)
+        # The bound has a line of its own: a long name is cut, a bound never.
+        least = [] if np.isnan(self.lower[j]) else [f"≥ {down(self.lower[j])}"]
+        most = [] if np.isnan(self.upper[j]) else [f"≤ {up(self.upper[j])}"]
+        lines = {"bold": f"{mark}: {self.names[j]}", "normal": f"bound {' and '.join([*least, *most])}"}
+        for height, (weight, words) in zip((1.6, 0.6), lines.items(), strict=True):
+            place = offset_copy(ax.transAxes, ax.figure, y=LINE * height, units="points")
+            fitted_text(ax, 0.0, 1.0, words, margin=NUMBERS, weight=weight, transform=place)
         ax.spines[["top", "right"]].set_visible(False)
         return line
 

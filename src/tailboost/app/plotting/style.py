@@ -62,14 +62,14 @@ def verdict_style(good: bool | None) -> tuple[str, str]:
     return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
 
 
-def fitted_text(ax: Any, x: float, y: float, words: str, **options: Any) -> Any:
-    """Write words from the left edge of the axes at y, cut to the width of the figure."""
+def fitted_text(ax: Any, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
+    """Write words from the left edge of the axes at y, cut to the figure's width less a margin in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
     place = options.pop("transform", None) or ax.get_yaxis_transform()
     font = FontProperties(weight=options.get("weight", "normal"))
-    room, size = 72 * ax.figure.get_figwidth() - 24, font.get_size_in_points()
+    room, size = 72 * ax.figure.get_figwidth() - margin, font.get_size_in_points()
 
     def width(text: str) -> float:
         plain = text.replace("$", "\\$")  # no mathematics

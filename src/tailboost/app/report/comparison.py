@@ -20,13 +20,14 @@ from sklearn.utils import get_tags
 from tailboost import metrics, rates
 from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
-from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise, versions
+from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
+from tailboost.core.versions import versions
 
 CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 # Largest number of classes for which a confusion matrix is stored.

@@ -35,10 +35,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,23 +48,11 @@ from tailboost.core.output import write_output
 SCHEMA_VERSION = 1
 LEVEL = 0.95
 LEAST_SPLITS = 3  # with 2, the quantile of Student's t is 12.7; an interval then says nothing
-PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
 INTERVAL_NOTE = (
     "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, so the "
     f"interval understates the uncertainty for new data. Fewer than {LEAST_SPLITS} splits have no interval: "
     "it would be wider than nearly every difference. More splits (--repeats 5) give one."
 )
-
-
-def versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python and of the installed packages among `PACKAGES` and ``more``."""
-    installed = {"python": platform.python_version()}
-    for package in (*PACKAGES, *more):
-        try:
-            installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return installed
 
 
 def interval(values: Sequence[float]) -> dict[str, float | int | None]:
