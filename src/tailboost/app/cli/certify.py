@@ -42,6 +42,7 @@ def certify(
     ] = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
     as_json: options.Json = False,
 ) -> None:
@@ -55,7 +56,7 @@ def certify(
     """
     targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
     if (labelled := LabelFile.read_if_several(model)) is not None:
-        if group or not all(value is None for value in (targets, costs, cost_range, target)):
+        if group or not all(value is None for value in (targets, costs, cost_range, target, training_rows)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
         _print_certificate(labelled.certify(data, sep, asked, cluster, confidence), as_json, require)
         return
@@ -87,6 +88,7 @@ def certify(
             cost_range=between,
             equal_rows=equal_rows,
             clusters=rows.clusters,
+            training_rows=stored.features_of(training_rows, sep),
         )
     _print_certificate(certificate, as_json, require)
 
@@ -155,6 +157,7 @@ def calibrate(
     by_group: options.ByGroup = False,
     objective: options.Objective = None,
     unlabeled: options.Unlabeled = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
@@ -173,7 +176,7 @@ def calibrate(
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
-        options_given = max_error, target, group, previous, positive, objective
+        options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
             raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
         if selection is None or (data is None and unlabeled is None):
@@ -200,8 +203,8 @@ def calibrate(
         minimised = stated.read_objective(objective)
         _calibrate_scores(
             model, out, sep, score, target, targets, columns=list(group or []), limits=limits,
-            objective=minimised, cluster=cluster, unlabeled=unlabeled, confidence=confidence,
-            previous=before, **scores,
+            objective=minimised, cluster=cluster, unlabeled=unlabeled, training_rows=training_rows,
+            confidence=confidence, previous=before, **scores,
         )  # fmt: skip
         return
     if data is None and unlabeled is None:
@@ -210,10 +213,10 @@ def calibrate(
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, data, selection, unlabeled)
+        shared.check_output("--model", out, model, data, selection, unlabeled, training_rows)
         stored = stored if selection is None else stored.selected_again(selection, sep)
     else:
-        check_model_output(out, model, data, previous, unlabeled)
+        check_model_output(out, model, data, previous, unlabeled, training_rows)
     classifier, ledger = stored.classifier, FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
@@ -232,6 +235,7 @@ def calibrate(
         _fresh_rows(stored, data, unlabeled, sep, target, **of_files) as (rows, more),
         _missing_said(model, ledger),
     ):
+        trained_on = stored.features_of(training_rows, sep)
         if judged(classifier).knows_rows:
             classifier.ledger_ = ledger
             point = calibrate_model(
@@ -244,6 +248,7 @@ def calibrate(
                 clusters=rows and rows.clusters,
                 X_unlabeled=more and more.features,
                 groups_unlabeled=more.groups if with_groups and more else None,
+                training_rows=trained_on,
                 **options_of_call,
             )
         elif rows is None or data is None:
@@ -253,9 +258,10 @@ def calibrate(
             )
         else:
             limits_of_call = asked or (list(own_limits) if targets is None else None)
-            batch = stored.one_batch(rows, targets, limits_of_call, more)
+            batch = stored.one_batch(rows, targets, limits_of_call, more, trained_on)
             batch.classifier.ledger_ = ledger
-            point, stored = batch.certified(**options_of_call), stored.selected_on(data)
+            point = batch.certified(training_rows=trained_on, **options_of_call)
+            stored = stored.selected_on(data)
     stored.save(point, out, calibrated=" and ".join(path.name for path in (data, unlabeled) if path))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
@@ -315,6 +321,7 @@ def _calibrate_scores(
     limits: Any,
     cluster: str | None,
     unlabeled: Path | None,
+    training_rows: Path | None,
     confidence: float,
     previous: Any,
     **options_of_rule: Any,
@@ -322,19 +329,20 @@ def _calibrate_scores(
     """Calibrate a rule on the scores of one table."""
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, data, unlabeled)
+    shared.check_output("--model", out, data, unlabeled, training_rows)
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(
             data, sep, score, target, columns=columns, limits=limits, **options_of_rule
         )
         rows = replace(rows, cluster_column=cluster)
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
+        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
         with shared.bad_input(f"{data}: "):
             labels = np.unique(rows.y)
             allowed = stated.targets_by_label(targets, labels, columns)
-            batch = selection.one_batch(rows, allowed, list(selection.limits) or None, more)
+            batch = selection.one_batch(rows, allowed, list(selection.limits) or None, more, trained_on)
             with _missing_said(None, batch.classifier.ledger_):
-                point = batch.certified(confidence=confidence, previous=previous)
+                point = batch.certified(confidence=confidence, previous=previous, training_rows=trained_on)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
     shared.tell(str(point.certificate_))

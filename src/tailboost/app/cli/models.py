@@ -170,7 +170,14 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+    def one_batch(
+        self,
+        rows: NewRows,
+        max_error: Any,
+        limits: Any,
+        more: NewRows | None = None,
+        training_rows: Any = None,
+    ) -> OneBatch:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others.
 
         ``more`` are rows without labels, which certify too.
@@ -185,6 +192,7 @@ class StoredModel:
             clusters=rows.clusters,
             X_unlabeled=None if more is None else more.features,
             groups_unlabeled=None if more is None else more.groups,
+            training_rows=training_rows,
         )
 
     def selected_on(self, data: Path) -> StoredModel:
@@ -226,6 +234,14 @@ class StoredModel:
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, columns, cluster)
+
+    def features_of(self, training_rows: Path | None, sep: str) -> Any:
+        """Return the rows of --training-rows as the classifier reads them; None without a file."""
+        return (
+            None
+            if training_rows is None
+            else self.read_rows(training_rows, sep, purpose=Purpose.COMPARE).features
+        )
 
     @contextmanager
     def labelled_rows(self, data: Path, sep: str, target: str | None, **options: Any) -> Iterator[NewRows]:

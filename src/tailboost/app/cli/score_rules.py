@@ -74,6 +74,7 @@ def tune(
         float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
     ] = None,
     unlabeled: options.Unlabeled = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select thresholds on columns of scores, within limits. No model is trained.
@@ -86,14 +87,15 @@ def tune(
     """
     as_model = not is_rule_file(out)
     if as_model:
-        check_model_output(out, data, unlabeled, option="--out")
+        check_model_output(out, data, unlabeled, training_rows, option="--out")
     else:
-        check_output("--out", out, data, unlabeled)
+        check_output("--out", out, data, unlabeled, training_rows)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
     if len(target) > 1:
-        if as_model or columns or by_group or confidence is not None:
+        if as_model or columns or by_group or confidence is not None or training_rows is not None:
             raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group or --confidence"
+                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+                "--training-rows"
             )
         LabelSettings.stated(
             data, score, target, kind=kind, missing=missing, objective=minimised, unlabeled=unlabeled
@@ -116,8 +118,9 @@ def tune(
             unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
+        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
         with bad_input(f"{data}: "):
-            classifier = selection.run(rows, more)
+            classifier = selection.run(rows, more, trained_on)
             rule = classifier.rule_
     if as_model:
         notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
@@ -232,7 +235,7 @@ class RuleSelection:
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
 
-    def run(self, rows: NewRows, more: NewRows | None = None) -> Any:
+    def run(self, rows: NewRows, more: NewRows | None = None, training_rows: Any = None) -> Any:
         """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
@@ -245,9 +248,17 @@ class RuleSelection:
             by_group=self.by_group,
             X_unlabeled=None if more is None else more.features,
             groups_unlabeled=None if more is None else more.groups,
+            training_rows=training_rows,
         )
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+    def one_batch(
+        self,
+        rows: NewRows,
+        max_error: Any,
+        limits: Any,
+        more: NewRows | None = None,
+        training_rows: Any = None,
+    ) -> OneBatch:
         """Select on a random part of labelled rows, for a calibration on the others and on ``more`` rows."""
         return OneBatch.of(
             self.model,
@@ -261,6 +272,7 @@ class RuleSelection:
             by_group=self.by_group,
             X_unlabeled=None if more is None else more.features,
             groups_unlabeled=None if more is None else more.groups,
+            training_rows=training_rows,
         )
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
@@ -438,9 +450,16 @@ class StoredRule(StoredDocument):
         with warnings_as_lines(), bad_input(f"{data}: "):
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+    def one_batch(
+        self,
+        rows: NewRows,
+        max_error: Any,
+        limits: Any,
+        more: NewRows | None = None,
+        training_rows: Any = None,
+    ) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        return self.selection.one_batch(rows, max_error, limits, more)
+        return self.selection.one_batch(rows, max_error, limits, more, training_rows)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
