@@ -34,6 +34,7 @@ from tailboost.app.cli.shared import (
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Mask
 from tailboost.core.judged import Judged, judged
+from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
@@ -335,6 +336,16 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    _limits_are = "Limits of the selection"
+
+    def _limit_lines(self) -> list[LimitLine]:
+        if self.latest_certificate is not None:
+            return super()._limit_lines()
+        return [LimitLine("", None, str(limit), "", "") for limit in self.limits]
+
+    def _rule_html(self) -> str:
+        return self.rule._repr_html_()
 
     @property
     def classes_(self) -> NDArray[Any]:
