@@ -229,7 +229,9 @@ def plain_table(
     """
     table, rows = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0)), list(rows)
     cells = [[printable(row[j]) for row in rows] for j in range(len(headings))]
-    longest = [max(map(len, column), default=0) for column in cells]
+    longest = [
+        max((len(line) for cell in column for line in cell.splitlines()), default=0) for column in cells
+    ]
     fits = sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True)) <= console().width
     for j, heading in enumerate(headings):
         numbers = j >= left
