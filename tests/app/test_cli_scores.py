@@ -1,6 +1,7 @@
 """Rules on a column of scores in the shell: tune, certify, predict, exit codes and errors."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import tailboost as tb
 from tailboost.app import cli
+from tailboost.app.cli import score_rules
 from tailboost.app.cli.models import Purpose
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
@@ -143,7 +145,8 @@ class TestTrainingRows:
         named = ["--training-rows", files / "trained.csv"]
         result = call(*command, files / "seen.json", *LIMITS[2:], "--limit", "miss(toxic) <= .3", *named)
         assert result.exit_code == 0, result.output
-        assert "100% of the 2,000 rows given to fit" in " ".join(result.output.split())
+        said = " ".join(result.output.split())
+        assert re.search("100% of .* equal training rows", said)
         tune(files, *LIMITS[2:], *named, out="trained.model")
         later = (
             "certify",
@@ -195,6 +198,9 @@ def test_certify_has_an_exit_code(files, rule):
     strict = call("certify", rule, files / "fresh.csv", "--limit", "error() <= .001", "--require")
     assert strict.exit_code == 4
     assert "not certified: error" in strict.stderr
+    advice = "`tailboost calibrate` looks for a certified rule"
+    assert advice in strict.stdout
+    assert advice not in done(*loose)
     done("certify", rule, files / "fresh.csv", "--limit", "error() <= .001")
 
 
@@ -205,6 +211,28 @@ def test_evaluate_and_card_read_a_rule_file(files, rule):
     answers = stored.predict(fresh["p_toxic"], fresh["lang"])
     assert document["deferred"] == (answers == "human review").sum()
     assert "# Model card" in done("card", rule, files / "fresh.csv")
+
+
+@pytest.mark.parametrize("file", ["blind.json", "blind.model"])
+def test_the_card_says_what_the_rule_reads(files, file):
+    """A group-blind rule on a score reads no group, and equal scores are different rows."""
+    limits = ["--limit", "selected(toxic, by=lang) <= .6", "--limit", "miss(toxic) <= .3"]
+    tune(files, "--group", "lang", *limits, out=file)
+    stored = score_rules.read_model(files / file)
+    fresh = pd.read_csv(files / "fresh.csv").assign(p_toxic=lambda rows: rows["p_toxic"].round(2))
+    fresh.to_csv(files / "grades.csv", index=False)
+    swapped = fresh.assign(lang=fresh["lang"].map({"de": "en", "en": "de"}))
+    answers = [stored.model.predict(rows[["p_toxic"]]) for rows in (fresh, swapped)]
+    assert (answers[0] == answers[1]).all()
+    card = done("card", files / file, files / "grades.csv", "--target", "label")
+    assert "is a feature" not in card
+    assert "lang is no feature: the rule does not read it" in card
+    assert "a rule on the score p\\_toxic (a probability; a higher one speaks for 'toxic')." in card
+    assert "equal an earlier row" not in card
+    assert "Not stated." not in card.split("## Versions")[1]
+    assert "selection rate of 'toxic' by lang" in card
+    assert "such as the positive rate" not in card
+    assert "p_toxic (a probability" in done("inspect", files / file)
 
 
 def test_rule_and_inspect_read_a_rule_file(files, rule):
@@ -470,6 +498,33 @@ def test_calibrate_takes_a_model_file_without_a_rule(files):
     )
     again = done("calibrate", forest, files / "later.csv", "--model", out, "--limit", "miss(toxic) <= .3")
     assert "This was attempt 2." in again
+
+
+def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files):
+    """A score of one digit leaves few rules without draws: the price of determinism is told by tune alone."""
+    rng = np.random.default_rng(1)
+    for name, n in (("coarse", 2000), ("coarse_new", 6000)):
+        lang = np.where(rng.random(n) < 0.3, "de", "en")
+        p = 1 / (1 + np.exp(-1.2 * (rng.normal(size=n) - 1.2 * (lang == "de"))))
+        label = np.where(rng.random(n) < p, "toxic", "ok")
+        rows = pd.DataFrame({"p_toxic": p.round(1), "lang": lang, "label": label})
+        rows.to_csv(files / f"{name}.csv", index=False)
+    rule = files / "coarse.json"
+    limits = [f"--limit=gap({rate}(toxic, by=lang)) <= .03" for rate in ("miss", "false_alarm")]
+    given = ["--score", "p_toxic", "--target", "label", "--group", "lang", "--by-group", *limits]
+    told = call("tune", files / "coarse.csv", *given, "--out", rule)
+    assert told.exit_code == 0, told.output
+    (line,) = [line for line in told.stderr.splitlines() if "price of determinism" in line]
+    assert "in the shell --set randomized=true of fit; tune has no such option" in line
+    assert "on the 2,000 rows of scores" in line
+    assert "given to fit" not in told.output
+    for selection in ([], ["--selection", files / "coarse.csv"]):
+        copied = files / f"coarse{len(selection)}.json"
+        copied.write_text(rule.read_text())
+        out = ["--limit", "miss(toxic) <= .6", "--model", files / "coarse_out.json", *selection]
+        again = call("calibrate", copied, files / "coarse_new.csv", *out)
+        assert again.exit_code == 0, again.output
+        assert "price of determinism" not in again.output
 
 
 def test_calibrate_names_a_limit_that_is_missed(files, rule):

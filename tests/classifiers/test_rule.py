@@ -278,8 +278,11 @@ def test_groups_that_are_inferred_and_what_is_no_rule():
     assert "groups estimated" in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):
-        with pytest.raises(ValueError, match="estimates groups"):
+        with pytest.raises(ValueError, match=r"estimates groups.* `tailboost tune` without --by-group"):
             ask()
+    scores = next(iter(P.values()))  # the advice: a threshold on one score has SQL
+    blind = tb.tune(tb.Scores(0, max(y.tolist())), scores[:, [1]], y, groups=groups, limits=limits).rule_
+    assert "CASE" in blind.to_sql()
     with pytest.raises(ValueError, match="format"):
         Rule.from_dict({"format": 7})
     with pytest.raises(ValueError, match="no rule"):

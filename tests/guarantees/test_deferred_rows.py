@@ -89,6 +89,21 @@ def test_a_classifier_tells_its_deferred_rows():
     assert not again.contradicted
 
 
+def test_a_certificate_counts_the_deferred_rows_of_the_certified_rule():
+    """The given rule may defer other rows than the one that `calibrate` certifies."""
+    r = np.random.default_rng(2)
+    score = r.random((6000, 1))
+    y = (r.random(6000) < score[:, 0]).astype(int)
+    limits = [rates.deferred() <= 0.4, rates.miss(1) <= 0.2, rates.false_alarm(1) <= 0.2]
+    given = tb.tune(tb.Scores(0, 1), score[:2000], y[:2000], limits=limits)
+    certified = tb.calibrate(given, score[2000:], y[2000:])
+    counts = [int(rule.defers(score[2000:]).sum()) for rule in (given, certified)]
+    assert counts[0] != counts[1]
+    assert f" {counts[1]:,} of the 4,000 rows are deferred." in str(certified.certificate_)
+    (line,) = [line for line in certified.certificate_.rates if "defer" in str(line.rate)]
+    assert line.estimate == pytest.approx(counts[1] / 4000)
+
+
 @pytest.mark.parametrize("mask", [["no"] * 400, np.ones(3, dtype=bool), np.full(400, 0.5), np.full(400, 2)])
 def test_a_mask_is_a_mask(mask):
     for call in (

@@ -284,7 +284,7 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
 
 
 def _training(final: Any, notes: Mapping[str, Any]) -> Section:
-    lines = [f"Classifier: {type(final).__name__}."]
+    lines = [f"Classifier: {notes.get('classifier', type(final).__name__)}."]
     if "rows" in notes:
         counts = ", ".join(f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items())
         lines.append(f"Training data: {notes['rows']:,} rows of {notes.get('data', 'a table')}: {counts}.")
@@ -427,7 +427,7 @@ def _not_tested(
     lines += [
         "Correctness of the recorded rows and labels.",
         "Calibration of the probabilities.",
-        "Rates that are not listed above, such as the positive rate of each group.",
+        "Rates that are not listed above.",
         "Consequences of the decisions.",
     ]
     if not purpose:

@@ -26,6 +26,7 @@ from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DeterminismWarning,
     FitInterruptedWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
@@ -43,6 +44,7 @@ __all__ = [
     "ConfidenceNotReachedWarning",
     "Curve",
     "DROBoostClassifier",
+    "DeterminismWarning",
     "EBBoostClassifier",
     "FitInterruptedWarning",
     "GroupDROBoostClassifier",

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import Rows, TrainingSet, take
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.interrupts import noticing_interrupts
@@ -25,6 +25,7 @@ from tailboost.core.progress import Steps, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
+from tailboost.learners.scores import only_scores
 from tailboost.learners.session import constant
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
@@ -84,7 +85,8 @@ def fit_models(
         The kind of selection data after resolution of "auto".
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
-    parts = Parts.of(problem, cv, seed, all(frozen))
+    scores = only_scores([estimator for _, estimator in estimators])
+    parts = Parts.of(problem, cv, seed, all(frozen), scores=scores)
     selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits, stopped = _fits(
@@ -218,7 +220,7 @@ class Parts:
     scheme: Any  # the kind of selection data after resolution of "auto"
 
     @classmethod
-    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool) -> Parts:
+    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool, *, scores: bool = False) -> Parts:
         """Return the parts for a value of ``cv``.
 
         Raises
@@ -229,8 +231,8 @@ class Parts:
         if problem.validation is not None:
             return cls([], [], problem.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
-            stated = "which you state that the models were not fitted on"
-            words = f"the {len(problem.y):,} rows given to fit, {stated}"
+            stated = "given to fit, which you state that the models were not fitted on"
+            words = f"the {len(problem.y):,} rows {'of scores' if scores else stated}"
             return cls([], [], replace(problem.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
@@ -315,11 +317,11 @@ class _Fitter:
     problem: TrainingSet
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
+    def __call__(self, name: str, estimator: Model, clock: Clock, rows: Mask) -> Fit | None:
         fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows))
         return fit
 
-    def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
+    def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse a single class
@@ -333,7 +335,7 @@ class _Fitter:
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
+def _in_fit(name: str, estimator: Model, error: Exception) -> ValueError:
     return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
 
 
@@ -356,7 +358,7 @@ class _OneTable:
         self.problem, self.parts, self.seed, self.done = problem, parts, seed, done
         self.opened = OpenTable(problem.X)
 
-    def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
+    def __call__(self, name: str, learner: Model, clock: Clock) -> list[Fit | None]:
         problem, weight, final = self.problem, self.problem.weight, None
         try:
             session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
@@ -382,7 +384,7 @@ class _OneTable:
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, final)]
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def _seeded(estimator: Model, seed: int) -> Any:
     """Return a clone with seeds drawn from ``seed`` for parameters without one."""
     estimator = clone(estimator)
     own = {k: v for k, v in estimator.get_params().items() if k.endswith("random_state") and v is not None}

@@ -3,6 +3,7 @@
 __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
+    "DeterminismWarning",
     "FitInterruptedWarning",
     "InfeasibleLimitsError",
     "LeakageError",
@@ -37,6 +38,10 @@ class UselessRuleWarning(UserWarning):
 
 class ConfidenceNotReachedWarning(UserWarning):
     """No rule has the probability ``confidence`` for its limits; the message gives the best probability."""
+
+
+class DeterminismWarning(UserWarning):
+    """A rule that draws has a lower objective within the limits; the message gives both values."""
 
 
 class LeakageError(ValueError):

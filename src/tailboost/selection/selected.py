@@ -16,6 +16,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
+    DeterminismWarning,
     LimitBelowNoiseWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
@@ -57,6 +58,7 @@ SAME_RATE = 1e-3
 DEAR_CONFIDENCE = 0.25
 # A warning names rates over fewer rows.
 FEW_ROWS = 10
+DRAWS = "randomized=True (in the shell --set randomized=true of fit; tune has no such option)"
 UNLABELED = (
     "rates that need labels are estimated on the labelled rows, other rates on all rows; the selection "
     "counted the rows without labels by their probabilities"
@@ -286,7 +288,8 @@ class SelectedRule(Selected):
         if not self.pool.data.in_memory.has_probabilities:
             return False
         members = self.ensemble.base_models
-        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
+        tables = [member.probabilities for member in members]
+        return any(p.estimates_groups and not p.by_features for p in tables)
 
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:
@@ -394,7 +397,7 @@ class SelectedRule(Selected):
             mixture = ""
             if not self.problem.randomized and selection.mixture_violations[number] <= ROUNDING:
                 mixture = (
-                    f"; with randomized=True a mixture of rules satisfies it, with {self.objective} of "
+                    f"; with {DRAWS} a mixture of rules satisfies it, with {self.objective} of "
                     f"{selection.bound:.4g} (this rule: {selection.value:.4g})"
                 )
             warn_user(
@@ -424,8 +427,9 @@ class SelectedRule(Selected):
         one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
         warn_user(
             f"price of determinism: within the limits this rule {one_action}has {self.objective}: "
-            f"{self.selection.value:.4g} on {self.words}; with randomized=True a rule that draws has "
-            f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)"
+            f"{self.selection.value:.4g} on {self.words}; with {DRAWS} a rule that draws has "
+            f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
+            DeterminismWarning,
         )
 
     def _warn_of_price(self, confidence: float) -> None:
@@ -441,7 +445,7 @@ class SelectedRule(Selected):
             warn_user(
                 f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
                 f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
-                "Lower confidence=, widen the limits, bring more rows, or try randomized=True"
+                f"Lower confidence=, widen the limits, bring more rows, or try {DRAWS}"
             )
 
     def _warn_of_deferral(self) -> None:

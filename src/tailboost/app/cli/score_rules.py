@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tailboost import tune as tune_rule
 from tailboost.app.cli import options
 from tailboost.app.cli.documents import StoredDocument, is_rule_file, read_document, score_rows, text_of
 from tailboost.app.cli.label_files import LabelSettings
-from tailboost.app.cli.models import NewRows, Purpose, StoredModel, check_model_output
+from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
     BadInput,
@@ -32,11 +33,12 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Mask, Table
 from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
 
@@ -124,7 +126,7 @@ def tune(
             classifier = selection.run(rows, more, trained_on)
             rule = classifier.rule_
     if as_model:
-        notes = {"data": data.name, "group": columns, "not_features": [target[0]]}
+        notes = {"data": data.name, **selection.notes, "not_features": [target[0], *selection.not_features]}
         save_model(classifier, out, notes=notes)
     else:
         write_out(out, selection.document(classifier, rule))
@@ -175,15 +177,15 @@ class RuleSelection:
 
     scores: tuple[str, ...]
     labels: tuple[str, ...]  # of high values of each score
-    kind: str
-    missing: float | None
     target: str
     group: tuple[str, ...]
     by_group: bool
     objective: Any
     limits: tuple[rates.Limit, ...]
-    confidence: float | None
     data: str  # digest of the selection data
+    kind: str
+    missing: float | None
+    confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
 
     @classmethod
@@ -195,37 +197,23 @@ class RuleSelection:
         target: str,
         *,
         positive: Sequence[str] | None,
-        kind: str,
-        missing: float | None,
         columns: Sequence[str],
         by_group: bool,
         objective: Any,
         limits: Sequence[rates.Limit],
-        confidence: float | None = None,
-        unlabeled: str | None = None,
+        **options: Any,
     ) -> tuple[Self, NewRows]:
-        """Return the settings of the options, and the rows of a file."""
+        """Return the settings of the options, and the rows of a file; further options are fields."""
         if by_group and len(columns) != 1:
             raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
-        selection = cls(
-            tuple(score),
-            _positives(positive, score, labels),
-            kind,
-            missing,
-            target,
-            tuple(columns),
-            by_group,
-            in_table_terms(objective, labels, columns),
-            tuple(in_table_terms(one, labels, columns) for one in limits),
-            confidence,
-            digest_of(data),
-            unlabeled,
-        )
-        return selection, rows
+        asked = in_table_terms(objective, labels, columns)
+        within = tuple(in_table_terms(one, labels, columns) for one in limits)
+        names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
+        return cls(*names, by_group, asked, within, digest_of(data), **options), rows
 
     @property
     def model(self) -> Scores:
@@ -236,7 +224,25 @@ class RuleSelection:
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
 
-    def run(self, rows: NewRows, more: NewRows | None = None, training_rows: Any = None) -> Any:
+    @property
+    def not_features(self) -> list[str]:
+        """The columns of groups that the rule does not read as scores."""
+        return [name for name in self.group if name not in self.scores]
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The notes of a file with the rule, for the commands that describe it."""
+        read = [
+            f"{name} (a {self.kind}; a higher one speaks for {label!r})"
+            for name, label in zip(self.scores, self.labels, strict=True)
+        ]
+        return {
+            "classifier": f"a rule on the score {' and '.join(read)}",
+            "group": list(self.group),
+            "not_features": self.not_features,
+        }
+
+    def run(self, rows: NewRows, more: NewRows | None = None, training_rows: Table = None) -> Any:
         """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
@@ -247,34 +253,14 @@ class RuleSelection:
             limits=list(self.limits),
             confidence=self.confidence,
             by_group=self.by_group,
-            X_unlabeled=None if more is None else more.features,
-            groups_unlabeled=None if more is None else more.groups,
             training_rows=training_rows,
+            **({} if more is None else more.unlabeled()),
         )
 
-    def one_batch(
-        self,
-        rows: NewRows,
-        max_error: Any,
-        limits: Any,
-        more: NewRows | None = None,
-        training_rows: Any = None,
-    ) -> OneBatch:
-        """Select on a random part of labelled rows, for a calibration on the others and on ``more`` rows."""
-        return OneBatch.of(
-            self.model,
-            rows.features,
-            rows.y,
-            max_error,
-            limits=limits,
-            groups=rows.groups,
-            clusters=rows.clusters,
-            objective=self.objective,
-            by_group=self.by_group,
-            X_unlabeled=None if more is None else more.features,
-            groups_unlabeled=None if more is None else more.groups,
-            training_rows=training_rows,
-        )
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, for a calibration on the others."""
+        about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
+        return OneBatch.of(self.model, given, max_error, **about)
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
@@ -435,7 +421,7 @@ class StoredRule(StoredDocument):
                 )
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
-        return cls(path, classifier, {"group": list(selection.group)}, {}, selection=selection)
+        return cls(path, classifier, selection.notes, {"rule file of format": str(form)}, selection=selection)
 
     @property
     def rule(self) -> str:
@@ -458,19 +444,13 @@ class StoredRule(StoredDocument):
                 "FILE.model, which keeps these rows"
             )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
-        with warnings_as_lines(), bad_input(f"{data}: "):
+        with warnings.catch_warnings(), bad_input(f"{data}: "):
+            warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
-    def one_batch(
-        self,
-        rows: NewRows,
-        max_error: Any,
-        limits: Any,
-        more: NewRows | None = None,
-        training_rows: Any = None,
-    ) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        return self.selection.one_batch(rows, max_error, limits, more, training_rows)
+        return self.selection.one_batch(given, max_error, limits)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
@@ -481,20 +461,12 @@ class StoredRule(StoredDocument):
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
-    def read_rows(
-        self,
-        data: Path,
-        sep: str = ",",
-        *,
-        purpose: Purpose,
-        columns: Sequence[str] = (),
-        cluster: str | None = None,
-        unused: Sequence[str] = (),
-    ) -> NewRows:
+    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
         used = self.selection.data, self.selection.unlabeled
-        if purpose.needs_fresh_rows and digest_of(data) in used:
+        if reading.purpose.needs_fresh_rows and digest_of(data) in used:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
-        rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
-        return replace(rows, group_columns=columns, cluster_column=cluster)
+        columns = list(dict.fromkeys([*needed, *reading.columns]))
+        rows = score_rows(data, sep, self.selection.scores, columns=columns)
+        return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)
