@@ -310,7 +310,7 @@ class ProbabilityEngine(Engine):
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
         words = f"{rows.words}, groups estimated out of fold" if p.estimates_groups else rows.words
-        engine = cls(outputs, p, data, words, rows.refit or p.infers)
+        engine = cls(outputs, p, data, words, rows.refit or p.estimates_groups)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
     def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:

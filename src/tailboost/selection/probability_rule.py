@@ -65,7 +65,7 @@ class ProbabilityRule:
     @property
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
-        return self.probabilities.infers and not self.candidate.is_constant
+        return self.probabilities.estimates_groups and not self.candidate.is_constant
 
     @property
     def defers(self) -> bool:
