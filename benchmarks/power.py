@@ -59,6 +59,10 @@ LIMITS: dict[str, tuple[str, float, Any]] = {
     "ratio of selection ≥ .8": ("ratio", 0.8, lambda: [rates.ratio(rates.selected(1, by="group")) >= 0.8]),
     "gap of selection ≤ .02": ("gap", 0.02, lambda: [rates.gap(rates.selected(1, by="group")) <= 0.02]),
 }  # fmt: skip
+RANDOMISED = ", randomised"
+LIMITS |= {
+    title + RANDOMISED: LIMITS[title] for title in ("ratio of selection ≥ .8", "gap of selection ≤ .02")
+}
 PAIRED = ("odds", "ratio", "gap")
 OF_GROUPS = ("precisions", "odds", "miss", "ratio", "gap")
 
@@ -302,7 +306,7 @@ def given(X: Any) -> Any:
     return np.asarray(X, dtype=float)
 
 
-def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
+def ours(world: World, limits: Any, rows: Any, *, randomized: Any = "auto") -> tuple[Any, float]:
     """Return the certified rule of `tune` and `calibrate` (None without one), and processor seconds."""
     g, b, y = rows
     X, first = np.column_stack([1 - world.scores[b], world.scores[b]]), int(SELECTION * len(y))
@@ -313,7 +317,7 @@ def ours(world: World, limits: Any, rows: Any) -> tuple[Any, float]:
             model = tb.tune(
                 given, X[:first], y[:first], groups={"group": g[:first]}, limits=limits(),
                 objective=rates.deferred() if world.kind == "answered" else "error",
-                by_group=True, random_state=0,
+                by_group=True, randomized=randomized, random_state=0,
             )  # fmt: skip
             found = tb.calibrate(
                 model, X[first:], y[first:], groups={"group": g[first:]}, equal_rows="natural", attempts=1
@@ -342,7 +346,8 @@ def run(arguments: Any) -> dict[str, Any]:
                     rng = np.random.default_rng([sum(map(ord, name)), n, repeat])
                     cells = rng.choice(mass.size, n, p=mass.ravel())
                     rows = np.unravel_index(cells, mass.shape)
-                    rule, seconds = ours(world, limits, rows)
+                    draws = True if limit.endswith(RANDOMISED) else "auto"
+                    rule, seconds = ours(world, limits, rows, randomized=draws)
                     useful, captured, broken = world.scored(rule)
                     cases.append(
                         {"population": name, "limit": limit, "rows": n, "draw": repeat, "useful": useful,

@@ -11,6 +11,8 @@ most 5 % may be. The sizes of the strata are fixed: the proofs are conditional o
 In the settings with clusters, 1 to 8 rows of a cluster have one class, and .8 of them the same quantile of
 the score. The rows of a cluster are in one group, or for misses in several. As in `calibrate`, one random row
 of each cluster counts in each subgroup, and the rates are those of a random row of a random cluster.
+
+In the settings with draws, random numbers order the rows with equal scores, and the rule is randomised.
 """
 
 from __future__ import annotations
@@ -25,14 +27,15 @@ from typing import Any
 import numpy as np
 
 from tailboost.guarantees.rank_rules import (
-    ScoredRows,
     at_ranks,
     one_sided,
     ranks_of,
     ranks_of_comparison,
     shares_of,
 )
+from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.threshold_sequences import ThresholdSequences, limited_rates
+from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
 from tailboost.selection.threshold_family import ThresholdFamily
@@ -69,6 +72,13 @@ CLUSTERED = (
     "gap of selection ≤ .1",
 )
 CLUSTERED_SHAPES, CLUSTERED_SCORES = ((2, 150), (3, 400)), ((40, False), (50, True))
+DRAWN = (
+    "misses by group ≤ .25",
+    "capacity ≤ .2",
+    "gap of selection ≤ .1",
+    "ratio of selection ≥ .75",
+    "gap of misses ≤ .2",
+)
 ALIKE, LARGEST = 0.8, 8  # part of the rows with the cluster's quantile, largest number of rows of a cluster
 
 
@@ -200,8 +210,14 @@ def voting(of: list[Any], cluster: Any, rng: Any) -> list[Any]:
     return found
 
 
+def ordered(rows: ScoredRows, others: ScoredRows, drawn: bool, rng: Any) -> tuple[ScoredRows, Any]:
+    """Return rows, with places in the order of score and random number for scores if the rule draws."""
+    breaks = TieBreaks.of(rows, others, rng.random(len(rows.scores))) if drawn else None
+    return (rows if breaks is None else breaks.rows), breaks
+
+
 def setting(
-    name: str, values: int, continuous: bool, groups: int, n: int, draws: int, seed: int, *, clustered: bool
+    name: str, values: int, continuous: bool, groups: int, n: int, draws: int, seed: int, kind: str
 ) -> dict[str, Any]:
     """Return the numbers of certified and of false draws."""
     rng = np.random.default_rng(seed)
@@ -214,8 +230,10 @@ def setting(
     selection = ScoredRows(ss, sg if by_group else np.zeros_like(sg), losses)
     on_selection = [] if by_sequence else shares(limits, ss, sg, sy, groups)
     certified = false = 0
+    clustered, drawn = kind == "clusters", kind == "draws"
     mixed = clustered and name == CLUSTERED[0]
     known: dict[Any, Any] = {}
+    ordered_selection, _ = ordered(selection, selection, drawn, rng)
     for _ in range(draws):
         if clustered:
             s, g, y, cluster = population.draw_clusters(n, rng, mixed=mixed)
@@ -233,20 +251,25 @@ def setting(
             found = sequence(limits, *rows_of, groups, by_group=by_group, worse=worse)
         elif compares:
             if sizes not in known:
-                known[sizes] = ranks_of_comparison(limits[0], sizes, selection, on_selection, LEVEL)
+                known[sizes] = ranks_of_comparison(limits[0], sizes, ordered_selection, on_selection, LEVEL)
             reached = known[sizes]
-            rows = ScoredRows(s, place, np.zeros((len(s), 2)))
+            rows, breaks = ordered(ScoredRows(s, place, np.zeros((len(s), 2))), selection, drawn, rng)
             found = None if reached is None else at_ranks(fresh, reached, rows, m)
         else:
             ranks = ranks_of(fresh, sizes, m, LEVEL, apart=not clustered)
             worse = np.array([0.0, 1.0]) if fresh[0].answer == 0 else np.array([1.0, 0.0])
-            rows, none = ScoredRows(s, place, np.tile(worse, (len(s), 1))), np.zeros(0)
+            none = np.zeros(0)
             empty = ScoredRows(none, none.astype(int), np.zeros((0, 2)))
+            rows, breaks = ordered(ScoredRows(s, place, np.tile(worse, (len(s), 1))), empty, drawn, rng)
             found = one_sided(fresh, ranks, rows, m, empty)
         if found is not None:
             certified += 1
-            false += not keeps(name, population.rates(found if by_group else np.repeat(found, groups)))
+            thresholds, weights = breaks.mixture(found) if drawn else (found[None], np.ones(1))
+            each = [population.rates(t if by_group else np.repeat(t, groups)) for t in thresholds]
+            mean = {key: sum(w * r[key] for w, r in zip(weights, each, strict=True)) for key in each[0]}
+            false += not keeps(name, mean)
     about = {"limit": name, "values": "continuous" if continuous else values, "groups": groups}
+    about |= {"draws for equal scores": True} if drawn else {}
     about |= {"clusters": n} if clustered else {"rows": n}
     return about | {"by_group": by_group, "draws": draws, "certified": certified, "false": false}
 
@@ -256,15 +279,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=1000)
     draws, began, settings = parser.parse_args().draws, time.process_time(), []
-    cases = [(name, scores, shape, False) for name in LIMITS for scores in SCORES for shape in SHAPES]
+    cases = [(name, scores, shape, "") for name in LIMITS for scores in SCORES for shape in SHAPES]
     cases += [
-        (name, scores, shape, True)
+        (name, scores, shape, "clusters")
         for name in CLUSTERED
         for scores in CLUSTERED_SCORES
         for shape in CLUSTERED_SHAPES
     ]
-    for seed, (name, (values, continuous), (groups, n), clustered) in enumerate(cases):
-        settings.append(setting(name, values, continuous, groups, n, draws, seed, clustered=clustered))
+    cases += [(name, scores, shape, "draws") for name in DRAWN for scores in SCORES[:2] for shape in SHAPES]
+    for seed, (name, (values, continuous), (groups, n), kind) in enumerate(cases):
+        settings.append(setting(name, values, continuous, groups, n, draws, seed, kind))
         print(settings[-1], flush=True)
     parts = [each["false"] / each["draws"] for each in settings]
     record = {

@@ -144,7 +144,8 @@ def play(settings: Settings, name: str) -> Report:
     results: dict[tuple[str, int, str], dict[str, list[Run]]] = {}
     entries = settings.out / "entries"
     methods = [*METHODS, *sorted(f.name for f in entries.glob("*") if f.is_dir())]
-    for seed in range(settings.repeats):
+    seeds = range(settings.repeats) if settings.seed is None else [settings.seed]
+    for seed in seeds:
         for table in (*CASES, *GIVEN):
             if settings.only and table not in settings.only:
                 continue

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import tailboost
+
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS.parent / "results" / "errata.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", TEXT, flags=re.M | re.S)
@@ -36,3 +38,14 @@ def test_sources_named_in_the_code_are_listed():
             assert name in listed, f"{path.name}: {name}"
         keys = re.search(r"\[(?:Z21|WGV08|ZDKR21|H22|S24|SJ1[01]|ROM01|B19|SKHL20)\b", text)
         assert not keys, f"{path.name}: {keys and keys[0]}]"
+
+
+@pytest.mark.parametrize("page", ["results/errata.md", "docs/published.md"])
+def test_attributes_named_on_a_page_are_documented(page):
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"\b[a-z][a-z_]+_\b", " ".join(re.findall(r"`[^`\n]+`", text))))
+    assert named
+    classes = [getattr(tailboost, name) for name in tailboost.__all__ if name.endswith("Classifier")]
+    documented = set(re.findall(r"\b[a-z][a-z_]+_\b", " ".join(of.__doc__ for of in classes)))
+    functions = {"lambda_"}  # a parameter of `tailboost.published`
+    assert named <= documented | functions

@@ -9,9 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
-
-from tailboost.app.cli import app
+from shell import call
 
 KILLED = """
 import os, signal, sys
@@ -24,10 +22,6 @@ def killed(*_):
 calibration.limit_bounds = killed
 app(sys.argv[1:])
 """
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def table(n, seed):

@@ -10,18 +10,13 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
-from typer.testing import CliRunner
+from shell import call
 
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.app import cli
 from tailboost.core.table_files import read_raw
 from tailboost.storage import load_model
 
 LIMIT = "gap(selected(yes, by=sex)) <= 12%"
-
-
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
 
 
 def done(*arguments):

@@ -11,29 +11,12 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
-from typer.testing import CliRunner
+from shell import call, done, refused
 
 import tailboost as tb
-from tailboost.app import cli
 from tailboost.storage import load_model
 
 GAP = "gap(selected(yes, by=sex)) <= .12"
-
-
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
-
-
-def done(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    return " ".join(result.stderr.split())
 
 
 def table(n, seed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.app.cli import app
 from tailboost.app.report import compare, render
 from tailboost.core.subgroups import revealing_features
@@ -142,3 +145,25 @@ def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objec
         use.inferred == (objective == "worst_group") == any(len(m.candidate.action_costs) > 2 for m in used)
     )
     assert ("uses an estimate p(group | x, y)" in mix.summary_.details) == use.inferred
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        [rates.ratio(rates.selected(1, by="group")) >= 0.8, rates.miss(1) <= 0.4],
+        [rates.gap(rates.selected(1, by="group")) <= 0.05],
+        [rates.miss(1, by="group") <= 0.2],
+    ],
+    ids=["ratio", "gap", "miss"],
+)
+def test_a_group_blind_rule_on_one_score_has_one_threshold(limits):
+    """A score that tells much of the group: a band would keep limits at the cost of the best rows."""
+    rng = np.random.default_rng(3)
+    g = rng.integers(2, size=6000)
+    y = (rng.random(6000) < np.array([0.3, 0.7])[g]).astype(int)
+    p = 1 / (1 + np.exp(-(rng.normal(size=6000) + 1.5 * y + 1.5 * g - 1.5)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        rule = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=g, limits=limits)
+    answers = rule.predict(pd.DataFrame({"p": np.sort(p)}))
+    assert (np.diff(answers) >= 0).all()

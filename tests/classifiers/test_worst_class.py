@@ -620,6 +620,16 @@ def test_oco_is_right_on_every_training_row_once_all_rounds_met_the_condition(K)
         assert wrong.max() <= promise.bound <= 0.5
 
 
+def test_oco_states_the_number_of_fits_of_its_default():
+    """T = ⌈2 ln n/γ²⌉ with γ = .1 by default: the docstring gives it for two tables."""
+    X, y = np.arange(3.0)[:, None], np.array([0, 0, 1])
+    clf = OCOBoostClassifier(DecisionTreeClassifier(max_depth=1)).fit(X, y)
+    assert clf.n_iter_ == math.ceil(2 * math.log(3) / 0.1**2)
+    cost = OCOBoostClassifier.__doc__.partition("**Cost.**")[2].partition("Further attributes")[0]
+    for n in (178, 569):
+        assert f"{math.ceil(2 * math.log(n) / 0.1**2):,} " in cost.partition(f"for {n} rows")[0]
+
+
 def test_oco_ignores_the_scale_of_weights_and_says_when_it_stops():
     X, y = noisy(18, n=100)
     weight = np.full(100, 3.0)

@@ -240,7 +240,7 @@ def test_compas_with_perceptrons(tmp_path, monkeypatch):
     monkeypatch.setattr(compas, "PERCEPTRON_ROUNDS", short)
     found, text = play_twice("compas-mlp", tmp_path, repeats=2)
     games = found["games"]
-    assert games[compas.TRAINED]["rounds"] == {"mean": 5.0, "low": 5.0, "high": 5.0, "n": 2}
+    assert games[compas.TRAINED]["rounds"] == {"mean": 5.0, "low": None, "high": None, "n": 2}
     assert {"AdaLPBoost, T = 1", "AdaLPBoost, T = 5"} <= set(games[compas.TRAINED]["curves"])
     # After one round the mixture is plain ERM.
     assert games[compas.TRAINED]["curves"]["AdaLPBoost, T = 1"] == games[compas.TRAINED]["curves"]["ERM"]

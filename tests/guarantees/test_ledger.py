@@ -18,7 +18,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rounded_rows, hash_rows
 from tailboost.core.used_rows import SHARED_LEVEL, UsedRows
-from tailboost.guarantees.fresh_rows import fresh_rows
+from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
 from tailboost.guarantees.ledger import Attempt, Ledger, call_key
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
@@ -154,8 +154,8 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     of = np.repeat(np.arange(10), 4)
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
-        given = X[rows], y[rows], groups[rows], [LIMIT[0].rate], ()
-        return call_key(model, fresh_rows(model, *given, clusters=clusters[rows]), asked)
+        given = FreshInput(X[rows], y[rows], groups[rows], clusters[rows])
+        return call_key(model, fresh_rows(model, given, [LIMIT[0].rate], ()), asked)
 
     first = key()
     mixed = np.random.default_rng(1).permutation(40)

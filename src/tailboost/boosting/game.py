@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.training_set import memberships
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.core.html import html_table
 
 State = TypeVar("State")
@@ -310,7 +310,7 @@ class Turn:
 class Response:
     """Output of the learner in a round: a base model and its losses."""
 
-    base_model: Any
+    base_model: Model
     losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
     # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.

@@ -138,7 +138,7 @@ class Pools:
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
-def allowed_errors(max_error: Any, units: Sequence[Any], kind: str) -> Floats:
+def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
     """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
 
     ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).

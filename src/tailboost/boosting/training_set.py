@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Mask
+from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Mask, Table
 from tailboost.core.checks import (
     category_orders,
     column_name,
@@ -180,7 +180,7 @@ class GroupNames:
     combinations: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
-    def of(cls, groups: Any, name: str, n: int, used: Mask) -> Self:
+    def of(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of the used rows among n; ``name`` is for messages."""
         columns, orders = _group_columns(groups, name, n), category_orders(groups)
         try:
@@ -224,7 +224,7 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
-    def numbers_of(self, groups: Any, name: str, n: int, used: Mask | None = None) -> Ints:
+    def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 
         With a mask, only the used rows are numbered; other rows may be in any group.
@@ -249,7 +249,7 @@ class GroupNames:
         return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
 
 
-def rows_among(groups: Any, rows: Rows) -> Mask:
+def rows_among(groups: Groups, rows: Rows) -> Mask:
     """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
 
     Raises
@@ -271,7 +271,7 @@ def _describe_columns(columns: tuple[Any, ...]) -> str:
     return "no columns (an array)" if columns == (None,) else f"the columns {list(columns)}"
 
 
-def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
+def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]:
     """Return the checked columns of a groups argument by name; an array of shape (n,) has the name None."""
     checked = {}
     for column, values in columns_by_name(groups, name).items():
@@ -287,7 +287,7 @@ def _group_columns(groups: Any, name: str, n: int) -> dict[Any, NDArray[Any]]:
 class TrainingSet:
     """Checked training set: rows of positive weight (``used``), with labels and groups as numbers."""
 
-    X: Any
+    X: Table
     y: Ints
     weight: Floats
     groups: Ints | None
@@ -335,7 +335,7 @@ class TrainingSet:
         return digest(labels, *(part for table in parts for part in table if part is not None))
 
 
-def take(X: Any, rows: NDArray[Any]) -> Any:
+def take(X: Table, rows: NDArray[Any]) -> Any:
     """Return rows of a table or of a dict of columns, by numbers or a mask; None for None."""
     if X is None:
         return None
@@ -346,7 +346,7 @@ def take(X: Any, rows: NDArray[Any]) -> Any:
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
 
-def batches(X: Any) -> list[Ints]:
+def batches(X: Table) -> list[Ints]:
     """Return the row numbers of a table in batches."""
     n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
     size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))

@@ -24,7 +24,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.checks import positions
 from tailboost.core.pipelines import answered
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
@@ -164,7 +164,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.
 
         Parameters
@@ -179,7 +179,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """
         return self._decisions(self._scores(X))
 
-    def margins(self, X: Any, y: Any) -> Floats:
+    def margins(self, X: Table, y: Column) -> Floats:
         """Return the margins ``m_i = f_y(x_i)``: scores of the true class, where scores sum to 0.
 
         Parameters
@@ -206,7 +206,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Return the label with the largest score.
 
         Parameters
@@ -222,7 +222,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         f = self.decision_function(X)
         return self._labels(f)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return the softmax of the scores, which is **not** calibrated.
 
         Parameters
@@ -237,7 +237,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """
         return self._softmax(self.decision_function(X))
 
-    def predict_distribution(self, X: Any) -> Floats:
+    def predict_distribution(self, X: Table) -> Floats:
         """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
 
         Parameters
@@ -252,7 +252,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """
         return answered(self.predict(X), self.classes_)
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, finite also where that is rounded to 0.
 
         Parameters
@@ -269,7 +269,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         P: Floats = log_softmax(np.column_stack([-f, f]) if f.ndim == 1 else f, axis=1)
         return P
 
-    def staged_decision_function(self, X: Any) -> Iterator[Floats]:
+    def staged_decision_function(self, X: Table) -> Iterator[Floats]:
         """Yield `decision_function` after 1, 2, … kept hypotheses.
 
         Parameters
@@ -286,7 +286,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         for scores in self.ensemble_.staged_scores(self._checked(X)):
             yield self._decisions(scores)
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield `predict` after 1, 2, … kept hypotheses.
 
         Parameters
@@ -302,7 +302,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         for f in self.staged_decision_function(X):
             yield self._labels(f)
 
-    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+    def staged_predict_proba(self, X: Table) -> Iterator[Floats]:
         """Yield `predict_proba` after 1, 2, … kept hypotheses.
 
         Parameters

@@ -31,7 +31,8 @@ from tailboost.boosting.game import Game, Response, round_seed
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
-    ValidationRows,
+    LabelledRows,
+    check_group_arguments,
     check_validation,
     checked_table,
     input_tags,
@@ -41,7 +42,6 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import CommonParameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
-from tailboost.core.checks import check_indexes
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.interrupts import noticing_interrupts
@@ -210,17 +210,18 @@ class BaseBoostClassifier(
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        validation = ValidationRows(*unpack(X_val, y_val), None, sample_weight_val)
-        self._fit(X, y, sample_weight, None, validation, fit_params)
+        rows = LabelledRows(*unpack(X, y), None, sample_weight)
+        self._fit(rows, LabelledRows(*unpack(X_val, y_val), None, sample_weight_val), fit_params)
         return self
 
-    def _problem(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+        """Raise ValueError if parameters contradict each other or the arguments of a fit."""
+
+    def _problem(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
+        check_group_arguments(rows.groups, validation)
+        self._check_arguments(rows.groups, validation)
         refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
-        problem, attributes = read_training_set(
-            self, self._learner(), X, y, sample_weight, groups, self.class_weight
-        )
+        problem, attributes = read_training_set(self, self._learner(), rows, self.class_weight)
         self.__dict__.update(attributes)
         if validation.any_given:
             check_validation(validation, self.get_params(deep=False)["cv"])
@@ -267,42 +268,26 @@ class BaseBoostClassifier(
             exact=self.exact_weights,
         )
 
-    def _fit(
-        self,
-        X: Table,
-        y: Column,
-        sample_weight: Column,
-        groups: Groups,
-        validation: ValidationRows,
-        fit_params: dict[str, Any],
-    ) -> None:
+    def _fit(self, rows: LabelledRows, validation: LabelledRows, fit_params: dict[str, Any]) -> None:
         routed = routed_params(self, fit_params)
         context = None
         if getattr(self, "_skl_callbacks", None):
             # The number of rounds for "auto" depends on the data.
             most = None if self.n_estimators == "auto" else self.n_estimators
             context = self._init_callback_context(max_subtasks=most)
-        X, y = unpack(X, y)
         with fitting_apart(self) as fitted:
-            fitted._learn(X, y, sample_weight, groups, validation, routed, context)
+            fitted._learn(rows, validation, routed, context)
         self._warn()  # after the assignment: a filter may make a warning an error
 
     def _learn(
-        self,
-        X: Table,
-        y: Column,
-        sample_weight: Column,
-        groups: Groups,
-        validation: ValidationRows,
-        routed: dict[str, Any],
-        context: object,
+        self, rows: LabelledRows, validation: LabelledRows, routed: dict[str, Any], context: object
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
-        check_indexes(X=X, y=y, sample_weight=sample_weight, groups=groups)
-        validation.check_indexes()
+        rows.check_indexes()
+        validation.check_indexes("_val")
         with noticing_interrupts() as interrupted, ExitStack() as resources:
-            problem = self._read(X, y, sample_weight, groups, validation)
-            routed = _check_method_params(X, routed, indices=problem.used)
+            problem = self._read(rows, validation)
+            routed = _check_method_params(rows.X, routed, indices=problem.used)
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
             checkpoints = resources.enter_context(self._checkpoints(problem, entropy, interrupted))
             scheme = self._open_scheme(problem, routed, entropy)
@@ -317,11 +302,9 @@ class BaseBoostClassifier(
             self._settle()
         self._conclude(problem)
 
-    def _read(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _read(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
-        problem = self._problem(X, y, sample_weight, groups, validation)
+        problem = self._problem(rows, validation)
         self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
         self.chosen_rows_ = ()
         if problem.validation is not None:

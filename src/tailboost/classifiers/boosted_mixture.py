@@ -17,7 +17,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import ValidationRows, selection_data
+from tailboost.classifiers.input import LabelledRows, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
@@ -153,13 +153,13 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
         return Problem(aim, limits, error_budget=budget, randomized=combiner.randomized)
 
-    def _engine_on(self, X: Table, given: ValidationRows, costs: Table, problem: Problem) -> HypothesisEngine:
-        if costs is not None:
+    def _engine_on(self, given: LabelledRows, problem: Problem) -> HypothesisEngine:
+        if given.costs is not None:
             raise ValueError("costs= has no meaning for boosting: it is for models")
         if given.groups is not None and problem.objective is not self.combiner_.objective:
             self._name_groups(given.groups)
         words = "the {:,} rows given to reweight"
-        X, rows = selection_data(self, self._checked(X), given, "", words)
+        X, rows = selection_data(self, self._checked(given.X), given, "", words)
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
         self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
         names = None if given.groups is None else self._group_names
@@ -172,7 +172,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
         return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping=grouping))
 
-    def _select(self, engine: Any, problem: Problem, max_error: Any) -> None:
+    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self.combiner_.limits
         if max_error is not None:
             aim, limits = self._aimed(engine, problem.objective, max_error)
@@ -218,7 +218,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _take_targets(self, max_error: Stated) -> None:
         """Set the limits given to `reweight`."""
 
-    def _alpha_for(self, objective: Any, alpha: float | None) -> float | None:
+    def _alpha_for(self, objective: Stated, alpha: float | None) -> float | None:
         """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
         if alpha is None and objective in (None, "cvar"):
             alpha = self.get_params(deep=False).get("alpha")

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from tailboost.boosting.cross_fitting import held_out
 from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
-from tailboost.core.array_types import Ints, Labels, Mask
+from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
@@ -37,7 +37,7 @@ from tailboost.core.judged import Judged
 from tailboost.core.progress import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import Rule, as_table
+from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
 from tailboost.guarantees.rank_rules import shares_of
 from tailboost.rates import Answered, Limit, Strata
 
@@ -58,24 +58,24 @@ ABOUT_SELECTION = (
 
 
 def calibrate(
-    model: Any,
-    X_cal: Any,
-    y_cal: Any,
-    max_error: Any = None,
+    model: Model,
+    X_cal: Table,
+    y_cal: Column,
+    max_error: Stated = None,
     *,
-    limits: Any = None,
+    limits: Stated = None,
     confidence: float = 0.95,
-    groups: Any = None,
+    groups: Groups = None,
     rule: Rule = "predict",
     previous: Any = None,
     subgroups: Any = None,
     equal_rows: EqualRows = "copies",
-    clusters: Any = None,
+    clusters: Column = None,
     attempts: int | None = None,
     selection_share: float | None = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
-    training_rows: Any = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
+    training_rows: Table = None,
     verbose: int = 0,
     **params: Any,
 ) -> Any:
@@ -189,41 +189,21 @@ def calibrate(
     >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
     True 1800
     """
+    given = FreshInput(
+        X_cal, y_cal, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows
+    )
     options: dict[str, Any] = {
-        "confidence": confidence,
-        "rule": rule,
-        "previous": previous,
-        "subgroups": subgroups,
-        "equal_rows": equal_rows,
-        "attempts": attempts,
-        "training_rows": training_rows,
-    }
+        "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
+    }  # fmt: skip
     with telling() if verbose else nullcontext():
         if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
-            if given := [*["selection_share"] * (selection_share is not None), *params]:
+            if unused := [*["selection_share"] * (selection_share is not None), *params]:
                 raise ValueError(
-                    f"{', '.join(given)}: the rule of this {type(model).__name__} was selected on other "
+                    f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on other "
                     "rows; these arguments are for a model without a selected rule"
                 )
-            of_rows = {"groups": groups, "clusters": clusters}
-            more = {"X_unlabeled": X_unlabeled, "groups_unlabeled": groups_unlabeled}
-            return calibrate_selected(
-                model, X_cal, y_cal, max_error, limits=limits, **of_rows, **more, **options
-            )
-        batch = OneBatch.of(
-            model,
-            X_cal,
-            y_cal,
-            max_error,
-            limits=limits,
-            groups=groups,
-            clusters=clusters,
-            selection_share=selection_share,
-            training_rows=training_rows,
-            X_unlabeled=X_unlabeled,
-            groups_unlabeled=groups_unlabeled,
-            **params,
-        )
+            return calibrate_selected(model, given, max_error, limits=limits, **options)
+        batch = OneBatch.of(model, given, max_error, limits=limits, selection_share=selection_share, **params)
         try:
             return batch.certified(**options)
         except NotCertifiedError as error:
@@ -245,10 +225,8 @@ class OneBatch:
     ----------
     classifier : RobustMixtureClassifier
         Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
-    X, y, groups, clusters : array-like
-        The other rows.
-    X_unlabeled, groups_unlabeled : array-like, optional
-        Further rows without labels, which are to certify too.
+    rows : FreshInput
+        The other rows, and further rows without labels, which are to certify too.
     max_error : float or dict, optional
         The largest errors allowed.
     limits : list of Limit, optional
@@ -258,30 +236,20 @@ class OneBatch:
     """
 
     classifier: RobustMixtureClassifier
-    X: Any
-    y: Any
-    groups: Any
-    clusters: Any
-    X_unlabeled: Any
-    groups_unlabeled: Any
-    max_error: Any
+    rows: FreshInput
+    max_error: Stated
     limits: list[Limit] | None
     n_selected: int
 
     @classmethod
     def of(
         cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        max_error: Any = None,
+        model: Model,
+        given: FreshInput,
+        max_error: Stated = None,
         *,
-        limits: Any = None,
-        groups: Any = None,
-        clusters: Any = None,
+        limits: Stated = None,
         selection_share: float | None = None,
-        X_unlabeled: Any = None,
-        groups_unlabeled: Any = None,
         **params: Any,
     ) -> Self:
         """Divide the rows, and select on the first part; parameters as in `calibrate`.
@@ -291,18 +259,18 @@ class OneBatch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
-        stated = stated_limits(max_error, limits)
+        stated, X, y, groups = stated_limits(max_error, limits), given.X, given.y, given.groups
         if y is None:
             raise ValueError(
                 f"y_cal is needed: no rule of this {type(model).__name__} was selected, and rows without "
                 "labels select none. Select on rows with labels first: tune(model, X, y, ...)"
             )
-        check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=clusters)
+        check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=given.clusters)
         labels = label_column(y, "y_cal")
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")
         if groups is not None:
             check_length(groups, "groups", len(labels), "X_cal")
-        of_cluster = None if clusters is None else numbered(clusters, "clusters", len(labels))
+        clusters = None if given.clusters is None else numbered(given.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
         answered = Answered.of(labels, labels, groups=groups)
@@ -310,24 +278,25 @@ class OneBatch:
         share = selection_share or default_share(stated, answered.strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = drawn_part(answered.stratum, of_cluster, share, seed)
+        selects = drawn_part(answered.stratum, clusters, share, seed)
         _refuse_absent("y_cal", labels, selects)
         for column in columns_by_name(groups, "groups").values() if by_group and groups is not None else ():
             _refuse_absent("groups", label_column(column, "groups"), selects)
-        if X_unlabeled is not None:
+        rest = {name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")}
+        if given.X_unlabeled is not None:
             # A row of the batch is no further row, whether it selects or certifies.
-            check_indexes(X_unlabeled=X_unlabeled, groups_unlabeled=groups_unlabeled)
-            known, more = (hash_rounded_rows(as_table(table)) for table in (X, X_unlabeled))
+            unlabeled = {"X_unlabeled": given.X_unlabeled, "groups_unlabeled": given.groups_unlabeled}
+            check_indexes(**unlabeled)
+            known, more = (hash_rounded_rows(as_table(table)) for table in (X, given.X_unlabeled))
             new = np.flatnonzero(~copies_of(known, more))
-            X_unlabeled, groups_unlabeled = take(X_unlabeled, new), take(groups_unlabeled, new)
-        first = [take(each, selects) for each in (X, y, groups)]
-        X, y, groups, clusters = (take(each, ~selects) for each in (X, y, groups, clusters))
+            rest |= {name: take(table, new) for name, table in unlabeled.items()}
+        about = {"training_rows": given.training_rows} | params
         with warnings.catch_warnings():
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
-            classifier = tune(model, first[0], first[1], groups=first[2], limits=stated, **params)
-        of_rows = X, y, groups, clusters, X_unlabeled, groups_unlabeled
-        return cls(classifier, *of_rows, max_error, stated or None, int(selects.sum()))
+            first = (take(each, selects) for each in (X, y))
+            classifier = tune(model, *first, groups=take(groups, selects), limits=stated, **about)
+        return cls(classifier, replace(given, **rest), max_error, stated or None, int(selects.sum()))
 
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier, which knows all rows; options as in `calibrate`."""
@@ -335,15 +304,7 @@ class OneBatch:
         bare = self.classifier
         chosen, used = bare.chosen_rows_, bare.used_rows_
         bare.chosen_rows_, bare.used_rows_ = (), ()
-        of_rows = {
-            "groups": self.groups,
-            "clusters": self.clusters,
-            "X_unlabeled": self.X_unlabeled,
-            "groups_unlabeled": self.groups_unlabeled,
-        }
-        found = calibrate_selected(
-            bare, self.X, self.y, self.max_error, limits=self.limits, **of_rows, **options
-        )
+        found = calibrate_selected(bare, self.rows, self.max_error, limits=self.limits, **options)
         found.chosen_rows_, found.used_rows_ = (*chosen, *found.chosen_rows_), (*used, *found.used_rows_)
         certificate = found.certificate_
         n = self.n_selected + certificate.n_rows

@@ -16,9 +16,9 @@ from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveL
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
-from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.array_types import Groups
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
     hedge_game_bounds,
@@ -298,15 +298,12 @@ class CVaRBoostClassifier(MixtureClassifier):
     def _five_folds_up_to(self) -> float:
         return self._over_rows.five_folds_up_to
 
-    def _problem(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         self._most_rounds()  # raises without a theorem
         if self._even and validation.any_given:
             raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
         if self._even and self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
-        return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cv(self) -> Any:
         return "train" if self._even else self.cv

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import (
@@ -114,7 +114,7 @@ class RandomizedDecision:
     True
     """
 
-    def __init__(self, model: Any, secret: bytes, context: str) -> None:
+    def __init__(self, model: Model, secret: bytes, context: str) -> None:
         hasher = _keyed(secret, context)
         del secret  # a traceback that prints local variables must not show the secret
         self.model = model
@@ -144,7 +144,7 @@ class RandomizedDecision:
         """
         return _draws(self._hasher, _encoded_ids(ids))
 
-    def decide(self, X: Any, ids: Any, *, groups: Any = None) -> Decisions:
+    def decide(self, X: Table, ids: Any, *, groups: Groups = None) -> Decisions:
         """Answer each row by the candidate that its id draws.
 
         Parameters
@@ -264,7 +264,7 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
     return u
 
 
-def _split_model(model: Any) -> tuple[Any, Any]:
+def _split_model(model: Model) -> tuple[Any, Any]:
     """Return the steps of a model before its classifier (or None), and the classifier."""
     transformers, last = None, model
     if isinstance(model, Pipeline):

@@ -16,9 +16,9 @@ from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
 from tailboost.boosting.training_set import TrainingSet, take
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import with_parameters
-from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.array_types import Groups
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -143,14 +143,11 @@ class DROBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _problem(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if self.smoothing and self.uncertainty == "chi2":
             raise ValueError(
                 f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
             )
-        return super()._problem(X, y, sample_weight, groups, validation)
 
     def _cost(self) -> Cost:
         combiner, rule = self.combiner_, cast("WorstCase", self.game_.player)

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import Rows, TrainingSet, take
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.interrupts import noticing_interrupts
@@ -320,11 +320,11 @@ class _Fitter:
     problem: TrainingSet
     weighted: bool
 
-    def __call__(self, name: str, estimator: Any, clock: Clock, rows: Mask) -> Fit | None:
+    def __call__(self, name: str, estimator: Model, clock: Clock, rows: Mask) -> Fit | None:
         fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows))
         return fit
 
-    def _fit(self, name: str, estimator: Any, rows: Mask) -> Fit:
+    def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
         problem, everything = self.problem, bool(rows.all())
         present, y = np.unique(problem.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse a single class
@@ -338,7 +338,7 @@ class _Fitter:
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
 
 
-def _in_fit(name: str, estimator: Any, error: Exception) -> ValueError:
+def _in_fit(name: str, estimator: Model, error: Exception) -> ValueError:
     return ValueError(f"estimators: {name!r} ({type(estimator).__name__}) in fit: {error}")
 
 
@@ -361,7 +361,7 @@ class _OneTable:
         self.problem, self.parts, self.seed, self.done = problem, parts, seed, done
         self.opened = OpenTable(problem.X)
 
-    def __call__(self, name: str, learner: Any, clock: Clock) -> list[Fit | None]:
+    def __call__(self, name: str, learner: Model, clock: Clock) -> list[Fit | None]:
         problem, weight, final = self.problem, self.problem.weight, None
         try:
             session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
@@ -387,7 +387,7 @@ class _OneTable:
         return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, final)]
 
 
-def _seeded(estimator: Any, seed: int) -> Any:
+def _seeded(estimator: Model, seed: int) -> Any:
     """Return a clone with seeds drawn from ``seed`` for parameters without one."""
     estimator = clone(estimator)
     own = {k: v for k, v in estimator.get_params().items() if k.endswith("random_state") and v is not None}

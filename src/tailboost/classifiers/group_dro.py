@@ -11,6 +11,7 @@ from tailboost.boosting.game import Units, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.core.array_types import Groups
@@ -109,7 +110,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups) -> None:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if self.error_budget is not None and self.combine == "average":
             raise ValueError(
                 "error_budget needs combine='mixture': with 'average' no mixture weights are selected"

@@ -44,23 +44,24 @@ from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 
 @dataclass(frozen=True)
-class ValidationRows:
-    """Held-out rows as given to ``fit``."""
+class LabelledRows:
+    """Rows with labels as given to ``fit`` and other methods."""
 
     X: Table = None
     y: Column = None
     groups: Groups = None
     sample_weight: Column = None
+    costs: Table = None
+    clusters: Column = None
 
     @property
     def any_given(self) -> bool:
         """Whether any argument was given."""
         return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
 
-    def check_indexes(self, **more: object) -> None:
+    def check_indexes(self, suffix: str = "") -> None:
         """Raise if pandas objects about these rows have different indexes."""
-        of_rows = {"X": self.X, "y": self.y, "groups": self.groups, "sample_weight": self.sample_weight}
-        check_indexes(**{f"{name}_val": values for name, values in (of_rows | more).items()})
+        check_indexes(**{f"{name}{suffix}": values for name, values in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
     return labels
 
 
-def check_group_arguments(groups: Groups, validation: ValidationRows) -> None:
+def check_group_arguments(groups: Groups, validation: LabelledRows) -> None:
     """Raise an error if groups are given for only one of training and held-out rows."""
     if groups is None and validation.groups is not None:
         raise ValueError("groups_val was given without groups")
@@ -247,7 +248,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 
 
 def selection_data(
-    classifier: Model, X: Table, given: ValidationRows, suffix: str, words: str
+    classifier: Model, X: Table, given: LabelledRows, suffix: str, words: str
 ) -> tuple[Any, Rows]:
     """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
 
@@ -257,7 +258,7 @@ def selection_data(
         The classifier, with its classes and groups.
     X : table of n rows
         The checked rows.
-    given : ValidationRows
+    given : LabelledRows
         The arguments.
     suffix : str
         Suffix of the argument names, for messages.
@@ -278,7 +279,7 @@ def selection_data(
     return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
-def check_validation(given: ValidationRows, validation: object) -> None:
+def check_validation(given: LabelledRows, validation: object) -> None:
     """Raise an error if held-out rows are incomplete, or given together with ``cv``."""
     if given.X is None or given.y is None:
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
@@ -313,28 +314,23 @@ def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, A
 
 
 def read_training_set(
-    classifier: Model,
-    learner: Model,
-    X: Table,
-    y: Column,
-    sample_weight: Column,
-    groups: Groups,
-    class_weight: object,
+    classifier: Model, learner: Model, rows: LabelledRows, class_weight: object
 ) -> tuple[TrainingSet, dict[str, Any]]:
     """Return the checked training set, and the attributes of the classifier that it defines.
 
     The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
     that reveal them.
     """
+    y, groups = rows.y, rows.groups
     if y is None:
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
-    X, y, schema = checked_table(classifier, learner, X, y)
+    X, y, schema = checked_table(classifier, learner, rows.X, y)
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
-    weight = row_weights(sample_weight, len(y))
+    weight = row_weights(rows.sample_weight, len(y))
     used = weight > 0
     classes, index = np.unique(y[used], return_inverse=True)
     if len(classes) < 2:

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
@@ -27,6 +27,7 @@ from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
@@ -86,7 +87,7 @@ class LabelRules:
     ledger_: Ledger = field(default_factory=Ledger, compare=False, repr=False)
     selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
 
-    def predict(self, X: Any) -> dict[str, NDArray[Any]]:
+    def predict(self, X: Table) -> dict[str, NDArray[Any]]:
         """Return the answers by label, and those to the rows as "any label".
 
         Parameters
@@ -112,13 +113,13 @@ class LabelRules:
 
     def certify(
         self,
-        X: Any,
-        Y: Any,
+        X: Table,
+        Y: Table,
         *,
-        limits: Any = None,
+        limits: Stated = None,
         confidence: float = 0.95,
-        clusters: Any = None,
-        X_unlabeled: Any = None,
+        clusters: Column = None,
+        X_unlabeled: Table = None,
     ) -> Certificate:
         """Return confidence bounds on the limited rates of all labels and of the rows, from fresh rows.
 
@@ -157,15 +158,15 @@ class LabelRules:
 
     def calibrate(
         self,
-        X: Any,
-        Y: Any,
+        X: Table,
+        Y: Table,
         *,
-        limits: Any = None,
+        limits: Stated = None,
         confidence: float = 0.95,
-        clusters: Any = None,
+        clusters: Column = None,
         previous: Any = None,
         attempts: int | None = None,
-        X_unlabeled: Any = None,
+        X_unlabeled: Table = None,
     ) -> LabelRules:
         """Return the least restricted rules with certified limits, from fresh rows.
 
@@ -206,13 +207,11 @@ class LabelRules:
         stated = _stacked_limits(self.limits if limits is None else limits, names)
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
-        given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        model, X_pairs, y_pairs = given.pop("model"), given.pop("X"), given.pop("y")
-        about = {"subgroups": _subgroups(names), "previous": previous, "attempts": attempts}
+        pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
+        model, given = pairs.pop("model"), FreshInput(**pairs, subgroups=_subgroups(names))
+        about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
-            found = calibrate_selected(
-                model, X_pairs, y_pairs, limits=stated, confidence=confidence, **given, **about
-            )
+            found = calibrate_selected(model, given, limits=stated, **about)
         except NotCertifiedError as error:
             advice = (
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "
@@ -227,7 +226,7 @@ class LabelRules:
             ledger_=self.ledger_,
         )
 
-    def pairs(self, X: Any, Y: Any = None, *, clusters: Any = None) -> dict[str, Any]:
+    def pairs(self, X: Table, Y: Table = None, *, clusters: Column = None) -> dict[str, Any]:
         """Return the pairs of row and label, for functions that take a classifier of rows.
 
         Parameters
@@ -271,11 +270,11 @@ class LabelRules:
         """The rules as a classifier of `pairs`."""
         return LabelPairs(self, self.by_label(self.limits))
 
-    def by_label(self, limits: Any) -> list[Limit]:
+    def by_label(self, limits: Stated) -> list[Limit]:
         """Return limits, as `tune_labels` takes them, as limits on pairs: "any label" is a row as a whole."""
         return _stacked_limits(limits, list(self.rules))
 
-    def _fresh_pairs(self, X: Any, Y: Any, clusters: Any, X_unlabeled: Any) -> dict[str, Any]:
+    def _fresh_pairs(self, X: Table, Y: Table, clusters: Column, X_unlabeled: Table) -> dict[str, Any]:
         """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
         given: dict[str, Any] = {"X": None, "y": None}
         if X is not None:
@@ -362,7 +361,7 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Table, y: Column = None) -> Self:
         """Return the classifier, whose rules were selected before."""
         return self
 
@@ -402,18 +401,18 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def threshold_family(self, *, by_group: bool) -> None:
         """Return None: the rules of several labels are no family of thresholds on one score."""
 
-    def actions(self, X: Any) -> NDArray[Any]:
+    def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
         of_label = {name: rule.predict(X[:, j]) for j, (name, rule) in enumerate(self.rules.rules.items(), 1)}
         answers = [*of_label.values(), _of_any(of_label, self.rules.defers)]
         return np.choose(X[:, 0].astype(np.intp), [answer.astype(object) for answer in answers])
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         """Return the answers 1 and 0; deferred pairs get 0."""
         actions = self.actions(X)
         return np.where(actions == HUMAN_REVIEW, 0, actions).astype(np.intp)
 
-    def defers(self, X: Any) -> Mask:
+    def defers(self, X: Table) -> Mask:
         """Return which pairs and rows are deferred."""
         return np.asarray(self.actions(X) == HUMAN_REVIEW)
 
@@ -446,12 +445,12 @@ def _of_rows(certificate: Certificate, n_labels: int) -> Certificate:
 
 def tune_labels(
     scores: Sequence[Scores],
-    X: Any,
-    Y: Any,
+    X: Table,
+    Y: Table,
     *,
-    objective: Any = "error",
-    limits: Any = (),
-    X_unlabeled: Any = None,
+    objective: Stated = "error",
+    limits: Stated = (),
+    X_unlabeled: Table = None,
     **params: Any,
 ) -> LabelRules:
     """Select thresholds for several labels per row, such as the categories of moderation.
@@ -538,7 +537,7 @@ def tune_labels(
     return replace(found, used_rows_=(used,))
 
 
-def _further_rows(scores: Sequence[Scores], X: Any, X_unlabeled: Any) -> Any:
+def _further_rows(scores: Sequence[Scores], X: Table, X_unlabeled: Table) -> Any:
     """Return the scores of rows without labels, without copies of rows with labels.
 
     Raises
@@ -563,7 +562,7 @@ class LabelSelection:
 
     names: list[str]
     scores: list[_CalibratedScore]
-    X: Any  # the selection data
+    X: Table  # the selection data
     y: Ints  # shape (n, K)
     classifier: RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
     more: Any = None  # further rows without labels
@@ -661,7 +660,7 @@ class _CalibratedScore:
     probability: Floats  # shape (n + m,)
 
     @classmethod
-    def of(cls, score: Scores, X: Any, y: Ints, more: Any = None) -> Self:
+    def of(cls, score: Scores, X: Table, y: Ints, more: Any = None) -> Self:
         """Calibrate a score on the selection data if the calibration increases with the score."""
         fitted = clone(score).set_params(label=1).fit(X, y)
         tables = [X] if more is None else [X, more]
@@ -672,7 +671,7 @@ class _CalibratedScore:
             P = calibration.predict_proba(logit(P)[:, None])[:, 1]
         return cls(fitted, np.concatenate([fitted.values(table)[:, 0] for table in tables]), P)
 
-    def rule(self, classifier: Any, name: str) -> ThresholdRule:
+    def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
         mark = {"deferred": HUMAN_REVIEW} if classifier.can_defer else {}
@@ -681,7 +680,7 @@ class _CalibratedScore:
         return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
 
 
-def _indicators(Y: Any, labels: Sequence[str]) -> Ints:
+def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
     """Return the labels of rows as numbers 0 and 1, shape (n, K). Columns are found by names as text."""
     if hasattr(Y, "columns") or isinstance(Y, dict):
         by_name = columns_by_name(Y, "Y")
@@ -698,7 +697,7 @@ def _indicators(Y: Any, labels: Sequence[str]) -> Ints:
     return values.astype(np.intp)
 
 
-def _split(limits: Any, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]:
+def _split(limits: Stated, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]:
     """Return limits on each label, and limits on rows as limits on the label "any label"."""
     of_labels, of_rows = [], []
     for limit in checked_limits(limits):
@@ -717,7 +716,7 @@ def _split(limits: Any, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]
     return of_labels, of_rows
 
 
-def _stacked_limits(limits: Any, names: Sequence[str]) -> list[Limit]:
+def _stacked_limits(limits: Stated, names: Sequence[str]) -> list[Limit]:
     """Return all limits as limits by label, where a row as a whole is the label "any label"."""
     return [limit for part in _split(limits, names) for limit in part]
 

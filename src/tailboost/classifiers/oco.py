@@ -10,9 +10,9 @@ from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
-from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.array_types import Groups
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
@@ -97,12 +97,9 @@ class OCOBoostClassifier(MixtureClassifier):
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
 
-    def _problem(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if validation.any_given:
             raise ValueError("X_val: OCO boosting takes no validation rows, because it selects nothing")
-        return super()._problem(X, y, sample_weight, groups, validation)
 
     def _warn(self) -> None:
         super()._warn()

@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.boosting.training_set import GroupNames
 from tailboost.classifiers.input import (
-    ValidationRows,
+    LabelledRows,
     regrouped_attributes,
     rows_given,
 )
-from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.core.checks import check_indexes, n_rows_of
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
+from tailboost.core.checks import n_rows_of
 from tailboost.core.judged import Judged, group_uses
 from tailboost.core.tables import unpack
 from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
@@ -71,7 +71,7 @@ class Reselection(Judged):
 
     # -- other selection data --------------------------------------------------------------------------
 
-    def _name_groups(self, groups: Any, used: Mask | None = None) -> None:
+    def _name_groups(self, groups: Groups, used: Mask | None = None) -> None:
         """Set the names of groups, of all rows or of some."""
         n = n_rows_of(groups)
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
@@ -83,17 +83,17 @@ class Reselection(Judged):
 
     def reweight(
         self,
-        X: Any = None,
-        y: Any = None,
+        X: Table = None,
+        y: Column = None,
         *,
         alpha: float | None = None,
-        objective: Any = None,
-        limits: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        sample_weight: Any = None,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
         error_budget: float | None = None,
-        max_error: Any = None,
+        max_error: Stated = None,
         confidence: float | None = None,
     ) -> Self:
         """Return a classifier with the same models and another selected rule; nothing is trained.
@@ -148,8 +148,9 @@ class Reselection(Judged):
         stated = {"alpha": alpha, "objective": objective, "limits": limits, "error_budget": error_budget}
         problem = new._restated(stated | {"max_error": max_error, "confidence": confidence}, groups, given)
         if given:
-            check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight, costs=costs)
-            engine = new._engine_on(X, ValidationRows(X, y, groups, sample_weight), costs, problem)
+            rows = LabelledRows(X, y, groups, sample_weight, costs)
+            rows.check_indexes()
+            engine = new._engine_on(rows, problem)
         else:
             engine = self._engine if groups is None else new._engine_by(groups, problem)
         new._select(engine, problem, max_error)
@@ -160,19 +161,19 @@ class Reselection(Judged):
         check_is_fitted(self)
 
     @abstractmethod
-    def _restated(self, stated: dict[str, Any], groups: Any, given: bool) -> Problem:
+    def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         """Set parameters given to `reweight`, and return the problem; ``given`` says whether rows are."""
 
     @abstractmethod
-    def _engine_on(self, X: Any, given: ValidationRows, costs: Any, problem: Problem) -> Engine:
+    def _engine_on(self, given: LabelledRows, problem: Problem) -> Engine:
         """Return the candidates on other rows."""
 
     @abstractmethod
-    def _engine_by(self, groups: Any, problem: Problem) -> Engine:
+    def _engine_by(self, groups: Groups, problem: Problem) -> Engine:
         """Return the candidates on the same rows with other groups."""
 
     @abstractmethod
-    def _select(self, engine: Engine, problem: Problem, max_error: Any) -> None:
+    def _select(self, engine: Engine, problem: Problem, max_error: Stated) -> None:
         """Select, answer by the selected rule, and warn."""
 
     # -- trade-offs ------------------------------------------------------------------------------------
@@ -242,7 +243,7 @@ class Reselection(Judged):
         shared = measured_rows or MeasuredRows()
         return Curve(points, limited, minimised, engine.words, at, self, limits=others, _measured_rows=shared)
 
-    def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+    def _marked(self, limited: Stated, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate.
 
         None for rates that the rates table does not have, and without a limit.
@@ -339,18 +340,18 @@ class Reselection(Judged):
     # -- prediction ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _scores(self, X: Any, groups: Any = None) -> Floats:
+    def _scores(self, X: Table, groups: Groups = None) -> Floats:
         """Return the label distribution of rows, shape (n, K), with ties broken."""
 
     @abstractmethod
-    def _asker(self, X: Any, groups: Any) -> tuple[int, Callable[[int, Ints], Ints]]:
+    def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
         """Return the number of rows, and a function ``ask(candidate, rows)`` that returns class numbers."""
 
     @abstractmethod
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x), shape (n, K)."""
 
-    def predict_distribution(self, X: Any, *, groups: Any = None) -> Floats:
+    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
         """Return the label distribution of the randomised rule.
 
         This is the probability with which the rule draws each label. It is **not** P(y | x), which
@@ -378,7 +379,7 @@ class Reselection(Judged):
         """
         return self._scores(X, groups)
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Table) -> Floats:
         """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
 
         Parameters
@@ -394,7 +395,7 @@ class Reselection(Judged):
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
-    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the most probable label of `predict_distribution`.
 
         The prediction is deterministic. It can differ from the label with the largest `predict_proba`,
@@ -414,7 +415,9 @@ class Reselection(Judged):
         distribution = self._scores(X, groups)
         return self.classes_[distribution.argmax(axis=1)]
 
-    def predict_randomized(self, X: Any, random_state: Any = None, *, groups: Any = None) -> NDArray[Any]:
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
         """Draw a label for every row from ``predict_distribution``, for simulation studies.
 
         Parameters
@@ -432,7 +435,7 @@ class Reselection(Judged):
         distribution = self._scores(X, groups)
         return self.classes_[draw(distribution, check_random_state(random_state))]
 
-    def predict_with(self, X: Any, members: Any, *, groups: Any = None) -> NDArray[Any]:
+    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row by one stated candidate.
 
         `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never

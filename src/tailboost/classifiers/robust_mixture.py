@@ -23,7 +23,7 @@ from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_es
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
-    ValidationRows,
+    LabelledRows,
     check_group_arguments,
     check_validation,
     checked_table,
@@ -34,7 +34,7 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import (
     check_costs,
     check_indexes,
@@ -265,10 +265,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     }
 
     estimators: Any = field(default=None, kw_only=False)
-    objective: Any = None
-    limits: Any = ()
+    objective: Stated = None
+    limits: Stated = ()
     alpha: float | None = None
-    max_error: Any = None
+    max_error: Stated = None
     error_budget: float | None = None
     confidence: float | None = None
     cv: Any = "auto"
@@ -277,7 +277,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     class_weight: Any = None
     max_time: float | None = None
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: Seed = None
     verbose: int = 0
 
     def __post_init__(self) -> None:
@@ -339,21 +339,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Table,
+        y: Column = None,
         *,
-        sample_weight: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        clusters: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        groups_val: Any = None,
-        sample_weight_val: Any = None,
-        costs_val: Any = None,
-        X_unlabeled: Any = None,
-        groups_unlabeled: Any = None,
-        training_rows: Any = None,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        costs: Table = None,
+        clusters: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        groups_val: Groups = None,
+        sample_weight_val: Column = None,
+        costs_val: Table = None,
+        X_unlabeled: Table = None,
+        groups_unlabeled: Groups = None,
+        training_rows: Table = None,
     ) -> Self:
         """Fit the models and select the rule.
 
@@ -399,46 +399,34 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         InfeasibleLimitsError
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
-        given = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        rows = LabelledRows(*unpack(X, y), groups, sample_weight, costs, clusters)
+        given = LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
         more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
         loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
         with loud, fitting_apart(self) as fitted:
-            fitted._learn(
-                *unpack(X, y), sample_weight, groups, costs, clusters, given, costs_val, more, training_rows
-            )
+            fitted._learn(rows, given, more, training_rows)
         self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
         return self
 
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
-        costs: Any,
-        clusters: Any,
-        validation: ValidationRows,
-        costs_val: Any,
-        unlabeled: GivenUnlabeled,
-        training_rows: Any,
+        self, given: LabelledRows, validation: LabelledRows, unlabeled: GivenUnlabeled, training_rows: Table
     ) -> None:
         """Set all attributes of the fit, in a classifier without any."""
-        about = {"sample_weight": sample_weight, "groups": groups, "costs": costs, "clusters": clusters}
-        check_indexes(X=X, y=y, **about)
-        validation.check_indexes(costs=costs_val)
-        until = np.inf if self.max_time is None else time.time() + self.max_time
-        stated = check_parameters(self, groups)
-        unlabeled.check(groups, stated, clusters)
-        weighted = sample_weight is not None or self.class_weight is not None
-        problem, estimators = self._read_rows(X, y, sample_weight, groups, clusters, weighted)
+        given.check_indexes()
+        validation.check_indexes("_val")
+        clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
+        stated = check_parameters(self, given.groups)
+        unlabeled.check(given.groups, stated, given.clusters)
+        weighted = given.sample_weight is not None or self.class_weight is not None
+        problem, estimators = self._read_rows(given, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        trained_on = NO_ROWS
+        named = None
         if training_rows is not None:
-            trained_on = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
-        costs = check_costs(costs, problem.n_given, self.classes_, problem.used)
+            named = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
+        costs = check_costs(given.costs, problem.n_given, self.classes_, problem.used)
         if validation.any_given:
-            costs = self._read_validation(problem, groups, clusters, validation, costs_val, frozen=frozen)
-        features_unlabeled, more = self._check_strata(stated, problem, groups, costs, unlabeled)
+            costs = self._read_validation(problem, given, validation, frozen=frozen)
+        X_unlabeled, more = self._check_strata(stated, problem, costs, unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
@@ -449,7 +437,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
-            clock=Clock(until),
+            clock=clock,
         )
         self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
         self.used_rows_, self.ledger_ = (), Ledger()
@@ -459,93 +447,68 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for _, model in estimators
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
-        rows, score_columns = outputs.rows, frozen and only_scores(others)
         features = problem.X if problem.validation is None else problem.validation[0]
-        if others:
-            rows = noting_frozen(others, features, rows)
-            if more is not None:
-                without = replace(rows, words=f"the {len(more):,} rows of X_unlabeled")
-                fitted_unlabeled = noting_frozen(others, features_unlabeled, without).fitted
-                rows = replace(rows, fitted=rows.fitted or fitted_unlabeled)
-        if training_rows is not None:
-            rows = noting_seen(trained_on, features, rows)
-        if score_columns:  # rows with equal scores are different rows
-            rows = replace(rows, row_hashes=None)
+        rows = _noting_fitted(outputs.rows, features, others, X_unlabeled, named)
+        score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
+        outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
         if problem.validation is None:
             places = np.arange(len(problem.y))
             if rows.used is not None:
                 places = np.searchsorted(problem.used, rows.used)
             costs, features = None if costs is None else costs[places], take(features, places)
-        outputs = replace(outputs, rows=rows)
         if more is not None:
-            outputs = outputs.with_unlabeled(features_unlabeled, more)
-        # Frozen models are not fitted here.
-        if not frozen and training_rows is None:
-            trained_on = problem.fingerprints
-        elif not frozen:
-            trained_on = Fingerprint.union([trained_on, problem.fingerprints])
-        complete = training_rows is not None or not (others and holds_unknown(others))
+            outputs = outputs.with_unlabeled(X_unlabeled, more)
+        trained_on = NO_ROWS if frozen else problem.fingerprints  # frozen models are not fitted here
+        if named is not None:
+            trained_on = named if frozen else Fingerprint.union([named, trained_on])
+        complete = named is not None or not (others and holds_unknown(others))
         self.seen_rows_ = replace(trained_on, complete=complete)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             self._keep_used_rows(features, rows, more)
             features = np.zeros((n_rows_of(features), 1))
-            features_unlabeled = None if more is None else np.zeros((len(more), 1))
+            X_unlabeled = None if more is None else np.zeros((len(more), 1))
         else:
             self._keep_chosen_rows(problem, more, frozen=frozen)
-        self._first_selection(self._engine_of(averaging(outputs), features, costs, features_unlabeled))
+        self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
-    def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, clusters: Any, weighted: bool
-    ) -> tuple[TrainingSet, list[tuple[str, Any]]]:
+    def _read_rows(self, given: LabelledRows, weighted: bool) -> tuple[TrainingSet, list[tuple[str, Any]]]:
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
-        estimators = [] if named else self._usable(self._given_estimators(), X, y, weighted)
-        problem, found = read_training_set(self, self, X, y, sample_weight, groups, None)
+        estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
+        problem, found = read_training_set(self, self, given, None)
         self.__dict__.update(found)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
-        if clusters is not None:
-            problem.clusters = numbered(clusters, "clusters", problem.n_given)[problem.used]
+        if given.clusters is not None:
+            problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
                 raise ValueError(
                     "clusters has one value only: none of its rows can be held out without the others"
                 )
-        if groups is not None:
+        if given.groups is not None:
             self._check_columns()
         return problem, estimators
 
     def _read_validation(
-        self,
-        problem: TrainingSet,
-        groups: Any,
-        clusters: Any,
-        validation: ValidationRows,
-        costs_val: Any,
-        *,
-        frozen: bool,
+        self, problem: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
     ) -> Floats | None:
         """Add the given selection data to the rows; return their costs."""
-        check_group_arguments(groups, validation)
+        check_group_arguments(given.groups, validation)
         check_validation(validation, self.cv)
-        if clusters is not None:
+        if given.clusters is not None:
             raise ValueError("clusters and X_val were both given, but X_val is not split")
         X_val = checked_table(self, self, validation.X)
         X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:
             rows = noting_seen(problem.fingerprints, X_val, rows)
         problem.validation = X_val, rows
-        return check_costs(costs_val, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
+        return check_costs(validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
 
     def _check_strata(
-        self,
-        stated: Problem,
-        problem: TrainingSet,
-        groups: Any,
-        costs: Floats | None,
-        unlabeled: GivenUnlabeled,
+        self, stated: Problem, problem: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
     ) -> tuple[Any, UnlabeledRows | None]:
         """Find missing groups, labels or costs before a fit; return the rows without labels."""
-        names, features, more = None if groups is None else self._group_names, None, None
+        names, features, more = None if problem.groups is None else self._group_names, None, None
         rows = problem.rows if problem.validation is None else problem.validation[1]
         strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
         Program.of_rates(strata, stated.counted, stated.limits)
@@ -557,7 +520,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         warn_of_limits(stated.limits, strata)
         return features, more
 
-    def _keep_used_rows(self, features: Any, rows: Rows, more: UnlabeledRows | None) -> None:
+    def _keep_used_rows(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
         """Keep the selection data of a rule on scores, which are compared as whole tables."""
         hashes = hash_rounded_rows(as_table(features))
         self.chosen_rows_ = ()
@@ -573,7 +536,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 
-    def _usable(self, estimators: list[Any], X: Any, y: Any, weighted: bool) -> list[tuple[str, Any]]:
+    def _usable(self, estimators: list[Any], X: Table, y: Column, weighted: bool) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
         for name, model in estimators:
             if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
@@ -591,12 +554,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def from_probabilities(
         cls,
         probabilities: Mapping[str, Any],
-        y: Any,
+        y: Column,
         *,
-        objective: Any = None,
-        groups: Any = None,
-        costs: Any = None,
-        sample_weight: Any = None,
+        objective: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
         classes: Any = None,
         **params: Any,
     ) -> Self:
@@ -635,8 +598,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
-        given = ValidationRows(probabilities, y, groups, sample_weight)
-        judged = mix._outputs_on(models, probabilities, given, "from_probabilities")
+        given = LabelledRows(probabilities, y, groups, sample_weight)
+        judged = mix._outputs_on(models, given, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
@@ -647,7 +610,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Any, groups: Any, **params: Any) -> Self:
+    def _unsettled(cls, probabilities: Any, groups: Groups, **params: Any) -> Self:
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()
@@ -681,25 +644,38 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return tags
 
 
+def _noting_fitted(
+    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
+) -> Rows:
+    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
+    if models:
+        rows = noting_frozen(models, features, rows)
+        if X_unlabeled is not None:
+            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
+            fitted = noting_frozen(models, X_unlabeled, more).fitted
+            rows = replace(rows, fitted=rows.fitted or fitted)
+    return rows if training_rows is None else noting_seen(training_rows, features, rows)
+
+
 def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
 
 
 def tune(
     models: Any,
-    X_val: Any,
-    y_val: Any,
+    X_val: Table,
+    y_val: Column,
     *,
-    groups: Any = None,
-    costs: Any = None,
-    objective: Any = None,
-    limits: Any = (),
+    groups: Groups = None,
+    costs: Table = None,
+    objective: Stated = None,
+    limits: Stated = (),
     error_budget: float | None = None,
     confidence: float | None = None,
-    sample_weight: Any = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
-    training_rows: Any = None,
+    sample_weight: Column = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
+    training_rows: Table = None,
     **params: Any,
 ) -> RobustMixtureClassifier:
     """Select a decision rule for fitted models, for an objective within limits; no model is trained.
@@ -777,7 +753,7 @@ def tune(
     )
 
 
-def _kind_of(model: Any) -> str:
+def _kind_of(model: Model) -> str:
     """Return the name of a model: of a score its column, of others their class or function."""
     if isinstance(model, Scores) and len(model.column_list) == 1:
         return str(model.column_list[0])

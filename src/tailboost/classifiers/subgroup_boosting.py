@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from tailboost.boosting.targets import NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import ValidationRows, check_group_arguments
+from tailboost.classifiers.input import LabelledRows
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Table
 from tailboost.core.exceptions import SmallSubgroupsWarning
 from tailboost.core.judged import intervals_of
@@ -84,15 +83,9 @@ class GroupedBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        validation = ValidationRows(*unpack(X_val, y_val), groups_val, sample_weight_val)
-        check_group_arguments(groups, validation)
-        self._check_arguments(groups)
-        self._fit(X, y, sample_weight, groups, validation, fit_params)
+        rows = LabelledRows(*unpack(X, y), groups, sample_weight)
+        self._fit(rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
         return self
-
-    @abstractmethod
-    def _check_arguments(self, groups: Groups) -> None:
-        """Raise ValueError if parameters contradict each other or the groups."""
 
     # -- the game ------------------------------------------------------------------------------------
 

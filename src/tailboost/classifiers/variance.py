@@ -16,9 +16,9 @@ from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer,
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import ValidationRows
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
-from tailboost.core.array_types import Column, Floats, Groups, Model, Table
+from tailboost.core.array_types import Floats, Groups, Model
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -127,16 +127,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _problem(
-        self, X: Table, y: Column, sample_weight: Column, groups: Groups, validation: ValidationRows
-    ) -> TrainingSet:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
             raise ValueError(f"variance_weight={self.variance_weight} is above 1, which is for stumps=True")
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
-        return super()._problem(X, y, sample_weight, groups, validation)
 
     @property
     def _program(self) -> str | None:

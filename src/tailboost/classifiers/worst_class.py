@@ -16,6 +16,7 @@ from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
@@ -198,7 +199,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
 
     _known_classes: ClassVar[bool] = True
 
-    max_error: Any = "auto"
+    max_error: Stated = "auto"
     gamma: float | str = "auto"
     q: float = 0.8
     n_estimators: int | str = "auto"
@@ -216,7 +217,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     include_constants: bool = True
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups) -> None:
+    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if groups is None and self.subgroups in ("group", "cell"):
             raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
         if groups is not None and self.subgroups == "class":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,5 +32,9 @@ Groups = Any
 Stated = Any
 #: A classifier of any library, or another object with its methods.
 Model = Any
+#: A label of a rate: text, or a number of Python or NumPy.
+Label = str | float | np.generic
+#: The subgroups of a rate: None for all rows, a name, or the names of several columns.
+By = str | int | Sequence[str | int] | None
 #: What scikit-learn takes as ``random_state``.
 Seed = int | np.random.RandomState | None

@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.multiclass import check_classification_targets
 
-from tailboost.core.array_types import Floats, Ints, Labels, Mask
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.tables import as_pandas, has_named_columns, refuse_query
 
@@ -189,7 +189,7 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
     return checked
 
 
-def n_rows_of(X: Any) -> int:
+def n_rows_of(X: Table) -> int:
     """Return the number of rows of a table, or of a dict of columns."""
     if has_named_columns(X):
         X = next(iter(X.values()), ())
@@ -339,7 +339,7 @@ def refuse_frame(frame: Any) -> None:
             raise ValueError(f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed")
 
 
-def check_row_shape(estimator: Any, X: Any, reset: bool) -> None:
+def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
     """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
     if reset:
@@ -393,7 +393,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     return array
 
 
-def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
+def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     """Return the columns of a groups argument by name; the key of a single unnamed column is None.
 
     Named columns are sorted, so that their order in the argument has no effect. Columns of an array are
@@ -417,7 +417,7 @@ def columns_by_name(groups: Any, name: str) -> dict[Any, Any]:
     return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
 
 
-def category_orders(groups: Any) -> dict[Any, list[Any]]:
+def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
     groups = as_pandas(groups)
     table = groups if isinstance(groups, Mapping) or hasattr(groups, "columns") else {None: groups}
@@ -433,7 +433,7 @@ def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[
     return values[np.argsort([place[value] for value in values.tolist()])]
 
 
-def column_name(groups: Any) -> Any:
+def column_name(groups: Groups) -> Any:
     """Return the name of a column such as a Series of pandas; None for other objects."""
     name = getattr(groups, "name", None)
     return name if isinstance(name, (str, int)) else None
@@ -501,7 +501,9 @@ def check_probabilities(
     return probabilities
 
 
-def check_labelled_rows(learner: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Labels, Ints, Floats]:
+def check_labelled_rows(
+    learner: Model, X: Table, y: Column, sample_weight: Column
+) -> tuple[Any, Labels, Ints, Floats]:
     """Check the arguments of a learner's ``fit``; return the table, classes, class numbers and weights.
 
     The learner's ``_checked`` checks the table.
@@ -592,7 +594,7 @@ def _spelling(value: Any, numeric: bool) -> Any:
 
 
 def check_costs(
-    costs: Any, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
+    costs: Table, n: int, classes: Labels, used: Ints | None = None, name: str = "costs"
 ) -> Floats | None:
     """Return the cost of each answer for each row, in the order of the classes; None for None.
 

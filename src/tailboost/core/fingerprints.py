@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-from tailboost.core.array_types import Floats, Hashes, Ints
+from tailboost.core.array_types import Floats, Hashes, Ints, Table
 from tailboost.core.tables import summed
 
 # Largest number of row hashes in a fingerprint, of four bytes each.
@@ -71,7 +71,7 @@ def _word(value: Any) -> int:
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
 
 
-def hash_rows(X: Any, seed: int = 0) -> Hashes:
+def hash_rows(X: Table, seed: int = 0) -> Hashes:
     """Hash every row of a table by its content, shape (n,).
 
     The table may be one of these:
@@ -86,7 +86,7 @@ def hash_rows(X: Any, seed: int = 0) -> Hashes:
     return _mix(_hashes(X, exact=True) + _mix(np.full(1, seed, dtype=np.uint64)))
 
 
-def hash_rounded_rows(X: Any) -> Hashes:
+def hash_rounded_rows(X: Table) -> Hashes:
     """Hash rows, with equal hashes for a table and its copy in a file, in float32 or as objects.
 
     Numbers become float32. Fractional numbers are rounded, more coarsely if a row has many (`MANTISSA_BITS`:
@@ -97,7 +97,7 @@ def hash_rounded_rows(X: Any) -> Hashes:
     return _mix(_hashes(X, exact=False))
 
 
-def _hashes(X: Any, *, exact: bool) -> Hashes:
+def _hashes(X: Table, *, exact: bool) -> Hashes:
     """Return the sum over the columns of their scrambled words, shape (n,); zeros add nothing."""
     if sp.issparse(X):
         rows = sp.csr_matrix(summed(X))
@@ -151,7 +151,7 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     return np.where(fractional, (carried >> shift) << shift, bits).astype(np.uint64)
 
 
-def _numbers_and_words(X: Any, multipliers: Hashes, exact: bool) -> tuple[NDArray[Any], Hashes]:
+def _numbers_and_words(X: Table, multipliers: Hashes, exact: bool) -> tuple[NDArray[Any], Hashes]:
     """Return the numbers of some rows (0 for other values), and the sum of the other values' words."""
     if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
         return X, np.zeros(len(X), dtype=np.uint64)
@@ -251,7 +251,7 @@ class Fingerprint:
         return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
 
     @classmethod
-    def of_rows(cls, X: Any) -> Self:
+    def of_rows(cls, X: Table) -> Self:
         """Return the fingerprint of the rows of a table."""
         return cls.of(hash_rounded_rows(X))
 
@@ -330,7 +330,7 @@ class Fingerprint:
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
 
 
-def fingerprint_of(training_rows: Any, in_form: Callable[[Any], Any]) -> Fingerprint:
+def fingerprint_of(training_rows: Table, in_form: Callable[[Any], Any]) -> Fingerprint:
     """Return the fingerprints of named training rows, brought into the form of the compared rows.
 
     Parameters

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.schema import group_names
 from tailboost.core.tables import as_pandas
 
@@ -71,7 +71,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         self.missing = missing
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Table, y: Column = None) -> Self:
         """Find the cuts.
 
         Parameters
@@ -110,7 +110,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
                 raise ValueError(f"quantiles names {name!r}, which is no column of numbers")
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """Return the groups of the rows.
 
         Parameters
@@ -174,7 +174,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
         return np.array(self.columns_, dtype=object)
 
 
-def _frame(X: Any) -> Any:
+def _frame(X: Table) -> Any:
     X = as_pandas(X)
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         raise TypeError(

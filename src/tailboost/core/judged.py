@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints, Model, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     Fingerprint,
@@ -50,7 +50,7 @@ INTERNAL = frozenset(
         ),
         *("can_defer", "weighs_groups", "reads_scores", "draws", "latest_certificate"),
         *("opened", "count_known", "refuse_seen", "example_groups"),
-        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection"),
+        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
 
@@ -168,7 +168,7 @@ class Judged:
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 
-    def opened(self, X: Any, groups: Any = None) -> Any:
+    def opened(self, X: Table, groups: Groups = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates.
 
         Parameters
@@ -183,7 +183,7 @@ class Judged:
         """
         return X
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""
         return X
 
@@ -191,7 +191,7 @@ class Judged:
         """Return the rows with labels in the classifier, if any."""
         return None
 
-    def seen_share(self, X: Any) -> float:
+    def seen_share(self, X: Table) -> float:
         """Return the share of rows equal to training rows; errors on such rows are too small.
 
         Rows are compared by content, without labels, with the fingerprints in the model and its file
@@ -224,7 +224,7 @@ class Judged:
         hashes = hash_rounded_rows(self._checked(X))
         return self.seen_rows_.share(hashes)
 
-    def check_unseen(self, X: Any) -> None:
+    def check_unseen(self, X: Table) -> None:
         """Raise if rows were used to train or select this classifier.
 
         The error is raised if more than one row in twenty (by three standard errors) equals a training row or
@@ -243,7 +243,7 @@ class Judged:
         """
         self.refuse_seen(self.count_known(X))
 
-    def count_known(self, X: Any) -> Ints:
+    def count_known(self, X: Table) -> Ints:
         """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
 
         Frozen classifiers of tailboost within this one add further counts.
@@ -277,7 +277,7 @@ class Judged:
         return [*self._own_records(), *((rows, "a frozen model was made on") for rows, _ in inner)]
 
     def refuse_seen(
-        self, counts: Ints, X: Any = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
+        self, counts: Ints, X: Table = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
     ) -> None:
         """Raise if more rows were used to train or select this classifier than chance explains.
 
@@ -330,11 +330,11 @@ class Judged:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
-    def _fingerprint(self, X: Any) -> Fingerprint | None:
+    def _fingerprint(self, X: Table) -> Fingerprint | None:
         """Return the fingerprints of rows; None of rows without features."""
         return Fingerprint.of_rows(self._checked(X))
 
@@ -365,18 +365,18 @@ class Judged:
 OTHER = Judged()
 
 
-def judged(model: Any) -> Judged:
+def judged(model: Model) -> Judged:
     """Return the classifier at the end of a search or a pipeline, or the values of another library's."""
     final = last_step(model)
     return final if isinstance(final, Judged) else OTHER
 
 
-def group_arguments(model: Any, groups: Any) -> dict[str, Any]:
+def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
     """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
     return {"groups": groups} if judged(model).by_group else {}
 
 
-def group_uses(model: Any) -> tuple[GroupUse, ...]:
+def group_uses(model: Model) -> tuple[GroupUse, ...]:
     """Return the dependence of a fitted classifier on each column of groups; empty without groups."""
     final = judged(model)
     return tuple(
@@ -424,7 +424,7 @@ def refuse_known(records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal
             )
 
 
-def came_fitted(estimator: Any) -> list[Any]:
+def came_fitted(estimator: Model) -> list[Any]:
     """Return the frozen estimators within one: this fit does not know their training rows.
 
     None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
@@ -442,7 +442,7 @@ def came_fitted(estimator: Any) -> list[Any]:
     return [None for _ in frozen] if isinstance(estimator, Pipeline) else frozen
 
 
-def holds_unknown(estimator: Any) -> bool:
+def holds_unknown(estimator: Model) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
     for model in came_fitted(estimator):
         final = None if model is None else last_step(model)
@@ -451,7 +451,7 @@ def holds_unknown(estimator: Any) -> bool:
     return False
 
 
-def count_by_frozen(estimator: Any, X: Any) -> list[Ints]:
+def count_by_frozen(estimator: Model, X: Table) -> list[Ints]:
     """Return the counts of known rows of the frozen models, each from `Judged.count_known`."""
     counts = []
     for model in came_fitted(estimator):

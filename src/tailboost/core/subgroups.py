@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Ints, Mask
+from tailboost.core.array_types import Ints, Mask, Table
 from tailboost.core.schema import text
 
 # Rows of a first check, which rules out most columns.
@@ -73,7 +73,7 @@ class GroupUse:
         return f"group{'' if self.column is None else f' {self.column}'}: {'; '.join(parts)}"
 
 
-def revealing_features(X: Any, groups: Ints) -> list[tuple[Any, ...] | None]:
+def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     """Return for each column of groups the features that determine the group or are determined by the group.
 
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else

@@ -10,7 +10,7 @@ import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Labels, Model, Table
+from tailboost.core.array_types import Column, Groups, Labels, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
 from tailboost.core.judged import group_arguments, judged
@@ -19,7 +19,7 @@ from tailboost.core.used_rows import EqualRows
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
-from tailboost.guarantees.fresh_rows import answers_of, fresh_rows, rules_of
+from tailboost.guarantees.fresh_rows import FreshInput, answers_of, fresh_rows, rules_of
 from tailboost.guarantees.leakage import check_equal_rows
 from tailboost.rates.metrics import expected_zero_one_losses
 
@@ -35,7 +35,7 @@ def certify(
     alphas: Sequence[float] = (),
     shifts: Sequence[float] = (),
     groups: Groups = None,
-    max_error: Any = None,
+    max_error: Stated = None,
     subgroups: Any = None,
     rates: Any = None,
     equal_rows: EqualRows = "copies",
@@ -89,18 +89,17 @@ def certify(
     y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
     classes = label_column(model.classes_, "classes_")
     listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
+    given = FreshInput(
+        None,
+        y_all,
+        _groups(groups, table, times),
+        equal_rows=equal_rows,
+        subgroups={**(listed or {}), "class": classes},
+        deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
+    )
     scored = replace(
         fresh_rows(
-            classes[answers],
-            None,
-            y_all,
-            _groups(groups, table, times),
-            [one.rate for one in stated],
-            () if stated else None,
-            equal_rows=equal_rows,
-            subgroups={**(listed or {}), "class": classes},
-            fitted=final,
-            deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
+            classes[answers], given, [one.rate for one in stated], () if stated else None, fitted=final
         ),
         drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
         rules=() if stated else rules,

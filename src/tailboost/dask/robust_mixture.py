@@ -18,8 +18,8 @@ from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.input import ValidationRows
-from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Table
+from tailboost.classifiers.input import LabelledRows
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
 from tailboost.core.checks import check_indexes, count_rows, n_rows_of, refuse_missing, relative_weights
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.tables import has_named_columns
@@ -101,7 +101,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         probabilities: Mapping[str, Any],
         y: Column,
         *,
-        objective: Any = None,
+        objective: Stated = None,
         groups: Groups = None,
         sample_weight: Column = None,
         classes: object = None,
@@ -177,12 +177,12 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             )
         self._first_selection(engine)
 
-    def _outputs_on(self, models: Models, X: Table, given: ValidationRows, to: str) -> ModelOutputs:
-        if has_named_columns(X) and any(map(is_collection, X.values())):
+    def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
+        if has_named_columns(given.X) and any(map(is_collection, given.X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
             )
-        return super()._outputs_on(models, X, given, to)
+        return super()._outputs_on(models, given, to)
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the same classifier for one machine: without Dask, and with a model file."""
@@ -368,8 +368,8 @@ class _RemoteReader:
             return None
         probabilities = dict(zip(self.models.names, P, strict=True))
         check_indexes(X=probabilities, y=y, groups=groups, sample_weight=weight)
-        given = ValidationRows(probabilities, y, groups, weight)
-        outputs = self.mix._outputs_on(self.models, probabilities, given, "")
+        given = LabelledRows(probabilities, y, groups, weight)
+        outputs = self.mix._outputs_on(self.models, given, "")
         rows, columns = outputs.rows, [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
             weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)

@@ -14,7 +14,6 @@ from tailboost.core.checks import check_number
 from tailboost.core.exceptions import UselessRuleWarning
 from tailboost.core.progress import steps
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.core.used_rows import EqualRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -25,9 +24,8 @@ from tailboost.guarantees.certificates import (
     targets_every,
     targets_of,
     unlisted,
-    with_and_without_labels,
 )
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import Attempt, call_key, may_follow, spent_by_next
 from tailboost.guarantees.path import from_the_likeliest
 from tailboost.guarantees.rank_rules import RankRules
@@ -180,22 +178,14 @@ class NotCertifiedError(ValueError):
 
 def calibrate_selected(
     model: Any,
-    X_cal: Any,
-    y_cal: Any,
+    given: FreshInput,
     max_error: Any = None,
     *,
     limits: Any = None,
     confidence: float = 0.95,
-    groups: Any = None,
     rule: Rule = "predict",
     previous: Any = None,
-    subgroups: Any = None,
-    equal_rows: EqualRows = "copies",
-    clusters: Any = None,
     attempts: int | None = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
-    training_rows: Any = None,
 ) -> Any:
     """Return the least restricted rule of a classifier with certificates; see `tailboost.calibrate`.
 
@@ -204,8 +194,9 @@ def calibrate_selected(
     model : classifier
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
-    X_cal, y_cal, max_error, limits, confidence, groups, rule, previous, subgroups, equal_rows, clusters, \
-attempts, X_unlabeled, groups_unlabeled, training_rows
+    given : FreshInput
+        The rows, with all that belongs to them.
+    max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.
 
     Raises
@@ -228,16 +219,14 @@ attempts, X_unlabeled, groups_unlabeled, training_rows
         raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
-    X_cal, groups, unlabeled = with_and_without_labels(X_cal, y_cal, groups, X_unlabeled, groups_unlabeled)
-    if unlabeled is not None:
-        check_unlabeled(model, checked, clusters)
-    about = {"equal_rows": equal_rows, "subgroups": subgroups, "clusters": clusters, "unlabeled": unlabeled}
-    about["training_rows"] = training_rows
-    rules = () if checked else (rule,)
-    fresh = fresh_rows(model, X_cal, y_cal, groups, rates, rules, opens=True, **about)
+    given = given.with_and_without_labels()
+    if given.X_unlabeled is not None:
+        check_unlabeled(model, checked, given.clusters)
+    fresh = fresh_rows(model, given, rates, () if checked else (rule,), opens=True)
     targets = Targets.of(fresh, checked, max_error, rule)
     targets.refuse_absent(fresh, confidence, earlier)
-    call = repr((sorted(targets.allowed.items(), key=repr), checked, confidence, rule, subgroups, equal_rows))
+    about = checked, confidence, rule, given.subgroups, given.equal_rows
+    call = repr((sorted(targets.allowed.items(), key=repr), *about))
     procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.

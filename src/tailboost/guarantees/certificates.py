@@ -21,7 +21,7 @@ from tailboost.core.pipelines import last_step
 from tailboost.core.progress import telling
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
-from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
@@ -191,9 +191,9 @@ class Certificate:
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
         rules = () if self.rates else {b.rule for b in self.tested}
-        given = {"clusters": clusters, "costs": costs, "cost_range": cost_range, "deferred": deferred}
-        rates = [b.counted for b in self.tested]
-        fresh = fresh_rows(judge, X, y, groups, rates, rules, equal_rows=equal_rows, **given)
+        about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
+        given = FreshInput(X, y, groups, clusters, equal_rows=equal_rows, **about)
+        fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
         counts = fresh.known_among(before.rows if self.rows is None else (self.rows, *before.rows))
@@ -448,63 +448,27 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
-    X, groups, unlabeled = with_and_without_labels(X, y, groups, X_unlabeled, groups_unlabeled)
-    if unlabeled is not None:
+    given = FreshInput(
+        X, y, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows,
+        costs, cost_range, deferred,
+    ).with_and_without_labels()  # fmt: skip
+    if given.X_unlabeled is not None:
         check_unlabeled(model, expressions, clusters, sample_weight)
-    tables = X, y, groups, costs, clusters, deferred
     if sample_weight is not None:
-        about = {"groups": groups, "costs": costs, "clusters": clusters, "deferred": deferred}
-        check_indexes(X=X, y=y, sample_weight=sample_weight, model=model, **about)
+        check_indexes(X=given.X, y=y, sample_weight=sample_weight, model=model, **given.by_row)
         used = _of_positive_weight(sample_weight, n_rows_of(y))
         if not hasattr(model, "predict"):
             model = np.asarray(model)[used]
-        tables = tuple(take(as_pandas(table), used) for table in (X, np.asarray(y), *tables[2:]))
-    X, y, groups, costs, clusters, deferred = tables
+        tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
+        given = replace(given, **{name: take(as_pandas(table), used) for name, table in tables.items()})
+    asked = [one.rate for one in expressions]
     with telling() if verbose else nullcontext():
-        fresh = fresh_rows(
-            model,
-            X,
-            y,
-            groups,
-            [one.rate for one in expressions],
-            () if expressions else None,
-            equal_rows=equal_rows,
-            subgroups=subgroups,
-            clusters=clusters,
-            costs=costs,
-            cost_range=cost_range,
-            deferred=deferred,
-            unlabeled=unlabeled,
-            training_rows=training_rows,
-        )
+        fresh = fresh_rows(model, given, asked, () if expressions else None)
     judge = model if hasattr(model, "predict") else None
     certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
     if judge is not None or deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))
-
-
-def with_and_without_labels(
-    X: Any, y: Any, groups: Any, X_unlabeled: Any, groups_unlabeled: Any
-) -> tuple[Any, Any, tuple[Any, Any] | None]:
-    """Return the rows with labels, their groups, and the rows without labels with theirs.
-
-    Without ``y``, the rows ``X`` have no labels.
-
-    Raises
-    ------
-    ValueError
-        If the arguments contradict each other.
-    """
-    if X_unlabeled is None and groups_unlabeled is not None:
-        raise ValueError("groups_unlabeled was given without X_unlabeled")
-    if y is None and X is not None:
-        if X_unlabeled is not None:
-            raise ValueError("X was given without y: all rows without labels go into X_unlabeled")
-        return None, None, (X, groups)
-    if y is None and groups is not None:
-        raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
-    return X, groups, None if X_unlabeled is None else (X_unlabeled, groups_unlabeled)
 
 
 def check_unlabeled(

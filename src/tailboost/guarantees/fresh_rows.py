@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Floats, Hashes, Ints, Labels
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     check_indexes,
     check_length,
@@ -93,8 +93,8 @@ class FreshRows:
     n_unlabeled: int = 0  # the last rows, which have no labels
     training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
     opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
-    # Function of another model: its ``answered`` and ``drawn`` for these rows.
-    ask: Callable[[Any], tuple[Answered, Floats | None]] | None = None
+    # Returns ``answered`` and ``drawn`` of another model for these rows.
+    ask: _Questions | None = None
     judge: Any = None  # the model of ``answered``, or the array of answers
 
     def __len__(self) -> int:
@@ -148,7 +148,7 @@ class FreshRows:
         cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
         return random_numbers(content, self.answered.stratum, cluster)
 
-    def by(self, model: Any) -> FreshRows:
+    def by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of another model."""
         assert self.ask is not None
         answered, drawn = self.ask(model)
@@ -287,7 +287,7 @@ def _equal_to_named(training_rows: Fingerprint, hashes: Hashes | None) -> str:
     return f"{words} of these rows equal one of the training rows that the caller names (training_rows=)."
 
 
-def _in_form_of(X: Any, training_rows: Any) -> Any:
+def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
     table, rows = as_table(training_rows), as_table(X)
     names, others = (getattr(each, "columns", None) for each in (table, rows))
@@ -316,7 +316,7 @@ def rules_of(final: Any) -> tuple[Rule, ...]:
     return ("predict", "randomised") if judged(final).draws else ("predict",)
 
 
-def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
+def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
     """Return the labels predicted by a model, or its label distribution."""
     # Pipelines and searches pass groups on only on request.
     if given := group_arguments(last_step(model), groups):
@@ -324,7 +324,7 @@ def answers_of(model: Any, X: Any, rule: Rule, groups: Any = None) -> Any:
     return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
 
 
-def _given_labels(model: Any, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
+def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
     """Return the predicted labels from an array of labels or probabilities, and all labels."""
     given = np.asarray(model)
     if given.ndim == 2:
@@ -364,7 +364,7 @@ def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
 # -- subgroups ---------------------------------------------------------------------------------------------
 
 
-def listed_subgroups(subgroups: Any, groups: Any) -> tuple[Any, list[Any] | None]:
+def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
     """Return the listed classes and groups of the population, each None without a list.
 
     Raises
@@ -404,7 +404,7 @@ def plain_list(values: Any) -> list[Any]:
     return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
 
-def groups_of_fit(model: Any) -> list[Any]:
+def groups_of_fit(model: Model) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
     return plain_list(judged(model).groups_)
 
@@ -418,7 +418,7 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     return values
 
 
-def _group_columns(groups: Any, n: int) -> dict[Any, Labels]:
+def _group_columns(groups: Groups, n: int) -> dict[Any, Labels]:
     """Return the columns of groups, checked; none without groups."""
     columns = {}
     for name, values in ({} if groups is None else columns_by_name(groups, "groups")).items():
@@ -460,7 +460,7 @@ class _ListedGroups:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def as_table(X: Any) -> Any:
+def as_table(X: Table) -> Any:
     """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
     if has_named_columns(X):
         return np.column_stack([np.asarray(P) for P in X.values()])
@@ -470,109 +470,146 @@ def as_table(X: Any) -> Any:
     return X if hasattr(X, "shape") else np.asarray(X)
 
 
-def reason_of_equal_rows(model: Any, equal_rows: EqualRows) -> EqualRows:
+def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
     return "natural" if judged(model).reads_scores else equal_rows
 
 
-def fresh_rows(
-    model: Any,
-    X: Any,
-    y: Any,
-    groups: Any = None,
-    rates: Sequence[Rate] = (),
-    rules: Collection[Rule] | None = None,
-    *,
-    equal_rows: EqualRows = "copies",
-    subgroups: Any = None,
-    clusters: Any = None,
-    costs: Any = None,
-    cost_range: Any = None,
-    fitted: Any = None,
-    deferred: Any = None,
-    unlabeled: tuple[Any, Any] | None = None,
-    training_rows: Any = None,
-    opens: bool = False,
-) -> FreshRows:
-    """Return rows with the answers of a model, or of an array; parameters as in `tailboost.certify`.
+@dataclass(frozen=True, eq=False)
+class FreshInput:
+    """Fresh rows as the caller gives them; fields are the parameters of `tailboost.certify`."""
 
-    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
-    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
-    ``fitted`` is the classifier behind an array of answers, if known. If a rule reads scores alone, equal
-    rows are different rows. ``unlabeled`` are further rows without labels, with their groups; ``X``, ``y``
-    and ``groups`` may then be None. With ``opens`` the model opens the rows: its models answer once for all
-    rules.
+    X: Table
+    y: Column
+    groups: Groups = None
+    clusters: Column = None
+    X_unlabeled: Table = None
+    groups_unlabeled: Groups = None
+    subgroups: Any = None
+    equal_rows: EqualRows = "copies"
+    training_rows: Table = None
+    costs: Table = None
+    cost_range: Any = None
+    deferred: Any = None
 
-    Raises
-    ------
-    LeakageError
-        If the model knows the rows from its fit.
-    ValueError
-        If an argument is not as in `certify`.
-    """
-    check_equal_rows(equal_rows)
-    of_rows = {"groups": groups, "clusters": clusters, "costs": costs, "deferred": deferred}
-    check_indexes(X=X, y=y, model=model, **of_rows)
-    any_groups = groups if y is not None or unlabeled is None else unlabeled[1]
-    for rate in rates:
-        if rate.needs_groups and any_groups is None:
-            raise ValueError(
-                f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class instead)"
-            )
-        if rate.needs_costs and (costs is None or cost_range is None):
-            raise ValueError(
-                f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
-                "possible cost of any answer to any row; the given rows do not show it"
-            )
-    listed, named = listed_subgroups(subgroups, any_groups)
-    labels = None if y is None and unlabeled is not None else label_column(y, "y")
-    n_labelled = 0 if labels is None else len(labels)
-    cluster_numbers = None if clusters is None else numbered(clusters, "clusters", n_labelled)
-    columns = _group_columns(groups, n_labelled)
-    of_errors = rules is None or bool(rules)
-    rules_there: Sequence[Rule] = ["predict"]
-    only_scores = False
-    known = None
-    if is_array := not hasattr(model, "predict"):
-        if training_rows is not None:
+    @property
+    def by_row(self) -> dict[str, Any]:
+        """What belongs to each row with a label, beside features and label."""
+        names = ("groups", "costs", "clusters", "deferred")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are rows with labels."""
+        return self.y is not None or self.X_unlabeled is None
+
+    def with_and_without_labels(self) -> FreshInput:
+        """Return the rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
+
+        Raises
+        ------
+        ValueError
+            If the arguments contradict each other.
+        """
+        if self.X_unlabeled is None and self.groups_unlabeled is not None:
+            raise ValueError("groups_unlabeled was given without X_unlabeled")
+        if self.y is None and self.X is not None:
+            if self.X_unlabeled is not None:
+                raise ValueError("X was given without y: all rows without labels go into X_unlabeled")
+            return replace(self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups)
+        if self.y is None and self.groups is not None:
+            raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
+        return self
+
+    def check(self, model: Model, rates: Sequence[Rate]) -> None:
+        """Raise ValueError for contradicting indexes, or if a rate needs groups or costs."""
+        check_equal_rows(self.equal_rows)
+        check_indexes(X=self.X, y=self.y, model=model, **self.by_row)
+        for rate in rates:
+            if rate.needs_groups and self.any_groups is None:
+                raise ValueError(
+                    f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class "
+                    "instead)"
+                )
+            if rate.needs_costs and (self.costs is None or self.cost_range is None):
+                raise ValueError(
+                    f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
+                    "possible cost of any answer to any row; the given rows do not show it"
+                )
+
+    @property
+    def any_groups(self) -> Any:
+        """The groups of the rows with labels; without such rows those of the others."""
+        return self.groups if self.has_labels else self.groups_unlabeled
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """A classifier or an array of answers, with what it knows of the rows."""
+
+    final: Any  # the classifier without its preparation; that behind an array, if known
+    classes: Labels
+    classes_listed: bool  # whether these are all labels of the population
+    equal_rows: EqualRows
+    answers: Labels | None = None  # the array
+    deferred: Mask | None = None  # with an array
+    rules: tuple[Rule, ...] = ("predict",)
+    only_scores: bool = False
+    hashes: Hashes | None = None  # of the rows with labels
+    repeated: Ints | None = None
+    known: Fingerprint | None = None  # the named training rows
+
+    @classmethod
+    def of_array(
+        cls, model: Model, given: FreshInput, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
+    ) -> _Judge:
+        """Check an array of answers."""
+        if given.training_rows is not None:
             raise ValueError("training_rows: model is an array of answers, so there are no rows to compare")
-        if X is not None:
+        if given.X is not None:
             raise ValueError(f"X must be None if model is an array of answers, got {type(model).__name__}")
-        if deferred is None and (about := [rate for rate in rates if rate.counts_deferral]):
+        marks = given.deferred
+        if marks is None and (about := [rate for rate in rates if rate.counts_deferral]):
             raise ValueError(
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "show them; give deferred=, a mask that is True for a deferred row"
             )
-        deferred = None if deferred is None else check_mask(deferred, "deferred", n_labelled)
-        assert labels is not None
-        given, classes = _given_labels(model, labels, listed)
-        final, hashes, repeated = fitted, None, None
-    else:
-        if deferred is not None:
+        marks = None if marks is None else check_mask(marks, "deferred", len(labels))
+        answers, classes = _given_labels(model, labels, listed)
+        return cls(None, classes, listed is not None, given.equal_rows, answers, marks)
+
+    @classmethod
+    def of_model(
+        cls,
+        model: Model,
+        given: FreshInput,
+        labels: Labels | None,
+        listed: Labels | None,
+        rates: Sequence[Rate],
+    ) -> _Judge:
+        """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
+        if given.deferred is not None:
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
-        if labels is None:
-            assert unlabeled is not None
-            final, _ = final_step(model, unlabeled[0])
-        elif X is None:
+        X = given.X_unlabeled if labels is None else given.X
+        if X is None:
             raise ValueError("X is needed: model is a classifier")
-        else:
+        if labels is not None:
             check_length(labels, "y", n_rows_of(X))
-            final, table = final_step(model, X)
-        only_scores = judged(final).reads_scores
-        equal_rows = reason_of_equal_rows(final, equal_rows)
-        if training_rows is not None:
-            compared = X if unlabeled is None or X is not None else unlabeled[0]
-            known = fingerprint_of(training_rows, lambda rows: _in_form_of(compared, rows))
-        hashes = np.zeros(0, dtype=np.uint64) if labels is None else hash_rounded_rows(as_table(X))
-        if known is not None and labels is not None:
-            refuse_training_rows(known, hashes, equal_rows)
-        repeated = final.count_known(table) if labels is not None and judged(final).knows_rows else None
-        if repeated is not None and equal_rows == "copies":
-            final.refuse_seen(repeated)
+        final, table = final_step(model, X)
+        equal_rows, known = reason_of_equal_rows(final, given.equal_rows), None
+        if given.training_rows is not None:
+            known = fingerprint_of(given.training_rows, lambda rows: _in_form_of(X, rows))
+        hashes, repeated = np.zeros(0, dtype=np.uint64), None
+        if labels is not None:
+            hashes = hash_rounded_rows(as_table(X))
+            if known is not None:
+                refuse_training_rows(known, hashes, equal_rows)
+            repeated = final.count_known(table) if judged(final).knows_rows else None
+            if repeated is not None and equal_rows == "copies":
+                final.refuse_seen(repeated)
         if hasattr(model, "classes_"):
-            listed = model.classes_
-            classes = label_column(listed, "classes_")
+            listed = classes = label_column(model.classes_, "classes_")
         elif labels is None:
             raise ValueError(
                 "y is needed: the model has no classes_, and rows without labels do not show them"
@@ -589,65 +626,133 @@ def fresh_rows(
             if used := judged(final).used_rows_:
                 of_final = hashes if table is X else hash_rounded_rows(as_table(table))
                 refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
-        drawable = hasattr(final, "predict_randomized")
-        rules_there = rules_of(final) if rules is None else [r for r in rules if r == "predict" or drawable]
-        if judged(final).can_defer:  # a label distribution does not show how often a row is deferred
-            rules_there = [rule for rule in rules_there if rule == "predict"]
-    more, together, parts = None, groups, [] if labels is None else [(X, groups)]
-    if unlabeled is not None:
-        assert hashes is not None
-        of_labelled = columns if n_labelled else None
-        more = _Unlabeled.of(final, model, *unlabeled, of_labelled, equal_rows, hashes, known)
+        seen: dict[str, Any] = {"hashes": hashes, "repeated": repeated, "known": known}
+        return cls(
+            final, classes, listed is not None, equal_rows, only_scores=judged(final).reads_scores, **seen
+        )
+
+    def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
+        """Return the judge with those of the given rules that it has, by default all of them."""
+        if self.answers is not None:
+            return self
+        drawable = hasattr(self.final, "predict_randomized")
+        own = rules_of(self.final) if rules is None else [r for r in rules if r == "predict" or drawable]
+        # A label distribution does not show how often a row is deferred.
+        deferring = judged(self.final).can_defer
+        return replace(self, rules=tuple(rule for rule in own if rule == "predict" or not deferring))
+
+
+@dataclass(frozen=True, eq=False)
+class _Questions:
+    """Rows in parts, those with labels first, and how the answers of a model to them are counted."""
+
+    judge: _Judge
+    rates: Sequence[Rate]
+    of_errors: bool  # whether errors are counted, not the rates
+    parts: list[tuple[Any, Any]]  # tables with their groups
+    tables: Sequence[Any]  # these tables, or as a model has opened them
+    truth: Labels  # any label of rows without one: `without_labels` takes it away
+    n_unlabeled: int
+    of_rows: dict[str, Any]  # what `Answered.of` reads of the rows
+    combinations: tuple[tuple[Any, ...], ...] | None
+    cost_range: Any
+    pairs: bool  # whether groups of one column are named (column, value)
+
+    def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
+        """Return the answers of a model, and the expected losses of its randomised rule."""
+        judge, marked, drawn = self.judge, self.judge.deferred, None
+        if judge.answers is not None:
+            answers = judge.answers
+        else:
+            lasts = [final_step(model, table) for table in self.tables]
+            last, _ = lasts[0]
+            # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
+            needs_deferral = not self.of_errors and any(rate.needs_deferral for rate in self.rates)
+            if judged(last).can_defer or needs_deferral:
+                marked = np.concatenate([
+                    last.defers(rows, **group_arguments(last, of))
+                    for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
+                ])  # fmt: skip
+            rule = "predict" if self.of_errors or marked is not None else rules_of(last)[-1]
+            answers = np.concatenate([
+                answers_of(model, table, rule, of)
+                for table, (_, of) in zip(self.tables, self.parts, strict=True)
+            ])  # fmt: skip
+            if "randomised" in judge.rules and self.of_errors:
+                shares = answers_of(model, self.tables[0], "randomised", self.parts[0][1])
+                drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
+        answered = Answered.of(self.truth, answers, deferred=marked, labels=judge.classes, **self.of_rows)
+        answered = answered.without_labels(self.n_unlabeled) if self.n_unlabeled else answered
+        answered = replace(answered, strata=replace(answered.strata, known=self.combinations))
+        return _for_bounds(answered, self.cost_range, pairs=self.pairs), drawn
+
+
+def fresh_rows(
+    model: Model,
+    given: FreshInput,
+    rates: Sequence[Rate] = (),
+    rules: Collection[Rule] | None = None,
+    *,
+    fitted: Any = None,
+    opens: bool = False,
+) -> FreshRows:
+    """Return rows with the answers of a model, or of an array.
+
+    Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
+    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
+    ``fitted`` is the classifier behind an array of answers, if known. If a rule reads scores alone, equal
+    rows are different rows. With ``opens`` the model opens the rows: its models answer once for all rules.
+
+    Raises
+    ------
+    LeakageError
+        If the model knows the rows from its fit.
+    ValueError
+        If an argument is not as in `certify`.
+    """
+    given.check(model, rates)
+    listed, named = listed_subgroups(given.subgroups, given.any_groups)
+    labels = label_column(given.y, "y") if given.has_labels else None
+    n_labelled = 0 if labels is None else len(labels)
+    clusters = None if given.clusters is None else numbered(given.clusters, "clusters", n_labelled)
+    columns = _group_columns(given.groups, n_labelled)
+    if hasattr(model, "predict"):
+        judge = _Judge.of_model(model, given, labels, listed, rates).with_rules(rules)
+    else:
+        assert labels is not None
+        judge = replace(_Judge.of_array(model, given, labels, listed, rates), final=fitted)
+    more, together = None, given.groups
+    parts = [] if labels is None else [(given.X, given.groups)]
+    if given.X_unlabeled is not None:
+        more = _Unlabeled.of(judge, model, given, columns if n_labelled else None)
         columns = more.groups if labels is None else columns
         joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
         together = joined.get(None, joined) if joined else None
         parts.append((more.X, more.groups.get(None, more.groups) if joined else None))
-    there = _ListedGroups.of(final, named, columns)
-    # A "worst" error seen is about the groups among these rows.
-    values = there.values if there.all_listed or not of_errors else {}
+    n_more, of_errors = 0 if more is None else len(more.hashes), rules is None or bool(rules)
+    there = _ListedGroups.of(judge.final, named, columns)
     opened = tuple(model.opened(*part) for part in parts) if opens else ()
-    tables = opened or tuple(table for table, _ in parts)
-    n_more = 0 if more is None else len(more.hashes)
-    # Any label for rows without one: `without_labels` takes it away.
-    truth = np.concatenate([classes[:0] if labels is None else labels, np.repeat(classes[:1], n_more)])
-
-    def ask(judge: Any) -> tuple[Answered, Floats | None]:
-        marked, drawn = deferred, None
-        if is_array:
-            answers = given
-        else:
-            lasts = [final_step(judge, table) for table in tables]
-            last, _ = lasts[0]
-            # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
-            if judged(last).can_defer or (not of_errors and any(rate.needs_deferral for rate in rates)):
-                marked = np.concatenate([
-                    last.defers(rows, **group_arguments(last, of))
-                    for (_, rows), (_, of) in zip(lasts, parts, strict=True)
-                ])  # fmt: skip
-            rule = "predict" if of_errors or marked is not None else rules_of(last)[-1]
-            answers = np.concatenate([
-                answers_of(judge, table, rule, of) for table, (_, of) in zip(tables, parts, strict=True)
-            ])  # fmt: skip
-            if "randomised" in rules_there and of_errors:
-                shares = answers_of(judge, tables[0], "randomised", groups)
-                drawn = expected_zero_one_losses(truth, shares, labels=classes)
-        needed = costs if any(rate.needs_costs for rate in rates) else None
-        about: dict[str, Any] = {"costs": needed, "labels": classes, "known": values}
-        answered = Answered.of(truth, answers, groups=together, deferred=marked, **about)
-        answered = answered.without_labels(n_more) if n_more else answered
-        answered = replace(answered, strata=replace(answered.strata, known=there.combinations))
-        return _for_bounds(answered, cost_range, pairs=of_errors and None not in columns), drawn
-
+    of_rows: dict[str, Any] = {
+        "groups": together,
+        "costs": given.costs if any(rate.needs_costs for rate in rates) else None,
+        # A "worst" error seen is about the groups among these rows.
+        "known": there.values if there.all_listed or not of_errors else {},
+    }
+    some = judge.classes[:0] if labels is None else labels
+    truth = np.concatenate([some, np.repeat(judge.classes[:1], n_more)])
+    tables, pairs = opened or tuple(table for table, _ in parts), of_errors and None not in columns
+    of_answers = truth, n_more, of_rows, there.combinations, given.cost_range, pairs
+    ask = _Questions(judge, rates, of_errors, parts, tables, *of_answers)
     answered, drawn = ask(model)
     kinds: set[Any] = {("group", column) for column in there.columns}
-    kinds |= {*["class"] * (listed is not None), *["group"] * there.all_listed}
+    kinds |= {*["class"] * judge.classes_listed, *["group"] * there.all_listed}
+    hashes, repeated = judge.hashes, judge.repeated
     if more is not None:
-        hashes = np.concatenate([hashes, more.hashes])
+        hashes = more.hashes if hashes is None else np.concatenate([hashes, more.hashes])
         repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
-    complete = repeated is not None and final.seen_rows_.complete
-    overlap = hashes, repeated, complete, kinds, equal_rows
-    of_rule = tuple(rules_there), *overlap, cluster_numbers, only_scores, n_more, known, opened, ask, model
-    return FreshRows(answered, drawn, *of_rule)
+    complete = repeated is not None and judge.final.seen_rows_.complete
+    overlap = hashes, repeated, complete, kinds, judge.equal_rows, clusters, judge.only_scores, n_more
+    return FreshRows(answered, drawn, judge.rules, *overlap, judge.known, opened, ask, model)
 
 
 def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
@@ -674,28 +779,20 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
 class _Unlabeled:
     """Fresh rows without labels."""
 
-    X: Any
+    X: Table
     groups: dict[Any, Labels]  # by column; none without groups
     hashes: Hashes
     repeated: Ints | None  # as of `FreshRows`
 
     @classmethod
     def of(
-        cls,
-        final: Any,
-        model: Any,
-        X: Any,
-        groups: Any,
-        labelled: Mapping[Any, Labels] | None,
-        equal_rows: EqualRows,
-        hashes: Hashes,
-        training_rows: Fingerprint | None,
+        cls, judge: _Judge, model: Model, given: FreshInput, labelled: Mapping[Any, Labels] | None
     ) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows.
 
-        ``labelled`` are the columns of groups of labelled rows, ``hashes`` their hashes; None without such
-        rows.
+        ``labelled`` are the columns of groups of labelled rows; None without such rows.
         """
+        X, groups = given.X_unlabeled, given.groups_unlabeled
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
         if labelled is not None and bool(labelled) != (groups is not None):
             raise ValueError("groups and groups_unlabeled: give both or neither")
@@ -711,18 +808,19 @@ class _Unlabeled:
                 columns[name] = label_column(values, "groups_unlabeled")
                 check_length(columns[name], "groups_unlabeled", n, "X_unlabeled")
         own = hash_rounded_rows(as_table(X))
-        kept = np.flatnonzero(~copies_of(hashes, own))
+        assert judge.hashes is not None
+        kept = np.flatnonzero(~copies_of(judge.hashes, own))
         if not len(kept):
             raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
-        if training_rows is not None:
-            refuse_training_rows(training_rows, own[kept], equal_rows)
-        X, repeated = take(X, kept), None
+        if judge.known is not None:
+            refuse_training_rows(judge.known, own[kept], judge.equal_rows)
+        X, repeated, final = take(X, kept), None, judge.final
         _, table = final_step(model, X)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
-            final.refuse_seen(repeated, equal_rows=equal_rows)
+            final.refuse_seen(repeated, equal_rows=judge.equal_rows)
         if used := judged(final).used_rows_:
-            refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, equal_rows)
+            refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, judge.equal_rows)
         return cls(X, {name: values[kept] for name, values in columns.items()}, own[kept], repeated)
 
 

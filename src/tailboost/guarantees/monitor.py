@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Labels, Mask
+from tailboost.core.array_types import Column, Groups, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.drawing import display
 from tailboost.core.files import digest
@@ -183,10 +183,10 @@ class Monitor:
     @classmethod
     def against(
         cls,
-        model: Any,
-        max_error: Any = None,
+        model: Model,
+        max_error: Stated = None,
         *,
-        limits: Any = (),
+        limits: Stated = (),
         subgroups: Any = None,
         confidence: float = 0.95,
     ) -> Self:
@@ -242,16 +242,16 @@ class Monitor:
 
     def add(
         self,
-        model: Any,
-        X: Any,
-        y: Any = None,
+        model: Model,
+        X: Table,
+        y: Column = None,
         *,
-        groups: Any = None,
+        groups: Groups = None,
         name: str | None = None,
-        costs: Any = None,
+        costs: Table = None,
         cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
-        clusters: Any = None,
+        clusters: Column = None,
         id: Any = None,
     ) -> Monitor:
         """Return the monitor after one more batch, or after late labels of a batch.
@@ -333,7 +333,7 @@ class Monitor:
         new = replace(self, recheck=recheck, batches=batches, reference=reference)
         return replace(new, waiting=waiting, given=given)
 
-    def _tested(self, called: str, X: Any, y: Labels, model: Any, about: Mapping[str, Any]) -> Recheck:
+    def _tested(self, called: str, X: Table, y: Labels, model: Model, about: Mapping[str, Any]) -> Recheck:
         """Return the evidence with rows whose labels are new."""
         # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
         looks = [each.name for each in self.batches if each.labelled]
@@ -567,7 +567,7 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
     return bounds + [bound(None, limit.rest, every, True)] * of_others
 
 
-def monitored_columns(model: Any, X: Any, groups: Any = None) -> dict[str, Any]:
+def monitored_columns(model: Model, X: Table, groups: Groups = None) -> dict[str, Any]:
     """Return the columns without labels: features, and a classifier's scores and answers."""
     columns = columns_of(X)
     given = group_arguments(last_step(model), groups)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
 from tailboost.core.subgroups import unit_name
@@ -138,7 +138,7 @@ class RowsNeeded:
 
 
 def rows_needed(
-    limits: Any,
+    limits: Stated,
     rates: Any,
     *,
     shares: Any = None,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Stated
 from tailboost.core.fingerprints import Fingerprint, too_many
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
@@ -241,7 +241,7 @@ class RecheckedBound:
         Whether the evidence reaches the threshold.
     """
 
-    bound: Any
+    bound: Stated
     n: int
     estimate: float | None
     evidence: float

@@ -28,7 +28,8 @@ from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.rank_rules import ScoredRows, losses_of, scores_of
+from tailboost.guarantees.rank_rules import losses_of, scores_of
+from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.rates import Limit, Strata
 from tailboost.rates.ranks import each_most_reached
 from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Mask
+from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.threads import count_threads, predict_in_blocks, sklearn_threads
-from tailboost.learners.table import BinnedReader, OpenTable, Table, TableClassifier, cuts
+from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, cuts
 
 N_TREES = 100
 # "auto": the number of trees times the number of rows is about this, within the limits below.

@@ -21,7 +21,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
 from tailboost.core.checks import check_labelled_rows, refuse_frame
 from tailboost.core.fingerprints import stratified_places
 from tailboost.core.refit import fitting_apart
@@ -34,7 +34,6 @@ from tailboost.learners.table import (
     ClassProbabilities,
     OpenTable,
     Ranked,
-    Table,
     TableReader,
     cuts,
 )
@@ -388,7 +387,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     min_child_weight: float
     backend: str
     n_jobs: int | None
-    random_state: Any
+    random_state: Seed
     model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
@@ -441,7 +440,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return "sklearn"
 
     def open_session(
-        self, X: Any, y: Ints, n_classes: int, sample_weight: Floats | None = None
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats | None = None
     ) -> HistSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         return self.open_table(OpenTable(X), y, n_classes, sample_weight)
@@ -453,7 +452,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         return self._session(self, opened, y, n_classes)
 
-    def _checked(self, X: Any, y: Any = None) -> Any:
+    def _checked(self, X: Table, y: Column = None) -> Any:
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             refuse_frame(X)
             return validate_data(
@@ -468,7 +467,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         return validate_data(self, X, y, **options)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows.
 
         Parameters
@@ -566,12 +565,12 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return P
         return self._probabilities(self._margin(table))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         check_is_fitted(self)
         return self.classes_[self.predict_table(self.table_.transform(self._checked(X)))]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Table) -> NDArray[np.float64]:
         """Predict class probabilities, shape (n, K), columns in the order of ``classes_``."""
         check_is_fitted(self)
         return self.predict_proba_table(self.table_.transform(self._checked(X)))
@@ -640,7 +639,7 @@ class HistTreeClassifier(_HistClassifier):
     def __init__(
         self, *, max_depth: int = 5, max_bins: int = 256, max_leaf_nodes: int | None = None,
         min_child_weight: float = 0.0, backend: str = "auto", n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:  # fmt: skip
         self.max_depth = max_depth
         self.max_bins = max_bins
@@ -758,7 +757,7 @@ class HistBoostClassifier(_HistClassifier):
         self, *, n_estimators: int | str = 50, max_depth: int = 5, learning_rate: float = 0.3,
         max_bins: int = 256, min_child_weight: float = 1.0, l2_regularization: float = 1.0,
         vector_leaves: bool = False, backend: str = "auto",
-        n_jobs: int | None = None, random_state: Any = None,
+        n_jobs: int | None = None, random_state: Seed = None,
     ) -> None:  # fmt: skip
         self.n_estimators = n_estimators
         self.max_depth = max_depth

@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Mask
+from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.threads import one_blas_thread
 from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
-from tailboost.learners.table import OpenTable, Table, TableClassifier
+from tailboost.learners.table import OpenTable, TableClassifier
 
 # Numbers are clipped at this many standard deviations from the mean.
 FURTHEST = 5.0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column, Seed, Table
 from tailboost.core.refit import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
@@ -24,7 +24,7 @@ except ImportError:  # the extra is optional
 __all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
 
 
-def plain_xgboost(*, random_state: Any = None, n_jobs: int | None = None, **params: object) -> Any:
+def plain_xgboost(*, random_state: Seed = None, n_jobs: int | None = None, **params: object) -> Any:
     """Return XGBoost's classifier with its default parameters, for labels of any type.
 
     Raises

@@ -14,9 +14,7 @@ protocol              implemented by                                   purpose
 `Partitioned`         a session                                        share work among the folds
 `AveragingLearner`    a session                                        keep the folds' models as a base model
 `Accumulating`        a session                                        models of all rounds predict together
-`BaseModel`           the result of a session's ``fit``                predict class numbers
-`Prepared`            a base model                                     prepare rows once for many base models
-`PreparedProba`       a prepared base model                            the same for class probabilities
+`PreparedProba`       the result of a session's ``fit``                prepare rows once for many base models
 ====================  ===============================================  =====================================
 """
 
@@ -43,7 +41,7 @@ class Session(Protocol):
     concurrent: bool
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
-        """Return a `BaseModel` fitted on these rows (None: all) with weights of shape (n,)."""
+        """Return a model fitted on these rows (None: all) with weights of shape (n,)."""
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return the predictions of a base model for rows of the session, as class numbers."""
@@ -77,7 +75,7 @@ class AveragingLearner(Protocol):
     """A session for learners with a smaller error of the folds' models together than of one model."""
 
     def mean(self, models: list[Any], weight: Floats, rows: list[Mask]) -> Any | None:
-        """Return a `BaseModel` with the mean of the models; None if one model of all rows is better.
+        """Return a model with the mean of the models; None if one model of all rows is better.
 
         Model j was fitted on ``rows[j]``, a mask of shape (n,). Each row is in some of the masks.
         """
@@ -114,28 +112,11 @@ class TableLearner(Protocol):
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
 
 
-class BaseModel(Protocol):
-    """A fitted model. Predictions must not change it, so that threads can share it."""
-
-    def predict(self, X: Table) -> Ints:
-        """Return class numbers, shape (n,)."""
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """A base model for prepared tables. Base models with equal ``table_`` share a prepared table."""
-
-    table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
-
-    def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for ``table_.transform(X)``, shape (n,)."""
-
-
 @runtime_checkable
 class PreparedProba(Protocol):
-    """A base model with class probabilities for a prepared table."""
+    """A base model with class probabilities. Base models with equal ``table_`` share a prepared table."""
 
-    table_: Any
+    table_: Any  # hashable; ``table_.transform(X)`` returns the prepared table
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for ``table_.transform(X)``, shape (n, K)."""

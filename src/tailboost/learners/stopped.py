@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from tailboost.core.array_types import Floats, Ints
-from tailboost.learners.table import OpenTable, Table, TableClassifier
+from tailboost.core.array_types import Floats, Ints, Seed, Table
+from tailboost.learners.table import OpenTable, TableClassifier
 
 # Fraction of the rows that decide when to stop.
 HELD_OUT = 0.15
@@ -29,7 +29,7 @@ class StoppedBoost(TableClassifier):
         Draws the held-out rows and the columns.
     """
 
-    def __init__(self, random_state: Any = None) -> None:
+    def __init__(self, random_state: Seed = None) -> None:
         self.random_state = random_state
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Hashes, Ints
+from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.refit import fitting_apart
 from tailboost.core.schema import text
 from tailboost.core.tables import summed
 from tailboost.learners.protocols import PreparedProba
-
-Table: TypeAlias = Any  # float32 ndarray or csr matrix of shape (n, d)
 
 # Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so that order
 # and repetitions of rows do not matter.
@@ -41,7 +39,7 @@ class TableReader:
         Whether the table is sparse; absent entries are missing values, as in XGBoost.
     """
 
-    def fit(self, X: Any) -> TableReader:
+    def fit(self, X: Table) -> TableReader:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
         if hasattr(X, "iloc"):
@@ -50,7 +48,7 @@ class TableReader:
             self.categories_ = [None] * X.shape[1]
         return self
 
-    def transform(self, X: Any) -> Table:
+    def transform(self, X: Table) -> Table:
         """Return the table as float32; unknown categories and missing values are NaN.
 
         Raises
@@ -109,7 +107,7 @@ class OpenTable:
         The rows.
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Table) -> None:
         self.reader = TableReader().fit(X)
         self.table: Table = self.reader.transform(X)
 
@@ -133,7 +131,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows."""
         classes, index = np.unique(y, return_inverse=True)
         weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -142,12 +140,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
             fitted.classes_ = classes
         return self
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Predict class probabilities, shape (n, K)."""
         check_is_fitted(self)
         return self.predict_proba_table(self.table_.transform(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
@@ -167,7 +165,7 @@ class BinnedReader:
     def __init__(self, reader: TableReader, cuts: list[NDArray[np.float32]]) -> None:
         self.reader, self.cuts = reader, cuts
 
-    def transform(self, X: Any) -> Table:
+    def transform(self, X: Table) -> Table:
         """Return bin numbers as float32, shape (n, d); missing values are NaN."""
         return self.bins(self.reader.transform(X))
 
@@ -293,11 +291,11 @@ class ClassProbabilities:
         P: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
         return P / P.sum(axis=1, keepdims=True)
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
         return self.predict_proba_table(self.table_.transform(X))
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
@@ -305,7 +303,7 @@ class ClassProbabilities:
         """Return the mean of these models and the models of another mean."""
         return ClassProbabilities([*self.models, *other.models], np.vstack([self.share, other.share]))
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Table) -> Floats:
         """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
         table = self.table_.transform(X)
         each = (model.predict_proba_table(table) for model in self.models)
@@ -335,6 +333,6 @@ class Ranked:
         """Return the mean probabilities, which do not depend on the rank, shape (n, K)."""
         return table / table.sum(axis=1, keepdims=True)
 
-    def predict(self, X: Any) -> Ints:
+    def predict(self, X: Table) -> Ints:
         """Return class numbers, shape (n,)."""
         return self.predict_table(self.table_.transform(X))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from typing import Any
 
+from tailboost.core.array_types import Stated
 from tailboost.core.spelling import did_you_mean
 from tailboost.rates import make as _make
 from tailboost.rates.make import Largest, Spread
@@ -244,7 +245,7 @@ def _with_labels(rate: Rate, labels: object) -> Rate:
 # -- limits ------------------------------------------------------------------------------------------
 
 
-def checked_limits(limits: Any) -> tuple[Limit, ...]:
+def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     """Return limits as a tuple; texts are read by `parse`.
 
     Raises

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import By, Floats, Label, Stated
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.rates.rate import ABOVE, GAP, RATIO, Expression, Limit, Rate, as_expression
 from tailboost.rates.strata import plain
@@ -34,10 +34,10 @@ class Spread(Expression):
 
     compares = True
 
-    def __le__(self, bound: Any) -> Limit:
+    def __le__(self, bound: Stated) -> Limit:
         return self._limit(GAP, bound, "ratio(...) is limited from below: ratio(...) >= 0.8")
 
-    def __ge__(self, bound: Any) -> Limit:
+    def __ge__(self, bound: Stated) -> Limit:
         return self._limit(RATIO, bound, "gap(...) is limited from above: gap(...) <= 0.02")
 
     @property
@@ -63,7 +63,7 @@ class Spread(Expression):
     def __str__(self) -> str:
         return f"{self.rate}: {self.form}"
 
-    def _limit(self, form: str, bound: Any, otherwise: str) -> Limit:
+    def _limit(self, form: str, bound: Stated, otherwise: str) -> Limit:
         if form != self.form:
             raise ValueError(otherwise)
         return Limit.of(form, self.rate, bound)
@@ -162,7 +162,7 @@ class Objective(Expression):
         return f"largest {self.rate}" if self.worst else str(self.rate)
 
 
-def error(by: Any = None) -> Rate:
+def error(by: By = None) -> Rate:
     """Return the fraction of rows with a wrong answer.
 
     Parameters
@@ -189,7 +189,7 @@ def error(by: Any = None) -> Rate:
 OVERALL_ERROR = Rate("error")
 
 
-def miss(label: Any, by: Any = None) -> Rate:
+def miss(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of a class with another answer: 1 − sensitivity.
 
     Parameters
@@ -206,7 +206,7 @@ def miss(label: Any, by: Any = None) -> Rate:
     return Rate("miss", checked_label(label), _by(by))
 
 
-def false_alarm(label: Any, by: Any = None) -> Rate:
+def false_alarm(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of other classes that are answered ``label``: 1 − specificity.
 
     Parameters
@@ -223,7 +223,7 @@ def false_alarm(label: Any, by: Any = None) -> Rate:
     return Rate("false_alarm", checked_label(label), _by(by))
 
 
-def recall(label: Any, by: Any = None) -> Rate:
+def recall(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of a class that is found: 1 − `miss`.
 
     Parameters
@@ -247,7 +247,7 @@ def recall(label: Any, by: Any = None) -> Rate:
     return Rate("recall", checked_label(label), _by(by))
 
 
-def sensitivity(label: Any, by: Any = None) -> Rate:
+def sensitivity(label: Label, by: By = None) -> Rate:
     """Return `recall` under its name in medicine.
 
     Parameters
@@ -264,7 +264,7 @@ def sensitivity(label: Any, by: Any = None) -> Rate:
     return Rate("sensitivity", checked_label(label), _by(by))
 
 
-def tpr(label: Any, by: Any = None) -> Rate:
+def tpr(label: Label, by: By = None) -> Rate:
     """Return `recall` under the name true positive rate.
 
     Parameters
@@ -281,7 +281,7 @@ def tpr(label: Any, by: Any = None) -> Rate:
     return Rate("tpr", checked_label(label), _by(by))
 
 
-def fnr(label: Any, by: Any = None) -> Rate:
+def fnr(label: Label, by: By = None) -> Rate:
     """Return `miss` under the name false negative rate.
 
     Parameters
@@ -298,7 +298,7 @@ def fnr(label: Any, by: Any = None) -> Rate:
     return Rate("fnr", checked_label(label), _by(by))
 
 
-def specificity(label: Any, by: Any = None) -> Rate:
+def specificity(label: Label, by: By = None) -> Rate:
     """Return the fraction of the rows of other classes that is not answered ``label``: 1 − `false_alarm`.
 
     Parameters
@@ -316,7 +316,7 @@ def specificity(label: Any, by: Any = None) -> Rate:
     return Rate("specificity", checked_label(label), _by(by))
 
 
-def tnr(label: Any, by: Any = None) -> Rate:
+def tnr(label: Label, by: By = None) -> Rate:
     """Return `specificity` under the name true negative rate.
 
     Parameters
@@ -333,7 +333,7 @@ def tnr(label: Any, by: Any = None) -> Rate:
     return Rate("tnr", checked_label(label), _by(by))
 
 
-def fpr(label: Any, by: Any = None) -> Rate:
+def fpr(label: Label, by: By = None) -> Rate:
     """Return `false_alarm` under the name false positive rate.
 
     Parameters
@@ -350,7 +350,7 @@ def fpr(label: Any, by: Any = None) -> Rate:
     return Rate("fpr", checked_label(label), _by(by))
 
 
-def selected(label: Any, by: Any = None) -> Rate:
+def selected(label: Label, by: By = None) -> Rate:
     """Return the fraction of rows that are answered ``label``: the selection rate.
 
     Parameters
@@ -375,7 +375,7 @@ def selected(label: Any, by: Any = None) -> Rate:
     return Rate("selected", checked_label(label), _by(by))
 
 
-def cost(matrix: Any = None, by: Any = None) -> Rate:
+def cost(matrix: Any = None, by: By = None) -> Rate:
     """Return the mean cost of the answers.
 
     Parameters
@@ -432,7 +432,7 @@ def cost(matrix: Any = None, by: Any = None) -> Rate:
     return Rate("cost", None, _by(by), tuple(map(tuple, values.tolist())), labels)
 
 
-def deferred(by: Any = None) -> Rate:
+def deferred(by: By = None) -> Rate:
     """Return the fraction of rows that are deferred to a human.
 
     Parameters
@@ -449,7 +449,7 @@ def deferred(by: Any = None) -> Rate:
     return Rate("deferred", by=_by(by))
 
 
-def precision(label: Any, by: Any = None) -> Rate:
+def precision(label: Label, by: By = None) -> Rate:
     """Return the fraction of a class among the rows answered ``label``, for limits (predictive value).
 
     Parameters
@@ -466,7 +466,7 @@ def precision(label: Any, by: Any = None) -> Rate:
     return Rate("precision", checked_label(label), _by(by))
 
 
-def npv(label: Any, by: Any = None) -> Rate:
+def npv(label: Label, by: By = None) -> Rate:
     """Return the negative predictive value: rows of other classes among the rows with another answer.
 
     Parameters
@@ -483,7 +483,7 @@ def npv(label: Any, by: Any = None) -> Rate:
     return Rate("npv", checked_label(label), _by(by))
 
 
-def jaccard(label: Any, by: Any = None) -> Rate:
+def jaccard(label: Label, by: By = None) -> Rate:
     """Return the Jaccard index: correct rows of a class among the rows with this class or this answer.
 
     Parameters
@@ -501,7 +501,7 @@ def jaccard(label: Any, by: Any = None) -> Rate:
     return Rate("jaccard", checked_label(label), _by(by))
 
 
-def f_score(label: Any, beta: float = 1.0, by: Any = None) -> Rate:
+def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     """Return the F score of a class: (1 + β²) TP / ((1 + β²) TP + β² FN + FP).
 
     Parameters
@@ -529,7 +529,7 @@ def f_score(label: Any, beta: float = 1.0, by: Any = None) -> Rate:
     return Rate("f_score", checked_label(label), _by(by), beta=float(beta))
 
 
-def answered_error(by: Any = None) -> Rate:
+def answered_error(by: By = None) -> Rate:
     """Return the error rate among the rows that are not deferred.
 
     Parameters
@@ -607,7 +607,7 @@ def _family(rate: Any, name: str) -> Rate:
     return rate
 
 
-def checked_label(label: Any) -> Any:
+def checked_label(label: Label) -> str | float:
     """Return a label as text or a number; raise TypeError for another type."""
     python_label = plain(label)
     if not isinstance(python_label, (str, int, float)):
@@ -615,7 +615,7 @@ def checked_label(label: Any) -> Any:
     return python_label
 
 
-def _by(by: Any) -> Any:
+def _by(by: By) -> str | int | tuple[str | int, ...] | None:
     names = plain(tuple(by) if isinstance(by, (tuple, list)) else (by,))
     if not names or any(name is not None and not isinstance(name, (str, int)) for name in names):
         raise TypeError(

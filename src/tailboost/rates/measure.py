@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Table
 from tailboost.core.checks import (
     category_orders,
     check_costs,
@@ -44,10 +44,10 @@ class Answered:
         y_true: Any,
         answers: Any,
         *,
-        groups: Any = None,
+        groups: Groups = None,
         deferred: Any = None,
-        costs: Any = None,
-        sample_weight: Any = None,
+        costs: Table = None,
+        sample_weight: Column = None,
         labels: Any = None,
         known: Mapping[Any, Sequence[Any]] | None = None,
     ) -> Answered:
@@ -158,10 +158,10 @@ def measure(
     y_true: Any,
     answers: Any,
     *,
-    groups: Any = None,
+    groups: Groups = None,
     deferred: Any = None,
-    costs: Any = None,
-    sample_weight: Any = None,
+    costs: Table = None,
+    sample_weight: Column = None,
     labels: Any = None,
 ) -> dict[Any, float]:
     """Measure a rate of given answers.

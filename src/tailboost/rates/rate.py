@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Bits, Floats, Ints, Mask
+from tailboost.core.array_types import Bits, Floats, Ints, Mask, Stated
 from tailboost.core.spelling import meant
 from tailboost.rates.strata import Strata, plain
 
@@ -151,10 +151,10 @@ class Expression:
         this: Any = self
         return replace(this, rate=rate)
 
-    def __lt__(self, bound: Any) -> Any:
+    def __lt__(self, bound: Stated) -> Any:
         raise TypeError(f"a limit includes its bound: write {self!r} <= {bound!r}")
 
-    def __gt__(self, bound: Any) -> Any:
+    def __gt__(self, bound: Stated) -> Any:
         raise TypeError(f"a limit includes its bound: write {self!r} >= {bound!r}")
 
 
@@ -199,10 +199,10 @@ class Rate(Expression):
 
     # -- limits --------------------------------------------------------------------------------------
 
-    def __le__(self, bound: Any) -> Limit:
+    def __le__(self, bound: Stated) -> Limit:
         return Limit.of(AT_MOST, self, bound)
 
-    def __ge__(self, bound: Any) -> Limit:
+    def __ge__(self, bound: Stated) -> Limit:
         return Limit.of(AT_LEAST, self, bound)
 
     # -- as an expression ----------------------------------------------------------------------------
@@ -550,12 +550,12 @@ class Limit(Expression):
 
     form: str
     rate: Rate
-    bound: Any
+    bound: Stated
     margins: Matrix | None = None
     strict: bool = False
 
     @classmethod
-    def of(cls, form: str, rate: Rate, bound: Any) -> Limit:
+    def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
         """Return the limit, checked as far as possible without rows.
 
         Raises
@@ -783,7 +783,7 @@ def _ends(values: Floats) -> tuple[Floats, Floats]:
     )
 
 
-def _number(rate: Rate, bound: Any) -> float:
+def _number(rate: Rate, bound: Stated) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}")
     value = float(bound)

@@ -107,7 +107,7 @@ class Pool:
             return self
         if self._measured is None:
             self._measured = Pool(data)
-        self._measured.add_all(self.candidates[len(self._measured.candidates) :])
+        self._measured.append(self.candidates[len(self._measured.candidates) :])
         return self._measured
 
     def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
@@ -129,6 +129,11 @@ class Pool:
         """Return the numbers of candidates, which are counted in one pass over the rows."""
         counted = self.data.examine(candidates)
         return [self._enter(each, *found) for each, found in zip(candidates, counted, strict=True)]
+
+    def append(self, candidates: Sequence[Candidate]) -> None:
+        """Add candidates with a number each, whether or not actions on these rows are equal."""
+        self.candidates.extend(candidates)
+        self.counts.extend(counts for _, counts in self.data.examine(candidates))
 
     def enter(self, candidate: Any, actions: Ints) -> int:
         """Return the number of a candidate with known actions, shape (n,); it needs no action costs."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import Fingerprint
@@ -46,13 +46,13 @@ class Points(NamedTuple):
 class CurveSource(Protocol):
     """A classifier with a trade-off."""
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Any, groups: Any) -> list[tuple[Any, Any]]:
+    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
         """Return the answers of several classifiers of a curve, and which rows they defer."""
 
-    def _fingerprint(self, X: Any) -> Fingerprint | None:
+    def _fingerprint(self, X: Table) -> Fingerprint | None:
         """Return the fingerprints of rows; None of rows without features."""
 
-    def _marked(self, limited: Any, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+    def _marked(self, limited: Stated, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate."""
 
     def _measured(self, *stated: Rate | Limit) -> RateTable:
@@ -60,7 +60,7 @@ class CurveSource(Protocol):
 
 
 def rates_of_curve(
-    a: Any, b: Any, limited: Any, small: Any, limits: Sequence[Limit]
+    a: Any, b: Any, limited: Stated, small: Any, limits: Sequence[Limit]
 ) -> tuple[Any, Objective, tuple[Limit, ...]]:
     """Return the limited rate, the minimised rate, and the limits on other rates.
 
@@ -104,7 +104,7 @@ class CurvePoint:
 
     limited: float
     value: float
-    classifier: Any = field(default=None, repr=False, compare=False)
+    classifier: Model = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +173,8 @@ class Curve:
     """
 
     points: tuple[CurvePoint, ...]
-    limited: Any
-    objective: Any
+    limited: Stated
+    objective: Stated
     measured_on: str
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
@@ -325,7 +325,9 @@ class Curve:
         """
         write_output(path, display("curve_page")(self, measured))
 
-    def predicted(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None) -> Points:
+    def predicted(
+        self, X: Table, y: Column, *, groups: Groups = None, sample_weight: Column = None
+    ) -> Points:
         """Return both rates of `predict` at every point, on other rows.
 
         Parameters
@@ -358,7 +360,13 @@ class Curve:
         return Points(*np.array(found).reshape(-1, 2).T)
 
     def measured(
-        self, others: Mapping[str, Any], X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
+        self,
+        others: Mapping[str, Any],
+        X: Table,
+        y: Column,
+        *,
+        groups: Groups = None,
+        sample_weight: Column = None,
     ) -> dict[str, tuple[float, float]]:
         """Return the same two rates of `predict` of other classifiers.
 
@@ -383,7 +391,7 @@ class Curve:
             found[name] = limited, value
         return found
 
-    def _measured(self, classes: Any, y: Any, answers: Any, more: dict[str, Any]) -> list[float]:
+    def _measured(self, classes: Any, y: Column, answers: Any, more: dict[str, Any]) -> list[float]:
         return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -433,7 +441,7 @@ class Curve:
         return html_table(*self._cells(), self._words())
 
 
-def _measured(of: Any, y: Any, answers: Any, **more: Any) -> float:
+def _measured(of: Any, y: Column, answers: Any, **more: Any) -> float:
     """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
     if not isinstance(of, (Objective, Spread)):
         return float(of.of_answers(y, answers, **more))
@@ -441,11 +449,11 @@ def _measured(of: Any, y: Any, answers: Any, **more: Any) -> float:
     return of.value(np.array([*values], dtype=np.float64))
 
 
-def _within(limited: Any, reached: float, level: float) -> bool:
+def _within(limited: Stated, reached: float, level: float) -> bool:
     return bool(limited.within(level).keeps(reached, level))
 
 
-def front(limited: Any, reached: Floats, value: Floats) -> list[int]:
+def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:
     """Return the undominated rules, from the tightest limit to the loosest.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.progress import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
@@ -35,7 +36,7 @@ from tailboost.selection.probability_rule import (
 )
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, Solution
+from tailboost.selection.program import SLIGHT, Program, Solution, mixed
 from tailboost.selection.selected import (
     ONE_SIDED,
     Comparison,
@@ -172,7 +173,7 @@ class Engine(ABC):
             selection = selection.in_pool(pool, program)
         return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection, compared)
 
-    def along(self, problem: Problem, limited: Any, n_points: int) -> tuple[list[SelectedRule], Floats]:
+    def along(self, problem: Problem, limited: Stated, n_points: int) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
 
         The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
@@ -252,13 +253,13 @@ class ProbabilityEngine(Engine):
         cls,
         problem: Problem,
         outputs: ModelOutputs,
-        X: Any,
+        X: Table,
         classes: Any,
         names: GroupNames | None,
         *,
         group_aware: bool,
         costs: Floats | None = None,
-        X_unlabeled: Any = None,
+        X_unlabeled: Table = None,
     ) -> Self:
         """Return the engine on selection data.
 
@@ -308,11 +309,11 @@ class ProbabilityEngine(Engine):
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
         costs = costs if problem.needs_costs else None
         data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
-        words = f"{rows.words}, groups estimated out of fold" if p.infers else rows.words
+        words = f"{rows.words}, groups estimated out of fold" if p.estimates_groups else rows.words
         engine = cls(outputs, p, data, words, rows.refit or p.infers)
         return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
 
-    def _counting(self, problem: Problem, X: Any, names: GroupNames | None) -> Self:
+    def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
         """Return the engine that also counts the rows without labels, which have features X."""
         labelled, more, p = self.data.in_memory, self.outputs.unlabeled, self.probabilities
         assert more is not None
@@ -380,12 +381,13 @@ class ProbabilityEngine(Engine):
         members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
         return MixtureEnsemble(members, selection.weights, self.probabilities.n_classes, order, selection.gap)
 
-    def named(self, problem: Problem, candidate: Candidate) -> SelectedRule:
-        """Return a candidate as a rule, whether or not it keeps the limits; nothing is selected."""
+    def named(self, problem: Problem, candidates: Sequence[Candidate], weights: Floats) -> SelectedRule:
+        """Return candidates as a rule, whether or not it keeps the limits; nothing is selected."""
         program, pool = Program.of_rates(self.data.strata, problem.counted, problem.limits), Pool(self.data)
-        number = pool.add(candidate)
-        alone = Selection.alone(program, number, pool.counts[number])
-        return self.rule(replace(problem, randomized=False, confidence=None), program, pool, alone)
+        pool.append(candidates)
+        selection = Selection.named(program, np.arange(len(weights)), weights, mixed(weights, pool.counts))
+        problem = replace(problem, randomized=len(weights) > 1, confidence=None)
+        return self.rule(problem, program, pool, selection)
 
     def tail(self, problem: Problem) -> SelectedTail:
         """Return the mixture of candidates for the largest class error, and of draws from probabilities."""

@@ -121,11 +121,6 @@ class Mixture(PoolCombiner):
             return None
         return float(self.pool.mean_losses().min()) + self.error_budget
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
-        return () if self.error_budget is None else ("the error budget",)
-
     def kept_by(self, mixture: Floats) -> bool:
         """Return whether a mixture keeps the error budget."""
         return self._most is None or float(self.pool.mean_losses() @ mixture) <= self._most + SOLVED

@@ -125,7 +125,7 @@ class WorstRow:
         return "largest expected loss of any row"
 
 
-def name_of(objective: Any) -> str:
+def name_of(objective: Stated) -> str:
     """Return the name of an objective, which may be given as a rate."""
     if objective is None or isinstance(objective, str):
         return objective or "worst_class"
@@ -155,7 +155,7 @@ def objective_named(name: Any, alpha: float | None) -> Any:
 class Problem:
     """An objective within limits, and the kind of rule that is selected."""
 
-    objective: Any  # a rate, the largest rate of a family, or a CVaR
+    objective: Stated  # a rate, the largest rate of a family, or a CVaR
     limits: tuple[Limit, ...] = ()
     # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
     aims: bool = False
@@ -166,8 +166,8 @@ class Problem:
     @classmethod
     def of(
         cls,
-        objective: Any,
-        limits: Any = (),
+        objective: Stated,
+        limits: Stated = (),
         max_error: Stated = None,
         alpha: float | None = None,
         *,

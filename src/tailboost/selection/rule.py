@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import (
@@ -156,7 +156,7 @@ class Rule:
     # -- answers -------------------------------------------------------------------------------------
 
     def predict(
-        self, probabilities: Mapping[str, Any], groups: Any = None, *, deferred: Any = None
+        self, probabilities: Mapping[str, Any], groups: Groups = None, *, deferred: Any = None
     ) -> NDArray[Any]:
         """Return the label of each row, from probabilities by model.
 
@@ -203,7 +203,7 @@ class Rule:
         answers = classes[distribution.argmax(axis=1)]
         return answers if deferred is None else np.where(review >= 0.5, deferred, answers.astype(object))
 
-    def _numbers(self, groups: Any, n: int) -> NDArray[Any]:
+    def _numbers(self, groups: Groups, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
         columns = {} if groups is None else columns_by_name(groups, "groups")
         if len(columns) > 1:
@@ -446,15 +446,23 @@ class Rule:
             lines.append(f"… and {len(self.groups) - SHOWN} more groups")
         return lines
 
+    @property
+    def _digits(self) -> int:
+        """Significant digits that tell thresholds apart: a draw may divide rows with one score."""
+        costs = [np.asarray(each) for part in self.parts for each in part.action_costs or ()]
+        exact = {t for each in costs if each.shape == (2, 2) and (t := _threshold(each)) is not None}
+        return next((n for n in range(4, 17) if len({f"{t:.{n}g}" for t in exact}) == len(exact)), 17)
+
     def _decides(self, action_costs: Floats) -> list[str]:
         """Return the action costs of one group in words."""
         K = len(self.classes)
         labels = [str(label) for label in self.classes]
         if action_costs.shape[1] == K == 2:
-            d = action_costs[:, 1] - action_costs[:, 0]
-            if d[0] <= 0 or d[1] >= 0:
-                return [f"predicts {self.classes[0 if d.sum() >= 0 else 1]!r} for every row"]
-            return [f"predicts {self.classes[1]!r} if P({labels[1]}) > {d[0] / (d[0] - d[1]):.4g}"]
+            threshold = _threshold(action_costs)
+            if threshold is None:
+                always = 0 if (action_costs[:, 1] - action_costs[:, 0]).sum() >= 0 else 1
+                return [f"predicts {self.classes[always]!r} for every row"]
+            return [f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"]
         most, right = action_costs[:, :K].max(axis=1), np.diag(action_costs[:, :K])
         weight, all_most = most - right, action_costs[:, :K] + np.diag(most - right)
         if action_costs.shape[1] == K and np.allclose(all_most, most[:, None]) and (weight > 0).all():
@@ -467,6 +475,12 @@ class Rule:
             for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False)
         ]
         return ["takes the action with the least expected cost under P; costs", *charged]
+
+
+def _threshold(action_costs: Floats) -> float | None:
+    """Return the probability of the second class above which it is predicted; None if one label always is."""
+    d = action_costs[:, 1] - action_costs[:, 0]
+    return None if d[0] <= 0 or d[1] >= 0 else float(d[0] / (d[0] - d[1]))
 
 
 def _average(part: RulePart) -> str:

@@ -291,7 +291,8 @@ class SelectedRule(Selected):
         if not self.pool.data.in_memory.has_probabilities:
             return False
         members = self.ensemble.base_models
-        return any(m.probabilities.infers and not m.probabilities.by_features for m in members)
+        tables = [member.probabilities for member in members]
+        return any(p.estimates_groups and not p.by_features for p in tables)
 
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:

@@ -71,9 +71,13 @@ class Selection:
     @classmethod
     def alone(cls, program: Program, number: int, counts: Floats) -> Selection:
         """Return one rule with these confusion counts as a selection."""
+        return cls.named(program, np.array([number]), np.ones(1), counts)
+
+    @classmethod
+    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Selection:
+        """Return rules with these mixture weights and summed confusion counts as a selection."""
         value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
-        violations = program.violations(counts)
-        return cls(np.array([number]), np.ones(1), counts, value, value, violations, unknown, None)
+        return cls(numbers, weights, counts, value, value, program.violations(counts), unknown, None)
 
     def counts_in(self, pool: Pool) -> Floats:
         """Return the confusion counts of the rule in a pool of the same candidates on other rows."""

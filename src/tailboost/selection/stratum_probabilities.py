@@ -181,6 +181,11 @@ class StratumProbabilities:
         """Whether groups are estimated."""
         return len(self.combinations) > 1 and not self.group_aware
 
+    @property
+    def estimates_groups(self) -> bool:
+        """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
+        return self.infers and any(each.model is not None for each in self.group_models)
+
     def fit_groups(
         self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
     ) -> Singles:
@@ -303,7 +308,10 @@ class StratumProbabilities:
             known = self._known(groups, stratum, weights)
         self.unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)[1].reshape(-1)
         n_unknown = int(self.unknown.max()) + 1
-        if n_unknown > 1 and self.n_classes * n_unknown <= CALIBRATED_STRATA:
+        # Where nothing predicts the groups, a calibration would guess them from the class probabilities, and
+        # a rule on one score would have bands.
+        told = self.group_aware or self.estimates_groups
+        if n_unknown > 1 and told and self.n_classes * n_unknown <= CALIBRATED_STRATA:
             pooled = self._pooled(self.joint(logs, groups, combination)).astype(np.float32)
             number = stratum // G * n_unknown + self.unknown[stratum % G]
             self.calibration = Calibration.fit(pooled, number, weights)

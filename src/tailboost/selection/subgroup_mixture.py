@@ -299,7 +299,7 @@ def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
 class PoolCombiner:
     """Base of the combiners of a pool into one classifier, by mixture weights λ."""
 
-    objective: Any
+    objective: Stated
     n_classes: int  # K
     _: KW_ONLY
     limits: tuple[Limit, ...] = ()  # limits on rates
@@ -369,6 +369,12 @@ class PoolCombiner:
     def dropped(self) -> float:
         """Fraction of the weight left out as outliers."""
         return 0.0
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        budget = self.error_budget is not None
+        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds: an interrupt may leave `take` unfinished."""
@@ -628,12 +634,6 @@ class SubgroupMixture(PoolCombiner):
         """Return the largest error of a subgroup if the objective is another rate, else None."""
         errors = error(by=self.problem.subgroup_kind).terms(self.table.strata)
         return None if self.objective.worst else float(np.nanmax(errors.values(self.mixed(mixture))))
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
-        budget = self.error_budget is not None
-        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
 
     @property
     def _budgeted(self) -> Program:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
@@ -87,13 +87,13 @@ class ThresholdRule:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def _places(self, score: Any, groups: Any) -> tuple[Floats, Ints]:
+    def _places(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:
         """Return the scores, checked, and the number of each row's group."""
         remedy = f"the rule was selected on {self._kind.plural}"
         s = self._kind.checked(np.ravel(score), str(self.column), self.missing, remedy)
         return s, group_numbers(groups, self.groups, len(s))
 
-    def predict(self, score: Any, groups: Any = None) -> NDArray[Any]:
+    def predict(self, score: Any, groups: Groups = None) -> NDArray[Any]:
         """Return the action of each row: a label, or "human review".
 
         Parameters
@@ -121,7 +121,7 @@ class ThresholdRule:
             actions[rows] = np.array([action for _, action in band] + [None], dtype=object)[place]
         return actions if self.defers else np.asarray(actions.tolist())
 
-    def margin(self, score: Any, groups: Any = None) -> Floats:
+    def margin(self, score: Any, groups: Groups = None) -> Floats:
         """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
         s, group = self._places(score, groups)
         distance = np.full(len(s), np.inf)

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Model
 from tailboost.core.output import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
@@ -322,7 +322,7 @@ class _Graph:
         z = self.op("MatMul", clipped, self.constant(model.coef_.T))
         return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
 
-    def _converted(self, model: Any, prefix: str, name: str) -> str:
+    def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""
         try:
             import skl2onnx

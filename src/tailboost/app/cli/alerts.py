@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
+from tailboost.core.array_types import Column, Groups
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak
@@ -74,7 +75,7 @@ def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
     return ids
 
 
-def _alerts(data: Any, y: Any, groups: Any) -> Iterator[str]:
+def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
     """Yield warnings: groups that determine the class, many numeric classes, codes as text, leaks."""
     for name in () if groups is None else groups:
         if (pd.Series(y).groupby(groups[name].to_numpy()).nunique() == 1).all():
@@ -115,7 +116,7 @@ def _looks_like_an_id(column: Any) -> bool:
     return column.dtype == "category" and column.nunique() >= ID_DISTINCT * len(column)
 
 
-def _accuracy_of(column: Any, y: Any) -> float:
+def _accuracy_of(column: Any, y: Column) -> float:
     """Return the balanced accuracy of a model of one column.
 
     A numeric column gets a small tree. A text column predicts the most frequent class of each common value.

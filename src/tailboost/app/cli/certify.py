@@ -12,14 +12,15 @@ import numpy as np
 import typer
 
 from tailboost import NotCertifiedError
-from tailboost import calibrate as calibrate_model
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.documents import is_rule_file, score_rows
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import FileLedger, Purpose, check_model_output
+from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
 from tailboost.core.judged import judged
+from tailboost.guarantees.calibration import calibrate_selected
+from tailboost.guarantees.fresh_rows import FreshInput
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
@@ -71,9 +72,7 @@ def certify(
     elif not group:
         targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
-    with stored.labelled_rows(
-        data, sep, target, purpose=Purpose.CERTIFY, columns=columns, cluster=cluster
-    ) as rows:
+    with stored.labelled_rows(data, sep, target, Reading(Purpose.CERTIFY, columns, cluster)) as rows:
         table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, sep)
         certificate = certify_model(
             classifier,
@@ -180,17 +179,8 @@ def calibrate(
             raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
         if selection is None or (data is None and unlabeled is None):
             raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
-        _calibrate_labels(
-            labelled,
-            out,
-            selection,
-            sep,
-            data,
-            unlabeled,
-            limits=limits,
-            cluster=cluster,
-            confidence=confidence,
-        )
+        of_call: dict[str, Any] = {"limits": limits, "cluster": cluster, "confidence": confidence}
+        _calibrate_labels(labelled, out, selection, sep, data, unlabeled, **of_call)
         return
     before = _attempts_in(previous)
     if score:
@@ -198,13 +188,11 @@ def calibrate(
             raise shared.BadInput("--score: give one table, the --target column, and no model")
         if targets is None and not limits:
             raise shared.BadInput("--max-error or --limit: one of them is needed")
-        scores = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
-        minimised = stated.read_objective(objective)
-        _calibrate_scores(
-            model, out, sep, score, target, targets, columns=list(group or []), limits=limits,
-            objective=minimised, cluster=cluster, unlabeled=unlabeled, confidence=confidence,
-            previous=before, **scores,
-        )  # fmt: skip
+        of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing}
+        of_rule |= {"by_group": by_group, "columns": list(group or []), "limits": limits}
+        of_rule["objective"] = stated.read_objective(objective)
+        of_call = {"confidence": confidence, "previous": before}
+        _calibrate_scores(model, out, sep, score, target, targets, cluster, unlabeled, of_call, **of_rule)
         return
     if data is None and unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
@@ -226,36 +214,24 @@ def calibrate(
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
-    with_groups = stored.by_group or bool(limits or group or own_limits)
+    selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
+    with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
     options_of_call = {"confidence": confidence, "previous": before}
-    of_files = {"columns": columns, "cluster": cluster}
-    with (
-        _fresh_rows(stored, data, unlabeled, sep, target, **of_files) as (rows, more),
-        _missing_said(model, ledger),
-    ):
-        if judged(classifier).knows_rows:
+    reading = Reading(Purpose.CALIBRATE, columns, cluster)
+    fresh = _fresh_rows(stored, data, unlabeled, sep, target, reading, with_groups=with_groups)
+    with fresh as given, _missing_said(model, ledger):
+        if selected:
             classifier.ledger_ = ledger
-            point = calibrate_model(
-                classifier,
-                rows and rows.features,
-                rows and rows.y,
-                targets,
-                limits=asked,
-                groups=rows.groups if with_groups and rows else None,
-                clusters=rows and rows.clusters,
-                X_unlabeled=more and more.features,
-                groups_unlabeled=more.groups if with_groups and more else None,
-                **options_of_call,
-            )
-        elif rows is None or data is None:
+            point = calibrate_selected(classifier, given, targets, limits=asked, **options_of_call)
+        elif data is None:
             raise shared.BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
                 "file, --selection names its selection data)"
             )
         else:
             limits_of_call = asked or (list(own_limits) if targets is None else None)
-            batch = stored.one_batch(rows, targets, limits_of_call, more)
+            batch = stored.one_batch(given, targets, limits_of_call)
             batch.classifier.ledger_ = ledger
             point, stored = batch.certified(**options_of_call), stored.selected_on(data)
     stored.save(point, out, calibrated=" and ".join(path.name for path in (data, unlabeled) if path))
@@ -266,17 +242,25 @@ def calibrate(
 
 @contextmanager
 def _fresh_rows(
-    stored: Any, data: Path | None, unlabeled: Path | None, sep: str, target: str | None, **about: Any
-) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows of a file with labels and of one without, each None without a file."""
-    about = {"purpose": Purpose.CALIBRATE} | about
+    stored: StoredModel,
+    data: Path | None,
+    unlabeled: Path | None,
+    sep: str,
+    target: str | None,
+    reading: Reading,
+    *,
+    with_groups: bool,
+) -> Iterator[FreshInput]:
+    """Yield the rows of a file with labels and of one without, of which one may be absent."""
     if data is not None:
-        with stored.labelled_rows(data, sep, target, **about) as rows:
-            yield rows, None if unlabeled is None else stored.read_rows(unlabeled, sep, **about)
+        with stored.labelled_rows(data, sep, target, reading) as rows:
+            more = None if unlabeled is None else stored.read_rows(unlabeled, sep, reading)
+            yield rows.given(more, with_groups=with_groups)
         return
     assert unlabeled is not None
     with shared.warnings_as_lines(), shared.bad_input(f"{unlabeled}: "):
-        yield None, stored.read_rows(unlabeled, sep, **about)
+        more = stored.read_rows(unlabeled, sep, reading)
+        yield FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
 
 
 def _attempts_in(previous: Path | None) -> Any:
@@ -312,14 +296,12 @@ def _calibrate_scores(
     score: list[str],
     target: str,
     targets: Any,
-    *,
-    columns: list[str],
-    limits: Any,
     cluster: str | None,
     unlabeled: Path | None,
-    confidence: float,
-    previous: Any,
-    **options_of_rule: Any,
+    of_call: dict[str, Any],
+    *,
+    columns: list[str],
+    **of_rule: Any,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
     if not is_rule_file(out):
@@ -327,16 +309,16 @@ def _calibrate_scores(
     shared.check_output("--model", out, data, unlabeled)
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(
-            data, sep, score, target, columns=columns, limits=limits, **options_of_rule
+            data, sep, score, target, columns=columns, **of_rule
         )
         rows = replace(rows, cluster_column=cluster)
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
         with shared.bad_input(f"{data}: "):
             labels = np.unique(rows.y)
             allowed = stated.targets_by_label(targets, labels, columns)
-            batch = selection.one_batch(rows, allowed, list(selection.limits) or None, more)
+            batch = selection.one_batch(rows.given(more), allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
-                point = batch.certified(confidence=confidence, previous=previous)
+                point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
     shared.tell(str(point.certificate_))
@@ -403,9 +385,7 @@ def card(
     if monitor is not None and not monitor.exists():
         raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
     monitored = None if monitor is None else read_state(monitor, stored, "--monitor")[1]
-    with stored.labelled_rows(
-        data, sep, target, purpose=Purpose.MEASURE, columns=columns, cluster=cluster
-    ) as rows:
+    with stored.labelled_rows(data, sep, target, Reading(Purpose.MEASURE, columns, cluster)) as rows:
         model_card = ModelCard.of(
             stored.classifier,
             rows.features,

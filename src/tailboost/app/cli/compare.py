@@ -22,6 +22,7 @@ from tailboost.app.model_card import ModelCard
 from tailboost.app.registry import Method, get_method
 from tailboost.app.report import ComparisonTable, Results, compare, render, render_demo
 from tailboost.app.report.demo import TODAY, Demo, UseCase
+from tailboost.core.array_types import Column, Groups, Seed, Table
 from tailboost.core.versions import versions
 
 # Methods of a comparison by default.
@@ -50,7 +51,7 @@ PLAIN = Method(
 )  # fmt: skip
 
 
-def _tuned_plain(random_state: Any = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def _tuned_plain(random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
     plain = HistGradientBoostingClassifier(random_state=random_state)
     return TunedThresholdClassifier(plain, random_state=random_state, n_jobs=n_jobs)
 
@@ -125,6 +126,7 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
 
 
 def compare_methods(
+    context: typer.Context,
     data: options.Data,
     target: options.Target,
     group: options.Groups = None,
@@ -160,6 +162,9 @@ def compare_methods(
     if not alphas or not all(0 < a <= 1 for a in alphas):
         raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
+    stated = {str(each.name): context.params.get(str(each.name)) for each in context.command.params}
+    for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (sep == ",")):
+        stated.pop(name, None)
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
@@ -178,22 +183,7 @@ def compare_methods(
             random_state=seed,
             n_jobs=jobs,
             data_name=shared.printable(data.name),
-            command=shared.command_line(
-                "compare",
-                data,
-                target=target,
-                group=group,
-                drop=drop,
-                cluster=cluster,
-                keep=keep,
-                rows=rows,
-                methods=methods,
-                alpha=alpha,
-                repeats=repeats,
-                out=out,
-                sep=None if sep == "," else sep,
-                seed=seed,
-            ),
+            command=shared.command_line("compare", data, **stated),
         )
     _print_results(results)
     shared.say(
@@ -260,7 +250,9 @@ def _time_left() -> Iterator[Advance]:
         yield advance
 
 
-def _compare(out: Path, X: Any, y: Any, groups: Any = None, *, advance: Advance, **settings: Any) -> Results:
+def _compare(
+    out: Path, X: Table, y: Column, groups: Groups = None, *, advance: Advance, **settings: Any
+) -> Results:
     """Compare methods, and write the results and the report."""
 
     def keep(results: Results, done: int, total: int, what: str) -> None:

@@ -28,6 +28,7 @@ from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
+from tailboost.core.array_types import Model, Stated
 from tailboost.core.interrupts import ending_at_interrupts
 from tailboost.core.judged import judged
 from tailboost.core.spelling import did_you_mean
@@ -172,7 +173,7 @@ def literal(text: str) -> Any:
     return text
 
 
-def _check_options(method: Method, classifier: Any, group: list[str] | None, weight: str | None) -> None:
+def _check_options(method: Method, classifier: Model, group: list[str] | None, weight: str | None) -> None:
     if group and not (method.may_use_groups or method.uses_groups):
         able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
         reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
@@ -181,14 +182,14 @@ def _check_options(method: Method, classifier: Any, group: list[str] | None, wei
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
 
 
-def _use_labels(classifier: Any, table: Any, max_error: Any, group: Sequence[str]) -> None:
+def _use_labels(classifier: Model, table: Any, max_error: Stated, group: Sequence[str]) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
         classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
     name_labels(classifier, table.target_names)
 
 
-def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
+def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
     """Replace keys of dicts in parameters by labels of the table, which are text in a CSV file."""
     by_text = {str(label): label for label in labels}
     for name, value in classifier.get_params(deep=False).items():
@@ -204,7 +205,7 @@ def name_labels(classifier: Any, labels: Sequence[Any]) -> None:
 
 
 def _use_costs(
-    classifier: Any, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+    classifier: Model, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
@@ -230,7 +231,7 @@ def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> N
 
 
 def _fitted(
-    classifier: Any, method: Method, table: Any, arguments: dict[str, Any], more: NewRows | None = None
+    classifier: Model, method: Method, table: Any, arguments: dict[str, Any], more: NewRows | None = None
 ) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
 
@@ -258,7 +259,7 @@ def _fitted(
     return Pipeline([*steps.steps, ("classifier", classifier)])
 
 
-def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
+def _print_summary(classifier: Model, model: Path, *, measured: bool) -> None:
     """Print the rates of the fit and its summary. The model is stored, so a fault here is a warning."""
     if shared.is_quiet():
         return
@@ -279,7 +280,7 @@ def _print_summary(classifier: Any, model: Path, *, measured: bool) -> None:
 
 
 @contextmanager
-def _showing_rounds(classifier: Any, method: Method) -> Iterator[None]:
+def _showing_rounds(classifier: Model, method: Method) -> Iterator[None]:
     """Show the rounds on standard error; verbose=1 of the user is left unchanged."""
     if shared.is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
         yield

@@ -11,7 +11,7 @@ import typer
 
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
-from tailboost.app.cli.models import Purpose, StoredModel
+from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.rates import (
     fitted_rates,
     fitted_targets,
@@ -49,9 +49,7 @@ def evaluate(
     """
     asked, stored = [*read_rates(rate), *read_limits(limit)], read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
-    with stored.labelled_rows(
-        data, sep, target, purpose=Purpose.EVALUATE, columns=columns, cluster=cluster
-    ) as rows:
+    with stored.labelled_rows(data, sep, target, Reading(Purpose.EVALUATE, columns, cluster)) as rows:
         ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
         by_column = {} if rows.groups is None else rows.groups
         groups = stored.group_arguments(rows)

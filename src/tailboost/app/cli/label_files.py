@@ -19,9 +19,10 @@ from tailboost.app.cli.documents import (
     score_rows,
     text_of,
 )
-from tailboost.app.cli.models import FileLedger, NewRows, Purpose
+from tailboost.app.cli.models import FileLedger, NewRows, Reading
 from tailboost.app.cli.rates import print_rates
 from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
+from tailboost.core.array_types import Stated
 
 # Columns of the table of pairs of row and label.
 LABEL, TRUTH = "label", "has the label"
@@ -48,7 +49,7 @@ class LabelSettings:
         *,
         kind: str,
         missing: float | None,
-        objective: Any,
+        objective: Stated,
         unlabeled: Path | None,
     ) -> Self:
         """Return the settings of the options."""
@@ -58,7 +59,7 @@ class LabelSettings:
         more = None if unlabeled is None else digest_of(unlabeled)
         return cls(tuple(score), tuple(target), kind, missing, minimised, digest_of(data), more)
 
-    def run(self, data: Path, sep: str, limits: Any, unlabeled: Path | None = None) -> LabelRules:
+    def run(self, data: Path, sep: str, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
         with warnings_as_lines():
@@ -77,7 +78,7 @@ class LabelSettings:
                     X_unlabeled=None if more is None else more.features,
                 )
 
-    def tune(self, data: Path, out: Path, sep: str, *, limits: Any, unlabeled: Path | None) -> None:
+    def tune(self, data: Path, out: Path, sep: str, *, limits: Stated, unlabeled: Path | None) -> None:
         """Select, write the rule file, and print the rules."""
         rules = self.run(data, sep, limits, unlabeled)
         write_out(out, self.document(rules))
@@ -117,16 +118,7 @@ class LabelFile(StoredDocument):
         with bad_input("--limit: "):
             return self.rules.by_label(limits)
 
-    def read_rows(
-        self,
-        data: Path,
-        sep: str = ",",
-        *,
-        purpose: Purpose,
-        columns: Sequence[str] = (),
-        cluster: str | None = None,
-        unused: Sequence[str] = (),
-    ) -> NewRows:
+    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
         """Read a file of scores as pairs of row and label, and of row and "any label".
 
         Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
@@ -138,12 +130,13 @@ class LabelFile(StoredDocument):
             pairs = self.rules.pairs(rows.features, _indicators(rows, names) if known else None)
         label = np.asarray(pairs["groups"][LABEL])
         table = pd.DataFrame({LABEL: label} | ({TRUTH: pairs["y"]} if known else {}))
-        for name in [*unused, *([] if cluster is None else [cluster])]:
+        cluster = reading.cluster
+        for name in [*reading.unused, *([] if cluster is None else [cluster])]:
             column = rows.column(name, "--cluster" if name == cluster else "--id").astype(str).to_numpy()
             table[name] = np.tile(column, len(names) + 1)
-        for name in unused:
+        for name in reading.unused:
             table[name] = table[name] + "|" + table[LABEL]
-        return NewRows(table, pairs["X"], data, columns, cluster)
+        return NewRows(table, pairs["X"], data, reading.columns, cluster)
 
     def scores_of(self, data: Path, sep: str) -> NewRows:
         """Read the scores of a file."""

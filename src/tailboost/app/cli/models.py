@@ -20,10 +20,12 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
+from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
@@ -53,15 +55,25 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a command reads a new file. Columns named here are no features, and cause no warning."""
+
+    purpose: Purpose
+    columns: Sequence[str] = ()  # of groups
+    cluster: str | None = None
+    unused: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class NewRows:
     """Rows of a new file: all its columns, and the features of the classifier."""
 
     table: Any  # all columns of the file
-    features: Any  # input of the classifier
+    features: Table  # input of the classifier
     path: Path
     group_columns: Sequence[str] = ()
     cluster_column: str | None = None
-    y: Any = None  # labels, if the command needs them
+    y: Column = None  # labels, if the command needs them
 
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
@@ -82,6 +94,15 @@ class NewRows:
     def clusters(self) -> Any:
         """The person or site of each row; None without --cluster."""
         return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
+
+    def given(self, more: NewRows | None, *, with_groups: bool = True) -> FreshInput:
+        """Return the rows, and ``more`` rows without labels, for a calibration."""
+        rows = FreshInput(self.features, self.y, self.groups if with_groups else None, self.clusters)
+        return rows if more is None else replace(rows, **more.unlabeled(with_groups=with_groups))
+
+    def unlabeled(self, *, with_groups: bool = True) -> dict[str, Any]:
+        """Return the arguments for rows without labels."""
+        return {"X_unlabeled": self.features, "groups_unlabeled": self.groups if with_groups else None}
 
     def groups_by(self, names: Sequence[str]) -> Any:
         """Return columns of groups as text, as in `load_table`; a missing value becomes "missing"."""
@@ -108,7 +129,7 @@ class StoredModel:
     """Content of a model file."""
 
     path: Path
-    model: Any  # the stored estimator, with its preparation
+    model: Model  # the stored estimator, with its preparation
     notes: dict[str, Any]  # notes of `tailboost fit`
     versions: dict[str, str]  # versions of the libraries at the fit
 
@@ -170,28 +191,15 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
-        """Select a rule of a model without one on a random part of rows, for a calibration on the others.
-
-        ``more`` are rows without labels, which certify too.
-        """
-        return OneBatch.of(
-            self.classifier,
-            rows.features,
-            rows.y,
-            max_error,
-            limits=limits,
-            groups=rows.groups,
-            clusters=rows.clusters,
-            X_unlabeled=None if more is None else more.features,
-            groups_unlabeled=None if more is None else more.groups,
-        )
+    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
+        """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
+        return OneBatch.of(self.classifier, given, max_error, limits=limits)
 
     def selected_on(self, data: Path) -> StoredModel:
         """Return the content of the file of a rule that was selected on other rows."""
         return self
 
-    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+    def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Store another classifier with the preparation and notes of this model, and further notes."""
         model = classifier
         if isinstance(self.model, Pipeline):
@@ -200,41 +208,29 @@ class StoredModel:
         with bad_input("--model: "):
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
-    def read_rows(
-        self,
-        data: Path,
-        sep: str = ",",
-        *,
-        purpose: Purpose,
-        columns: Sequence[str] = (),
-        cluster: str | None = None,
-        unused: Sequence[str] = (),
-    ) -> NewRows:
-        """Read a new file in the way in which the training table was read.
-
-        ``columns`` are columns of groups. They, the cluster column and the ``unused`` columns are no
-        features, and cause no warning.
-        """
+    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
+        """Read a new file in the way in which the training table was read."""
         with bad_input():
             table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
         if not len(table):
-            raise BadInput(f"{str(data)!r} has no rows to {purpose.value}")
+            raise BadInput(f"{str(data)!r} has no rows to {reading.purpose.value}")
         features_of_fit = set() if self.encoder is None else set(self.encoder.feature_names_in_)
-        no_features = {*unused, *columns, cluster, *self.group_columns, *self.notes.get("not_features", [])}
+        no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
+        no_features |= set(self.notes.get("not_features", []))
         features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
-        return NewRows(table, features, data, columns, cluster)
+        return NewRows(table, features, data, reading.columns, reading.cluster)
 
     @contextmanager
-    def labelled_rows(self, data: Path, sep: str, target: str | None, **options: Any) -> Iterator[NewRows]:
+    def labelled_rows(self, data: Path, sep: str, target: str | None, reading: Reading) -> Iterator[NewRows]:
         """Yield the rows of a new file with their labels; errors inside become `BadInput`.
 
-        Further options are those of `read_rows`. Warnings are printed at the end.
+        Warnings are printed at the end.
         """
         with warnings_as_lines():
-            rows = self.read_rows(data, sep, **options)
+            rows = self.read_rows(data, sep, reading)
             name = target or self.target
             if name is None:
                 raise BadInput("--target: the model file does not name the target column; give its name")

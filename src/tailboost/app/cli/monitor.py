@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,10 @@ from tailboost import Certificate, Monitor
 from tailboost.app.cli import options, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import NewRows, Purpose, StoredModel, known_labels
+from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, known_labels
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
+from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.judged import judged
 from tailboost.core.output import held
 from tailboost.guarantees.monitor import monitored_columns
@@ -86,14 +87,15 @@ def monitor(
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         with shared.warnings_as_lines():
-            as_read: dict[str, Any] = {"columns": columns, "unused": () if row_id is None else (row_id,)}
-            rows = stored.read_rows(data, sep, purpose=Purpose.MONITOR, cluster=cluster, **as_read)
+            reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
+            rows = stored.read_rows(data, sep, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if tested is not None:
                     evidence = tested.start(columns, rows.groups, confidence)
                     if reference is not None:
-                        first = stored.read_rows(reference, sep, purpose=Purpose.COMPARE, **as_read)
+                        as_read = replace(reading, purpose=Purpose.COMPARE, cluster=None)
+                        first = stored.read_rows(reference, sep, as_read)
                         looks = monitored_columns(stored.model, _features(stored, first), first.groups)
                         evidence = evidence.compared_with(looks)
                 assert evidence is not None
@@ -142,14 +144,14 @@ def read_state(state: Path, model: StoredModel, option: str = "--state") -> tupl
 class Tested:
     """The statements under test in a new monitor: a certificate, targets, or limits."""
 
-    classifier: Any
+    classifier: Model
     certificate: Certificate | None
-    max_error: Any
+    max_error: Stated
     limits: list[Any]
     by_group: bool  # whether bounds are about groups
 
     @classmethod
-    def of(cls, stored: StoredModel, path: Path | None, max_error: Any, limit: Any) -> Tested:
+    def of(cls, stored: StoredModel, path: Path | None, max_error: Stated, limit: Any) -> Tested:
         """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
         targets, limits = stated.read_targets(max_error), stored.limits_of(stated.read_limits(limit))
@@ -171,7 +173,7 @@ class Tested:
         )
         return cls(classifier, certificate, targets, limits, any(rate.needs_groups for rate in rates))
 
-    def start(self, columns: list[str], groups: Any, confidence: float) -> Monitor:
+    def start(self, columns: list[str], groups: Groups, confidence: float) -> Monitor:
         """Return a monitor of the groups of the fit and of the first batch."""
         if self.certificate is not None:
             return Monitor.of(self.certificate)

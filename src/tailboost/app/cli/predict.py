@@ -11,9 +11,10 @@ import pandas as pd
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import Purpose, StoredModel
+from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
+from tailboost.core.array_types import Model, Table
 from tailboost.core.judged import judged
 from tailboost.core.subgroups import answers_or_review
 
@@ -51,7 +52,7 @@ def predict(
                 }
         else:
             stored = read_model(model)
-            rows = stored.read_rows(data, sep, purpose=Purpose.PREDICT, unused=unused)
+            rows = stored.read_rows(data, sep, Reading(Purpose.PREDICT, unused=unused))
             with shared.bad_input(f"{data}: "):
                 answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
@@ -65,7 +66,7 @@ def predict(
     shared.say(f"{len(rows.table):,} predictions: {out}")
 
 
-def _predictions(classifier: Any, features: Any, groups: dict[str, Any]) -> dict[str, Any]:
+def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> dict[str, Any]:
     if isinstance(classifier, RuleClassifier):
         answers = {"prediction": classifier.actions(features, **groups)}
         margin = classifier.margin(features, **groups)
@@ -129,7 +130,7 @@ def decide(
     with shared.bad_input(f"{model}: "):
         policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), context_name)
     with shared.warnings_as_lines():
-        rows = stored.read_rows(data, sep, purpose=Purpose.DECIDE, unused=[id_column])
+        rows = stored.read_rows(data, sep, Reading(Purpose.DECIDE, unused=[id_column]))
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):

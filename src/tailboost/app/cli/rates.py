@@ -12,6 +12,7 @@ import numpy as np
 from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
+from tailboost.core.array_types import Column, Model
 from tailboost.core.judged import judged
 from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
@@ -94,7 +95,7 @@ def rate_of(stated: Any) -> Any:
     return None if expression is None else expression.rate
 
 
-def fitted_limits(classifier: Any) -> Sequence[rates.Limit]:
+def fitted_limits(classifier: Model) -> Sequence[rates.Limit]:
     """Return the limits of the fit, or those of the calibration: none if errors have certified targets."""
     if _certified_targets(classifier):
         return ()
@@ -102,7 +103,7 @@ def fitted_limits(classifier: Any) -> Sequence[rates.Limit]:
     return limits
 
 
-def fitted_targets(classifier: Any) -> Any:
+def fitted_targets(classifier: Model) -> Any:
     """Return the targets (``max_error``) of the fit, or the certified ones; None without targets."""
     if certified := _certified_targets(classifier):
         return certified
@@ -110,14 +111,14 @@ def fitted_targets(classifier: Any) -> Any:
     return None if allowed == "auto" else allowed
 
 
-def _certified_targets(classifier: Any) -> dict[Any, float]:
+def _certified_targets(classifier: Model) -> dict[Any, float]:
     """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
     certificate = judged(classifier).latest_certificate
     bounds = [] if certificate is None else certificate.bounds
     return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 
 
-def fitted_rates(classifier: Any, columns: Sequence[str]) -> list[Any]:
+def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     """Return the objective of the fit, if it is a rate, and the limits.
 
     For a classifier that defers rows, the error among the answered rows and the deferral rate are added. Both
@@ -257,7 +258,7 @@ class CostTable:
         )
 
     @classmethod
-    def read(cls, path: Path, classes: Sequence[Any], y: Any, data: Path, sep: str) -> CostTable:
+    def read(cls, path: Path, classes: Sequence[Any], y: Column, data: Path, sep: str) -> CostTable:
         """Read a file of costs for the rows of DATA, which have the labels y."""
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, sep)
@@ -294,7 +295,7 @@ class CostTable:
 
     @classmethod
     def _of_cells(
-        cls, classes: tuple[Any, ...], cells: list[list[Any]], y: Any, data: Path, sep: str
+        cls, classes: tuple[Any, ...], cells: list[list[Any]], y: Column, data: Path, sep: str
     ) -> CostTable:
         """Return the costs of cells that are numbers, columns of DATA, or products of both."""
         try:

@@ -19,7 +19,7 @@ from tailboost import tune as tune_rule
 from tailboost.app.cli import options
 from tailboost.app.cli.documents import StoredDocument, is_rule_file, read_document, score_rows, text_of
 from tailboost.app.cli.label_files import LabelSettings
-from tailboost.app.cli.models import NewRows, Purpose, StoredModel, check_model_output
+from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
 from tailboost.app.cli.shared import (
     BadInput,
@@ -37,6 +37,7 @@ from tailboost.core.array_types import Floats, Mask
 from tailboost.core.judged import Judged, judged
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
+from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
 
@@ -178,15 +179,15 @@ class RuleSelection:
 
     scores: tuple[str, ...]
     labels: tuple[str, ...]  # of high values of each score
-    kind: str
-    missing: float | None
     target: str
     group: tuple[str, ...]
     by_group: bool
     objective: Any
     limits: tuple[rates.Limit, ...]
-    confidence: float | None
     data: str  # digest of the selection data
+    kind: str
+    missing: float | None
+    confidence: float | None = None
     unlabeled: str | None = None  # digest of the file of rows without labels
 
     @classmethod
@@ -198,37 +199,23 @@ class RuleSelection:
         target: str,
         *,
         positive: Sequence[str] | None,
-        kind: str,
-        missing: float | None,
         columns: Sequence[str],
         by_group: bool,
         objective: Any,
         limits: Sequence[rates.Limit],
-        confidence: float | None = None,
-        unlabeled: str | None = None,
+        **options: Any,
     ) -> tuple[Self, NewRows]:
-        """Return the settings of the options, and the rows of a file."""
+        """Return the settings of the options, and the rows of a file; further options are fields."""
         if by_group and len(columns) != 1:
             raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
-        selection = cls(
-            tuple(score),
-            _positives(positive, score, labels),
-            kind,
-            missing,
-            target,
-            tuple(columns),
-            by_group,
-            in_table_terms(objective, labels, columns),
-            tuple(in_table_terms(one, labels, columns) for one in limits),
-            confidence,
-            digest_of(data),
-            unlabeled,
-        )
-        return selection, rows
+        asked = in_table_terms(objective, labels, columns)
+        within = tuple(in_table_terms(one, labels, columns) for one in limits)
+        names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
+        return cls(*names, by_group, asked, within, digest_of(data), **options), rows
 
     @property
     def model(self) -> Scores:
@@ -268,25 +255,13 @@ class RuleSelection:
             limits=list(self.limits),
             confidence=self.confidence,
             by_group=self.by_group,
-            X_unlabeled=None if more is None else more.features,
-            groups_unlabeled=None if more is None else more.groups,
+            **({} if more is None else more.unlabeled()),
         )
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
-        """Select on a random part of labelled rows, for a calibration on the others and on ``more`` rows."""
-        return OneBatch.of(
-            self.model,
-            rows.features,
-            rows.y,
-            max_error,
-            limits=limits,
-            groups=rows.groups,
-            clusters=rows.clusters,
-            objective=self.objective,
-            by_group=self.by_group,
-            X_unlabeled=None if more is None else more.features,
-            groups_unlabeled=None if more is None else more.groups,
-        )
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
+        """Select on a random part of labelled rows, for a calibration on the others."""
+        about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
+        return OneBatch.of(self.model, given, max_error, **about)
 
     def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
@@ -464,9 +439,9 @@ class StoredRule(StoredDocument):
             warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, rows: NewRows, max_error: Any, limits: Any, more: NewRows | None = None) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
-        return self.selection.one_batch(rows, max_error, limits, more)
+        return self.selection.one_batch(given, max_error, limits)
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
@@ -477,20 +452,12 @@ class StoredRule(StoredDocument):
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
-    def read_rows(
-        self,
-        data: Path,
-        sep: str = ",",
-        *,
-        purpose: Purpose,
-        columns: Sequence[str] = (),
-        cluster: str | None = None,
-        unused: Sequence[str] = (),
-    ) -> NewRows:
+    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
         used = self.selection.data, self.selection.unlabeled
-        if purpose.needs_fresh_rows and digest_of(data) in used:
+        if reading.purpose.needs_fresh_rows and digest_of(data) in used:
             raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
         needed = self.selection.group if self.by_group else ()
-        rows = score_rows(data, sep, self.selection.scores, columns=list(dict.fromkeys([*needed, *columns])))
-        return replace(rows, group_columns=columns, cluster_column=cluster)
+        columns = list(dict.fromkeys([*needed, *reading.columns]))
+        rows = score_rows(data, sep, self.selection.scores, columns=columns)
+        return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)

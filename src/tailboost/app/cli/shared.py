@@ -255,7 +255,7 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
     """Return the call of a command, quoted for a shell."""
     words = ["tailboost", command, *map(str, arguments)]
     for name, value in options.items():
-        for item in value if isinstance(value, list) else [] if value is None else [value]:
+        for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))
 

@@ -15,7 +15,7 @@ import typer
 
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.inspect import warn_of_leakage
-from tailboost.app.cli.models import Purpose, StoredModel, check_model_output
+from tailboost.app.cli.models import Purpose, Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, read_curve_rate
 from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, plain_models
 
@@ -109,8 +109,8 @@ def tradeoff(
         curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
     measured, compared = None, {}
     if data is not None:
-        purpose, columns = Purpose.TRADE_OFF, stored.group_columns
-        with stored.labelled_rows(data, sep, target, purpose=purpose, columns=columns) as rows:
+        reading = Reading(Purpose.TRADE_OFF, stored.group_columns)
+        with stored.labelled_rows(data, sep, target, reading) as rows:
             warn_of_leakage(classifier, rows.features)
             measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
             others = {SELECTED: classifier, **plain_models(classifier)}

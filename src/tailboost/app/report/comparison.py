@@ -22,6 +22,7 @@ from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
 from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
 from tailboost.app.table_encoder import preparation
+from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
 from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.schema import group_name
@@ -40,15 +41,15 @@ DESCRIBED = ("name", "title", "summary", "ours", "uses_alpha", "uses_groups", "r
 
 
 def compare(
-    X: Any,
+    X: Table,
     y: ArrayLike,
-    groups: Any = None,
+    groups: Groups = None,
     *,
     methods: Sequence[str | Method] | None = None,
     alphas: Sequence[float] = (0.1, 0.3, 0.5),
     repeats: int = 5,
     test_size: float = 0.3,
-    clusters: Any = None,
+    clusters: Column = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     data_name: str = "data",
@@ -109,28 +110,14 @@ def compare(
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     table, labels = _checked_table(X, y)
-    classes, counts = np.unique(labels, return_counts=True)
-    if len(classes) < 2:
-        raise ValueError(f"y must have at least two classes, got {len(classes)}")
-    columns = _group_columns(groups, len(labels))
-    cluster = np.arange(len(labels))
+    columns, cluster = _group_columns(groups, len(labels)), np.arange(len(labels))
     if clusters is not None:
         cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
         if cluster.shape != labels.shape:
             raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
-    selected, left_out = _selected(methods, len(classes), with_groups=bool(columns))
+    data = {"name": data_name} | _described(table, labels, columns)
+    selected, left_out = _selected(methods, len(data["classes"]), with_groups=bool(columns))
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
-    settings: dict[str, Any] = {
-        "alphas": levels,
-        "main_alpha": levels[len(levels) // 2],
-        "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
-        "repeats": repeats,
-        "test_size": test_size,
-        "clusters": clusters is not None,
-        "random_state": seed,
-        "n_jobs": n_jobs,
-        "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
-    }
     document: dict[str, Any] = {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -138,16 +125,18 @@ def compare(
         "status": "running",
         "command": command,
         "versions": versions(),
-        "data": {
-            "name": data_name,
-            "n_rows": len(labels),
-            "n_features": int(table.shape[1]),
-            "classes": [str(c) for c in classes],
-            "class_counts": counts.tolist(),
-            "groups": {name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()},
-            "group_features": {name: _revealing(table, v) for name, v in columns.items()},
+        "data": data,
+        "settings": {
+            "alphas": levels,
+            "main_alpha": levels[len(levels) // 2],
+            "curve_alphas": sorted({*CURVE_ALPHAS, *levels}),
+            "repeats": repeats,
+            "test_size": test_size,
+            "clusters": clusters is not None,
+            "random_state": seed,
+            "n_jobs": n_jobs,
+            "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
         },
-        "settings": settings,
         "left_out": left_out,
         "splits": [],
         "methods": [
@@ -156,17 +145,44 @@ def compare(
             for method in selected
         ],
     }
-    results = Results(document)
-    total, done = repeats * len(selected), 0
-    report = on_progress or (lambda *_: None)
+    splits = _splits(table, labels, columns, cluster, document["settings"])
+    return _measured_on(document, selected, splits, on_progress or (lambda *_: None))
+
+
+def _described(table: Any, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return the description of the data for the results."""
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got {len(classes)}")
+    return {
+        "n_rows": len(labels),
+        "n_features": int(table.shape[1]),
+        "classes": [str(c) for c in classes],
+        "class_counts": counts.tolist(),
+        "groups": {name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()},
+        "group_features": {name: _revealing(table, v) for name, v in columns.items()},
+    }
+
+
+def _measured_on(
+    document: dict[str, Any],
+    methods: Sequence[Method],
+    splits: Iterator[tuple[DataSplit, dict[str, Any]]],
+    report: Callable[[Results, int, int, str], None],
+) -> Results:
+    """Return the results of each method on each split, which are added to the document."""
+    results, repeats, done = Results(document), document["settings"]["repeats"], 0
+    total = repeats * len(methods)
     try:
         with noticing_interrupts() as interrupted:
-            for split, description in _splits(table, labels, columns, cluster, settings):
+            for split, description in splits:
                 document["splits"].append(description)
                 repeat = description["repeat"]
-                for method, entry in zip(selected, document["methods"], strict=True):
+                for method, entry in zip(methods, document["methods"], strict=True):
                     report(results, done, total, f"repeat {repeat + 1} of {repeats}: {method.title}")
-                    record, failure, messages = _measure(method, split, settings, description["fit_seed"])
+                    record, failure, messages = _measure(
+                        method, split, document["settings"], description["fit_seed"]
+                    )
                     if interrupted():  # a learner may have caught KeyboardInterrupt
                         raise KeyboardInterrupt
                     entry["warnings"] = list(dict.fromkeys([*entry["warnings"], *messages]))
@@ -185,7 +201,7 @@ def compare(
     return results
 
 
-def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
+def joint_groups(groups: Groups, min_share: float = 0.01) -> NDArray[np.str_]:
     """Join group columns to one group per row, such as "sex=female, age_band=30-39".
 
     Combinations with less than ``min_share`` of the rows are pooled as "other".
@@ -202,8 +218,8 @@ def joint_groups(groups: Any, min_share: float = 0.01) -> NDArray[np.str_]:
 class DataSplit:
     """Training rows and test rows of one split."""
 
-    X_train: Any
-    X_test: Any
+    X_train: Table
+    X_test: Table
     y_train: NDArray[Any]
     y_test: NDArray[Any]
     joint_train: dict[str, Any]  # keyword arguments: joint groups, if there are groups
@@ -304,7 +320,7 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
     return record
 
 
-def _prepared(split: DataSplit, classifier: Any) -> DataSplit:
+def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     """Return a split with the tables as numbers, which the classifier takes."""
     steps = preparation(classifier)
     if not hasattr(split.X_train, "iloc"):
@@ -370,7 +386,7 @@ def _selected(
     return list(selected.values()), left_out
 
 
-def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
+def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {table.shape}")
@@ -383,7 +399,7 @@ def _checked_table(X: Any, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     return table, labels
 
 
-def _group_columns(groups: Any, n: int) -> dict[str, NDArray[Any]]:
+def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     columns = {} if groups is None else {str(name): _named(groups[name]) for name in groups}
     for name, values in columns.items():
         if len(values) != n:

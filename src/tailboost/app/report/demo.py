@@ -18,6 +18,7 @@ from tailboost.app.report.comparison_table import (
     figure_of,
     splits_words,
 )
+from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -41,7 +42,7 @@ class UseCase:
     minus before, with paired 95 % intervals. ``not_certified`` is empty if the limits are certified.
     """
 
-    model: Any
+    model: Model
     rule: Any
     limits: Sequence[Limit]
     label: str
@@ -54,7 +55,7 @@ class UseCase:
 
     @classmethod
     def of(
-        cls, model: Any, X: Any, y: Any, limits: Sequence[Limit], label: str, cases: str, seed: int
+        cls, model: Model, X: Table, y: Column, limits: Sequence[Limit], label: str, cases: str, seed: int
     ) -> tuple[Self, Any, Any]:
         """Fit a model, select a rule within the limits, certify it, and measure both; each on other rows.
 

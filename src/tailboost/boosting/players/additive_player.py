@@ -49,9 +49,9 @@ class AdditivePlayer(Player[AdditiveState], ABC):
     # Text of the stop if the newest base model gets no step.
     no_step: ClassVar[str] = "the newest base model is no better than a random guess"
 
-    @abstractmethod
     def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the weights ``w`` on the simplex that follow from the margins."""
+        """Return the weights ``w`` on the simplex that follow from the margins: by default exponential."""
+        return exponential_weights(state)[0]
 
     def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
         """Return the (unnormalised) weights ``u`` that the learner is fitted with; by default ``w``."""
@@ -126,10 +126,6 @@ class AdaBoost(AdditivePlayer):
     others.
     """
 
-    def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the exponential weights."""
-        return exponential_weights(state)[0]
-
     def log_cost(self, state: AdditiveState) -> float:
         """Return the logarithm of the mean exponential loss."""
         return exponential_weights(state)[1]
@@ -181,10 +177,6 @@ class VariancePenalised(AdditivePlayer):
     """
 
     variance_weight: float
-
-    def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the exponential weights."""
-        return exponential_weights(state)[0]
 
     def log_cost(self, state: AdditiveState) -> float:
         """Return the logarithm of the variance-penalised cost."""

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape
 from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.refit import fitting_apart
@@ -278,7 +278,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         weight_decay: float = 0.0, batch_size: int = 128, steps: int = 500,
         milestones: tuple[float, ...] = (0.8,), warmup_steps: int = 0, loss: Any = "cross_entropy",
         augment: Any = None, precision: str = "auto", device: str = "auto", growth: int | None = None,
-        compile: bool = False, eval_batch_size: int = 1024, random_state: Any = None,
+        compile: bool = False, eval_batch_size: int = 1024, random_state: Seed = None,
     ) -> None:  # fmt: skip
         self.module = module
         self.optimizer = optimizer
