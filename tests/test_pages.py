@@ -28,6 +28,15 @@ def page(name):
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
+def shell(line):
+    """Run a command of tailboost; what it prints is not kept."""
+    command, *arguments = shlex.split(line.partition(" > ")[0])
+    if command != "cat":
+        assert command == "tailboost"
+        result = CliRunner().invoke(cli.app, arguments)
+        assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
 def words(name):
     return len(re.sub(r"```.*?```", "", page(name), flags=re.DOTALL).split())
 
@@ -93,24 +102,34 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
             exec(compile(block, f"{name}.md", "exec"), shared)
         else:
             for line in block.strip().splitlines():
-                command, *arguments = shlex.split(line)
-                assert command == "tailboost"
-                result = CliRunner().invoke(cli.app, arguments)
-                assert result.exit_code == 0, f"{line}\n{result.output}"
+                shell(line)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_cells_of_a_notebook_run(path, monkeypatch):
+def test_cells_of_a_notebook_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     kinds = [output["output_type"] for cell in cells for output in cell["outputs"]]
     assert "display_data" in kinds  # stored with its pictures
     assert "error" not in kinds
     assert path.stat().st_size < 150_000
-    shared = {}
+    shared = {"shell": shell}
     for cell in cells:
-        exec(compile("".join(cell["source"]), path.name, "exec"), shared)
+        lines = "".join(cell["source"]).replace("\\\n", "")
+        source = re.sub(r"^!(.+)$", lambda line: f"shell({line[1]!r})", lines, flags=re.MULTILINE)
+        exec(compile(source, path.name, "exec"), shared)
+
+
+@pytest.mark.parametrize("name", ["06_bank", "07_hospital", "08_guardrail"])
+def test_first_paths_end_with_a_certificate_and_its_price(name):
+    path = DOCS / "notebooks" / f"{name}.ipynb"
+    *_, last = json.loads(path.read_text("utf-8"))["cells"]
+    printed = "".join(text for output in last["outputs"] for text in output.get("text", ()))
+    assert "With 95 % confidence all these bounds hold together" in printed
+    assert "not certified" not in printed
+    assert re.search(r"^\* Price, .*: overall error [.\d]+ to [.\d]+", printed, flags=re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 from nbclient import NotebookClient
@@ -14,12 +16,18 @@ FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 def execute(path: Path) -> None:
     """Execute a notebook and write it with its outputs."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, kernel_name="python3", record_timing=False).execute()
+    with TemporaryDirectory() as folder:  # for files that the cells write
+        about = {"metadata": {"path": folder}}
+        NotebookClient(
+            notebook, timeout=600, kernel_name="python3", record_timing=False, resources=about
+        ).execute()
     notebook.metadata["language_info"] = {"name": "python"}  # without the version, which differs by machine
     nbformat.write(notebook, path)
 
 
 if __name__ == "__main__":
+    # Cells call `tailboost` in the shell, also if the environment is not activated.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for path in map(Path, sys.argv[1:] or sorted(FOLDER.glob("*.ipynb"))):
         print(path)
         execute(path)

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from io import StringIO
 
 import numpy as np
@@ -827,6 +828,28 @@ def test_verdicts_are_coloured_where_a_terminal_shows_it(monkeypatch):
         assert bool(re.search("\x1b\\[1;31m *NO", output)) is escape
         assert "NO" in output
         assert ("\x1b[" in output) is escape
+
+
+def test_numbers_are_whole_in_a_narrow_terminal(monkeypatch):
+    from rich.console import Console
+
+    from tailboost.app.cli import shared
+
+    heads = ["rate", "subgroup", "estimate", "95 % interval", "limit", "kept on these rows", "price"]
+    name, numbers = (
+        "false alarm rate of 'toxic' by language",
+        ["0.0058", "0.0030 to 0.0101", "≤ 0.01", "0.0775"],
+    )
+    rows = [["error", "all", "0.0274", "0.0246 to 0.0305", "", "", ""]]
+    rows += [[name, "de", *numbers[:3], "yes", numbers[3]]]
+    for width in (80, 100, 130):
+        with StringIO() as written:
+            monkeypatch.setattr(shared, "console", partial(Console, file=written, width=width))
+            shared.plain_table(heads, rows, left=2)
+            lines = written.getvalue().splitlines()
+        assert all(len(line.rstrip()) <= width for line in lines)
+        assert any(all(number in line for number in numbers) for line in lines)
+        assert not any("…" in line for line in lines)
 
 
 def test_example_writes_three_files_of_different_clients(tmp_path):

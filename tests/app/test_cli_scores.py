@@ -1,6 +1,7 @@
 """Rules on a column of scores in the shell: tune, certify, predict, exit codes and errors."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tailboost.app import cli
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.models import Purpose
 
+COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
 
 
@@ -125,6 +127,51 @@ class TestRowsWithoutLabels:
         assert "overwrite" in refused(
             *command, files / "more.json", *LIMITS, "--unlabeled", files / "more.json"
         )
+
+
+class TestTrainingRows:
+    """``--training-rows`` is ``training_rows=`` of `tailboost.tune`, `certify` and `calibrate`."""
+
+    def test_certify_refuses_them(self, files, rule):
+        said = refused("certify", rule, files / "fresh.csv", "--training-rows", files / "fresh.csv")
+        assert COPIES in said
+        table(2000, 7).to_csv(files / "trained.csv", index=False)
+        printed = done("certify", rule, files / "fresh.csv", "--training-rows", files / "trained.csv")
+        assert "% of these rows equal one of the training rows that the caller names" in printed
+
+    def test_tune_warns_and_keeps_them(self, files):
+        table(2000, 7).to_csv(files / "trained.csv", index=False)
+        command = ["tune", files / "trained.csv", "--score", "p_toxic", "--target", "label", "--out"]
+        named = ["--training-rows", files / "trained.csv"]
+        result = call(*command, files / "seen.json", *LIMITS[2:], "--limit", "miss(toxic) <= .3", *named)
+        assert result.exit_code == 0, result.output
+        said = " ".join(result.output.split())
+        assert re.search("100% of .* equal training rows", said)
+        tune(files, *LIMITS[2:], *named, out="trained.model")
+        later = (
+            "certify",
+            files / "trained.model",
+            files / "trained.csv",
+            "--target",
+            "label",
+            "--group",
+            "lang",
+        )
+        assert COPIES in refused(*later)
+
+    def test_calibrate_refuses_them(self, files, rule):
+        named = "--training-rows", files / "fresh.csv"
+        out = "--model", files / "certified.json"
+        of_rule = "calibrate", rule, files / "fresh.csv", *out
+        assert COPIES in refused(*of_rule, "--selection", files / "scores.csv", *named)
+        of_scores = "calibrate", files / "fresh.csv", "--score", "p_toxic", "--target", "label", *out
+        assert COPIES in refused(*of_scores, "--limit", "miss(toxic) <= .5", *named)
+        assert not (files / "certified.json").exists()
+
+    def test_several_labels_have_none(self, files, tmp_path):
+        pairs = "--score", "p_toxic", "--score", "p_toxic", "--target", "label", "--target", "lang"
+        out = "--out", tmp_path / "x.json", "--training-rows", files / "fresh.csv"
+        assert "--training-rows" in refused("tune", files / "scores.csv", *pairs, *out)
 
 
 def test_predict_applies_the_rule(files, rule):

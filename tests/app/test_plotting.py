@@ -316,6 +316,39 @@ def test_notebooks_show_limits_before_the_diagram(stated):
     assert "<table" not in unfitted._repr_html_().split("sk-top-container")[0]
 
 
+def test_notebooks_show_thresholds_of_a_rule():
+    """A rule alone, its classifier and the rule of a file show the same table."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("typer")
+    from tailboost.app.cli.score_rules import RuleClassifier
+
+    band = [(None, "<ok>"), (0.25, "human review"), (0.75, "toxic")]
+    rule = tb.ThresholdRule("p", ["<ok>", "toxic"], ["de", "en"], [band, band[:1]], "probability")
+    table = [
+        '<th scope="col">group</th><th scope="col">p</th><th scope="col">answer</th>',
+        ">de</th><td>at least 0.75</td><td>toxic</td>",
+        ">de</th><td>at least 0.25 and below 0.75</td><td>human review</td>",
+        ">de</th><td>below 0.25</td><td>&lt;ok&gt;</td>",
+        ">en</th><td>every row</td><td>&lt;ok&gt;</td>",
+    ]
+    html = rule._repr_html_()
+    assert html.count("<tr>") == len(table)
+    assert all(row in html for row in table)
+    stored = RuleClassifier(rule, tb.Scores("p", "toxic"), [tb.rates.parse("miss(toxic) <= .2")])
+    page = stored._repr_html_()
+    assert (
+        page.index("Limits of the selection")
+        < page.index("miss rate of &#x27;toxic&#x27;")
+        < page.index(html)
+    )
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    clf = tb.tune(tb.Scores("p", 1), pd.DataFrame({"p": p}), (p > rng.random(400)).astype(int))
+    assert clf.rule_._repr_html_() in clf._repr_html_()
+    mixture = tb.tune(LogisticRegression().fit(p[:, None], p > 0.5), p[:, None], p > rng.random(400))
+    assert "Models: LogisticRegression" in mixture._repr_html_()
+
+
 def test_long_names_stay_inside_the_figure():
     line = LimitLine("certified", True, "a rate with a long name " * 9, "≤ 1", "0.1", 0.1, None, 0.2, 0.3)
     display = LimitsDisplay([line], name="n").plot()
@@ -388,6 +421,21 @@ def test_a_long_name_of_a_bound_is_cut_within_the_figure_and_the_bound_is_not():
     assert cut.get_text().endswith("…")
     assert bound.get_text() == "bound ≥ 0.8000"
     assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in (cut, bound))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "verdict", ["Alarm: 12,000 rows of 2 batches contradict 1 of 1 bounds.", "Alarm " * 40]
+)
+def test_a_panel_of_one_bound_fills_its_figure(verdict):
+    """A title that wraps itself made the layout collapse."""
+    display = MonitorDisplay(["a", "b"], ["x"], [[0.1], [0.5]], [np.nan], [0.3], [1], name=verdict).plot()
+    display.figure_.canvas.draw()
+    panel = display.axes_[0].get_position()
+    assert panel.width > 0.7
+    title = display.axes_[0].texts[-1].get_window_extent()
+    assert title.x1 <= display.figure_.bbox.x1
+    assert title.y1 <= display.figure_.bbox.y1
 
 
 def test_of_many_bounds_those_with_the_most_evidence_are_drawn():

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch
@@ -396,6 +397,12 @@ class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
             if self.n_features_in_ == 1:  # groups are estimated from the score alone
                 return self._thresholds(score)
         return Rule.of(self.ensemble_, self.classes_, groups)
+
+    def _rule_html(self) -> str:
+        try:
+            return self.rule_._repr_html_()
+        except NotFittedError:
+            return ""
 
     def _thresholds(self, score: Scores) -> ThresholdRule:
         """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""

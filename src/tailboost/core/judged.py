@@ -160,11 +160,19 @@ class Judged:
         drawn = self.rates_ if self.latest_certificate is None else self.latest_certificate
         return drawn.plot(ax=ax, **kwargs)
 
+    # What the limits of `_limit_lines` are, without a certificate.
+    _limits_are = "On the selection data"
+
+    def _rule_html(self) -> str:
+        """Return the decision rule as HTML; empty without one."""
+        return ""
+
     def _html_repr(self) -> str:
-        """Return the limits as a table, and scikit-learn's diagram."""
+        """Return the limits as a table, the rule, and scikit-learn's diagram."""
         lines = self._limit_lines()
-        words = "On the selection data" if self.latest_certificate is None else "Certified from fresh rows"
-        return (limits_html(lines, f"{words}:") if lines else "") + estimator_html_repr(self)
+        words = self._limits_are if self.latest_certificate is None else "Certified from fresh rows"
+        limits = limits_html(lines, f"{words}:") if lines else ""
+        return limits + self._rule_html() + estimator_html_repr(self)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 

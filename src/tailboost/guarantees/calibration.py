@@ -32,6 +32,7 @@ from tailboost.guarantees.rank_rules import RankRules
 from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
 from tailboost.guarantees.threshold_sequences import ThresholdSequences
 from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
+from tailboost.rates.power import MOST_ROWS
 
 __all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
 
@@ -92,6 +93,11 @@ class Shortfall:
         if self.missing == "nothing that rows can give":
             return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
         rows = "more fresh rows"
+        if self.more_rows is not None and self.more_rows >= MOST_ROWS:
+            return (
+                f"{words}. No practical number of rows certifies this rule. A limit that it breaks leads on, "
+                "such as one on the misses of a label that it hardly gives"
+            )
         if self.more_rows is not None:
             rows = f"about {self.more_rows:,} fresh rows of this subgroup"
         if self.keeps(self.estimate):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from tailboost.core.progress import steps
-from tailboost.rates import InfeasibleLimitsError, Limit
+from tailboost.rates import GAP, InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
 
@@ -187,11 +187,17 @@ class Path:
 
     def powers(self, rule: Any) -> dict[Part, float]:
         """Return the predicted probability that fresh rows certify each limited rate of a rule."""
-        powers = dict.fromkeys(self.widths, 1.0)
-        for line in rule.rates_:
+        powers, lines = dict.fromkeys(self.widths, 1.0), list(rule.rates_)
+        for line in lines:
             part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
-            if part is not None and not np.isnan(bound):
-                powers[part] = predicted_power(line, bound, self.limits[part[0]], self.ratios[part[0]])
+            if part is None or np.isnan(bound):
+                continue
+            limit, ratio = self.limits[part[0]], self.ratios[part[0]]
+            if limit.compares:
+                each = [one for one in lines if one.rate == line.rate and one.subgroup != limit.form]
+                powers[part] = predicted_power_to_compare(each, limit, ratio)
+            else:
+                powers[part] = predicted_power(line, bound, limit, ratio)
         return powers
 
 
@@ -209,7 +215,7 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> floa
     """
     if np.isnan(line.value) or not line.rows > 0:
         return 0.0
-    if limit.rate.is_share and not limit.compares:
+    if limit.rate.is_share:
         error, most = (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
         n = int(ratio * line.rows)
         rate = (error * line.rows + 0.5) / (line.rows + 1.0)
@@ -223,3 +229,30 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> floa
         return 0.0
     there = here / np.sqrt(ratio)
     return float(ndtr((room + ndtri(LEVEL) * there) / np.hypot(here, there)))
+
+
+def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float) -> float:
+    """Return the predicted probability that the tests of all pairs of subgroups pass.
+
+    Parameters
+    ----------
+    lines : sequence of RateLine
+        The compared rates on the selection data.
+    limit : Limit
+        A gap or ratio.
+    ratio : float
+        Fresh rows by selection rows.
+    """
+    known = [line for line in lines if line.rows > 0 and not np.isnan(line.value)]
+    if len(known) < max(2, len(lines)):
+        return 0.0
+    n = np.array([line.rows for line in known])
+    # One half of a row more: no rows with an answer show nothing of a ratio.
+    rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
+    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+    variance = np.clip(rates * (1.0 - rates), 0.0, None) / n
+    here = np.sqrt(factor**2 * variance[:, None] + variance[None])
+    there = here / np.sqrt(ratio)
+    room = gap - factor * rates[:, None] + rates[None]
+    powers = ndtr((room + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12))
+    return float(powers[~np.eye(len(n), dtype=bool)].min())

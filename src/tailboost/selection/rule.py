@@ -13,6 +13,7 @@ from scipy.special import softmax
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
+from tailboost.core.html import html_details
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import (
     LEAST_PROBABILITY,
@@ -417,6 +418,9 @@ class Rule:
         return expressions
 
     # -- words ---------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return html_details("Decision rule", str(self))
 
     def __str__(self) -> str:
         lines = [f"Models: {', '.join(self.models) or 'none'}"]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
@@ -291,6 +292,17 @@ class ThresholdRule:
             for name, band in zip(self.groups, self.bands, strict=True)
         )
 
+    def _repr_html_(self) -> str:
+        by_group = self.groups is not None
+        rows = [
+            [*([unit_name(name)] if by_group else []), " and ".join(ends) or "every row", str(action)]
+            for name, band in zip(self.groups or [None], self.bands, strict=True)
+            for *ends, action in _ends(band)
+        ]
+        return html_table(
+            [*(["group"] if by_group else []), str(self.column), "answer"], rows, "Decision rule:"
+        )
+
     def _words(self, band: list[tuple[float | None, Any]]) -> str:
         if len(band) == 1:
             return f"every row: {band[0][1]}"
@@ -304,6 +316,16 @@ class ThresholdRule:
             )
             above = at_least
         return "; ".join([*words, f"else {band[0][1]}"])
+
+
+def _ends(band: Sequence[tuple[float | None, Any]]) -> list[tuple[str, ...]]:
+    """Return the ends of each range in words, then its action; the range of the highest scores first."""
+    lowers = [lower for lower, _ in band]
+    found = []
+    for (lower, action), upper in zip(band, [*lowers[1:], None], strict=True):
+        ends = [(lower, "at least"), (upper, "below")]
+        found.append((*(f"{words} {end:.{DIGITS}g}" for end, words in ends if end is not None), action))
+    return found[::-1]
 
 
 def _band(ranges: Sequence[tuple[float, Any]]) -> list[tuple[float | None, Any]]:

@@ -43,6 +43,7 @@ def certify(
     ] = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def certify(
     """
     targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
     if (labelled := LabelFile.read_if_several(model)) is not None:
-        if group or not all(value is None for value in (targets, costs, cost_range, target)):
+        if group or not all(value is None for value in (targets, costs, cost_range, target, training_rows)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
         _print_certificate(labelled.certify(data, sep, asked, cluster, confidence), as_json, require)
         return
@@ -86,6 +87,7 @@ def certify(
             cost_range=between,
             equal_rows=equal_rows,
             clusters=rows.clusters,
+            training_rows=stored.features_of(training_rows, sep),
         )
     _print_certificate(certificate, as_json, require)
 
@@ -156,6 +158,7 @@ def calibrate(
     by_group: options.ByGroup = False,
     objective: options.Objective = None,
     unlabeled: options.Unlabeled = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
@@ -174,7 +177,7 @@ def calibrate(
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
-        options_given = max_error, target, group, previous, positive, objective
+        options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
             raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
         if selection is None or (data is None and unlabeled is None):
@@ -192,7 +195,8 @@ def calibrate(
         of_rule |= {"by_group": by_group, "columns": list(group or []), "limits": limits}
         of_rule["objective"] = stated.read_objective(objective)
         of_call = {"confidence": confidence, "previous": before}
-        _calibrate_scores(model, out, sep, score, target, targets, cluster, unlabeled, of_call, **of_rule)
+        files = {"unlabeled": unlabeled, "training_rows": training_rows}
+        _calibrate_scores(model, out, sep, score, target, targets, cluster, files, of_call, **of_rule)
         return
     if data is None and unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
@@ -200,10 +204,10 @@ def calibrate(
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, data, selection, unlabeled)
+        shared.check_output("--model", out, model, data, selection, unlabeled, training_rows)
         stored = stored if selection is None else stored.selected_again(selection, sep)
     else:
-        check_model_output(out, model, data, previous, unlabeled)
+        check_model_output(out, model, data, previous, unlabeled, training_rows)
     classifier, ledger = stored.classifier, FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
@@ -220,7 +224,8 @@ def calibrate(
     options_of_call = {"confidence": confidence, "previous": before}
     reading = Reading(Purpose.CALIBRATE, columns, cluster)
     fresh = _fresh_rows(stored, data, unlabeled, sep, target, reading, with_groups=with_groups)
-    with fresh as given, _missing_said(model, ledger):
+    with fresh as rows, _missing_said(model, ledger):
+        given = replace(rows, training_rows=stored.features_of(training_rows, sep))
         if selected:
             classifier.ledger_ = ledger
             point = calibrate_selected(classifier, given, targets, limits=asked, **options_of_call)
@@ -297,7 +302,7 @@ def _calibrate_scores(
     target: str,
     targets: Any,
     cluster: str | None,
-    unlabeled: Path | None,
+    files: dict[str, Path | None],
     of_call: dict[str, Any],
     *,
     columns: list[str],
@@ -306,17 +311,20 @@ def _calibrate_scores(
     """Calibrate a rule on the scores of one table."""
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, data, unlabeled)
+    shared.check_output("--model", out, data, *files.values())
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(
             data, sep, score, target, columns=columns, **of_rule
         )
         rows = replace(rows, cluster_column=cluster)
+        unlabeled, training_rows = files["unlabeled"], files["training_rows"]
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
+        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
         with shared.bad_input(f"{data}: "):
             labels = np.unique(rows.y)
             allowed = stated.targets_by_label(targets, labels, columns)
-            batch = selection.one_batch(rows.given(more), allowed, list(selection.limits) or None)
+            given = replace(rows.given(more), training_rows=trained_on)
+            batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))

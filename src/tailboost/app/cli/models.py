@@ -223,6 +223,14 @@ class StoredModel:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
 
+    def features_of(self, training_rows: Path | None, sep: str) -> Any:
+        """Return the rows of --training-rows as the classifier reads them; None without a file."""
+        return (
+            None
+            if training_rows is None
+            else self.read_rows(training_rows, sep, Reading(Purpose.COMPARE)).features
+        )
+
     @contextmanager
     def labelled_rows(self, data: Path, sep: str, target: str | None, reading: Reading) -> Iterator[NewRows]:
         """Yield the rows of a new file with their labels; errors inside become `BadInput`.

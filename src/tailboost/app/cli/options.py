@@ -57,6 +57,14 @@ Unlabeled = Annotated[
     Path | None,
     option("FILE", "Rows without labels, which count too: features or scores, and groups (CSV or Parquet)."),
 ]
+TrainingRows = Annotated[
+    Path | None,
+    option(
+        "FILE",
+        "Rows on which the model was trained: features or scores (CSV or Parquet). The rows of DATA may not "
+        "be among them.",
+    ),
+]
 Sep = Annotated[str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)]
 
 # Columns.

@@ -33,8 +33,9 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Floats, Mask, Table
 from tailboost.core.judged import Judged, judged
+from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -76,6 +77,7 @@ def tune(
         float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
     ] = None,
     unlabeled: options.Unlabeled = None,
+    training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
 ) -> None:
     """Select thresholds on columns of scores, within limits. No model is trained.
@@ -88,14 +90,15 @@ def tune(
     """
     as_model = not is_rule_file(out)
     if as_model:
-        check_model_output(out, data, unlabeled, option="--out")
+        check_model_output(out, data, unlabeled, training_rows, option="--out")
     else:
-        check_output("--out", out, data, unlabeled)
+        check_output("--out", out, data, unlabeled, training_rows)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
     if len(target) > 1:
-        if as_model or columns or by_group or confidence is not None:
+        if as_model or columns or by_group or confidence is not None or training_rows is not None:
             raise BadInput(
-                "--target: several labels per row need --out FILE.json and no --group or --confidence"
+                "--target: several labels per row need --out FILE.json and no --group, --confidence or "
+                "--training-rows"
             )
         LabelSettings.stated(
             data, score, target, kind=kind, missing=missing, objective=minimised, unlabeled=unlabeled
@@ -118,8 +121,9 @@ def tune(
             unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
         more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
+        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
         with bad_input(f"{data}: "):
-            classifier = selection.run(rows, more)
+            classifier = selection.run(rows, more, trained_on)
             rule = classifier.rule_
     if as_model:
         notes = {"data": data.name, **selection.notes, "not_features": [target[0], *selection.not_features]}
@@ -244,7 +248,7 @@ class RuleSelection:
             "not_features": self.not_features,
         }
 
-    def run(self, rows: NewRows, more: NewRows | None = None) -> Any:
+    def run(self, rows: NewRows, more: NewRows | None = None, training_rows: Table = None) -> Any:
         """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
@@ -255,6 +259,7 @@ class RuleSelection:
             limits=list(self.limits),
             confidence=self.confidence,
             by_group=self.by_group,
+            training_rows=training_rows,
             **({} if more is None else more.unlabeled()),
         )
 
@@ -323,6 +328,16 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    _limits_are = "Limits of the selection"
+
+    def _limit_lines(self) -> list[LimitLine]:
+        if self.latest_certificate is not None:
+            return super()._limit_lines()
+        return [LimitLine("", None, str(limit), "", "") for limit in self.limits]
+
+    def _rule_html(self) -> str:
+        return self.rule._repr_html_()
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import typer
@@ -239,13 +240,23 @@ def tell_json(document: Any) -> None:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", left: int = 1
 ) -> None:
-    """Print a table without borders. The first ``left`` columns are aligned to the left, others right."""
-    table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
+    """Print a table without borders. The first ``left`` columns are aligned to the left, others right.
+
+    In a narrow window names and headings wrap, and numbers do not.
+    """
+    table, rows = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0)), list(rows)
+    cells = [[printable(row[j]) for row in rows] for j in range(len(headings))]
+    longest = [
+        max((len(line) for cell in column for line in cell.splitlines()), default=0) for column in cells
+    ]
+    fits = sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True)) <= console().width
     for j, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if j < left else "right", no_wrap=j == 0)
+        numbers = j >= left
+        shown = fill(heading, max(longest[j], 1), break_long_words=False) if numbers and not fits else heading
+        table.add_column(shown, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold")
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
-    for row in rows:
-        table.add_row(*(Text(printable(cell), style=colours.get(cell.split(",")[0], "")) for cell in row))
+    for row in zip(*cells, strict=True):
+        table.add_row(*(Text(cell, style=colours.get(cell.split(",")[0], "")) for cell in row))
     if title:  # a title of the table itself would be wrapped at the width of the table
         tell(title)
     console().print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any, Self
 
 import numpy as np
@@ -158,7 +159,9 @@ class MonitorDisplay(Display):
             self.lines_.append(self._panel(panel, j, kwargs))
             panel.tick_params(labelbottom=k == len(self.shown_) - 1)
             if k == 0 and any(words):
-                title = "\n".join(filter(None, words))
+                # Not wrap=True: the layout collapses around a text that wraps itself.
+                width = round(12 * ax.figure.get_figwidth())
+                title = "\n".join(fill(line, width) for line in words if line)
                 panel.annotate(
                     title,
                     (0, 1),
@@ -166,7 +169,6 @@ class MonitorDisplay(Display):
                     xycoords="axes fraction",
                     textcoords="offset points",
                     va="bottom",
-                    wrap=True,
                 )
         places = np.arange(len(self.batches))
         every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2)))
