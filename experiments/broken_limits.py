@@ -344,7 +344,7 @@ def _words(total: Mapping[str, Any]) -> str:
 
 def _picture(results: Runs, plt: Any) -> Any:
     """Draw the share of kept limits by rows of the smallest group, one panel for each limit by group."""
-    figure, axes = plt.subplots(2, 2, figsize=(11, 8), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(11, 8.6), sharey=True, layout="constrained")
     for ax, limit in zip(axes.flat, BY_GROUP, strict=True):
         drawn = [name for name in METHODS if name != ORACLE]
         for k, method in enumerate(drawn):
@@ -353,7 +353,7 @@ def _picture(results: Runs, plt: Any) -> Any:
                 total = _figures(_among(results, method, CASES, (limit,), smallest=few))
                 # Few answers make no share.
                 if total["answered"] >= 5:
-                    points.append((i + 0.04 * (k - len(drawn) / 2), total["kept"] / total["answered"]))
+                    points.append((i + 0.6 * (k / len(drawn) - 0.5), total["kept"] / total["answered"]))
             if points:
                 style = "o-" if method.startswith("tailboost") else "s--"
                 colour = plt.get_cmap("tab20")(k)
@@ -369,7 +369,7 @@ def _picture(results: Runs, plt: Any) -> Any:
     for ax in axes[:, 0]:
         ax.set_ylabel("share of answers that keep the limit")
     handles = {label: h for ax in axes.flat for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
