@@ -289,15 +289,29 @@ def test_too_few_rows_and_no_model(model, data):
 
 def test_a_certified_rule_that_errs_more_than_one_answer_is_told():
     rng = np.random.default_rng(0)
-    n = 400
+    n = 2_000
     p, y = rng.random(n), (rng.random(n) < 0.2).astype(int)  # the score knows nothing
-    groups = np.where(np.arange(n) % 8 == 0, "few", "many")
-    table, scores = pd.DataFrame({"p": p}), tb.Scores("p", 1)
-    with pytest.warns(tb.exceptions.UselessRuleWarning, match="To answer 0 to every row errs in 0.1"):
-        certified = tb.calibrate(
-            scores, table, y, groups=groups, limits=["ratio(selected(1, by=group)) >= .8"], by_group=True
-        )
-    assert np.mean(certified.predict(table, groups=groups) != y) > 0.5
+    table, half = pd.DataFrame({"p": p}), slice(n // 2)
+    rule = tb.tune(
+        tb.Scores("p", 1), table[half], y[half], objective="worst_class", limits=["selected(1) <= .8"]
+    )
+    rest = slice(n // 2, None)
+    with pytest.warns(tb.exceptions.UselessRuleWarning, match="To answer 0 to every row errs in 0.[12]"):
+        certified = tb.calibrate(rule, table[rest], y[rest])
+    assert np.mean(certified.predict(table[rest]) != y[rest]) >= y[rest].mean()
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+def test_a_ratio_that_only_one_answer_keeps_is_not_certified(by_group):
+    rng = np.random.default_rng(0)
+    n = 3_000
+    p, y = rng.random(n), (rng.random(n) < 0.2).astype(int)  # the score knows nothing
+    groups, limits = np.where(np.arange(n) % 3 == 0, "few", "many"), ["ratio(selected(1, by=group)) >= .8"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(tb.NotCertifiedError, match="No practical number of rows"):
+            tb.calibrate(tb.Scores("p", 1), pd.DataFrame({"p": p}), y, groups=groups, limits=limits,
+                         by_group=by_group)  # fmt: skip
 
 
 def test_an_answer_that_breaks_the_limits_is_no_comparison():
