@@ -55,7 +55,7 @@ TABLES = {
     "y with infinity": (X, np.where(np.arange(60) == 3, np.inf, Y), "y"),
     "continuous y": (X, X[:, 0], "continuous"),
     "continuous y, frame": (FRAME, X[:, 0], "continuous"),
-    "mixed y": (X, put(Y, 3, "a"), "[Ll]abel"),
+    "mixed y": (X, put(Y, 3, "a"), "y must hold labels of one kind, numbers or text; it has"),
     "list of mixed y": (X, [1, "1", 2, "a"] * 15, "y mixes text, such as '1', with other values, such as 1$"),
     "one class": (X, np.zeros(60), r"one class only \(0\.0\)"),
     "one class, frame": (FRAME, np.full(60, "yes"), "one class only"),

@@ -424,6 +424,11 @@ class TestCalibrate:
         assert str(truth.certificate_) in output
         assert actual.error_budget == truth.error_budget
 
+    def test_rows_may_be_equal_by_nature(self, model, fresh, tmp_path):
+        out, model = tmp_path / "c.model", shutil.copy(model, tmp_path)
+        done("calibrate", model, fresh, "--model", out, "--max-error", "80%", "--equal-rows", "natural")
+        assert "rows are equal by nature" in str(load_model(out)[-1].certificate_)
+
     def test_no_model_is_written_without_a_certificate(self, model, fresh, tmp_path):
         out = tmp_path / "c.model"
         model = shutil.copy(model, tmp_path)

@@ -13,7 +13,6 @@ from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tailboost.boosting.training_set import (
@@ -28,6 +27,7 @@ from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     check_indexes,
+    check_labels,
     check_row_shape,
     n_rows_of,
     positions,
@@ -327,7 +327,7 @@ def read_training_set(
     refuse_missing(y, "y")
     X, y, schema = checked_table(classifier, learner, rows.X, y)
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    check_labels(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")
     weight = row_weights(rows.sample_weight, len(y))

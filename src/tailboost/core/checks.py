@@ -387,10 +387,16 @@ def label_column(values: ArrayLike, name: str) -> Labels:
             array = np.array(array.tolist())
         else:
             types = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} must hold numbers or text; found values of type {types}")
+            raise ValueError(f"{name} must hold labels of one kind, numbers or text; it has {types}")
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
     return array
+
+
+def check_labels(y: Labels) -> None:
+    """Raise ValueError unless ``y`` has labels of classes, all text or all numbers."""
+    label_column(y, "y")
+    check_classification_targets(y)
 
 
 def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
@@ -519,7 +525,7 @@ def check_labelled_rows(
     y = column_or_1d(y, warn=True)
     n = n_rows_of(X)
     check_length(y, "y", n)
-    check_classification_targets(y)
+    check_labels(y)
     classes, index = np.unique(y, return_inverse=True)
     weight = check_weights(sample_weight, n)
     present = np.unique(index[weight > 0])

@@ -159,6 +159,7 @@ def calibrate(
     objective: options.Objective = None,
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
+    equal_rows: options.EqualRows = "copies",
     sep: options.Sep = ",",
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
@@ -225,7 +226,8 @@ def calibrate(
     reading = Reading(Purpose.CALIBRATE, columns, cluster)
     fresh = _fresh_rows(stored, data, unlabeled, sep, target, reading, with_groups=with_groups)
     with fresh as rows, _missing_said(model, ledger):
-        given = replace(rows, training_rows=stored.features_of(training_rows, sep))
+        trained_on = stored.features_of(training_rows, sep)
+        given = replace(rows, training_rows=trained_on, equal_rows=equal_rows)
         if selected:
             classifier.ledger_ = ledger
             point = calibrate_selected(classifier, given, targets, limits=asked, **options_of_call)
