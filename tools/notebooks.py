@@ -21,7 +21,10 @@ def execute(path: Path) -> None:
         NotebookClient(
             notebook, timeout=600, kernel_name="python3", record_timing=False, resources=about
         ).execute()
-    notebook.metadata["language_info"] = {"name": "python"}  # without the version, which differs by machine
+    language = {"name": "python"}  # without the version, which differs by machine
+    if any(cell.source.startswith("!") for cell in notebook.cells):
+        language["pygments_lexer"] = "ipython3"  # for calls of the shell
+    notebook.metadata["language_info"] = language
     nbformat.write(notebook, path)
 
 
