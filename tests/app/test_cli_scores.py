@@ -10,25 +10,14 @@ pd = pytest.importorskip("pandas")
 for needed in ("typer", "rich", "jinja2"):
     pytest.importorskip(needed)
 
-from typer.testing import CliRunner
+from shell import call, done
 
 import tailboost as tb
-from tailboost.app import cli
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.models import Purpose
 
 COPIES = "100% of these rows equal rows of the fit"  # said of rows of the training
 LIMITS = ["--limit", "miss(toxic, by=lang) <= .2", "--limit", "deferred() <= .1"]
-
-
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(a) for a in arguments])
-
-
-def done(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def refused(*arguments):
