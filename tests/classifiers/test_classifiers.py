@@ -130,7 +130,7 @@ def test_a_coin_flip_is_settled_by_the_best_member(learner, seed):
     X = rng.normal(size=(300, 3))
     y = (X[:, 0] + 0.8 * rng.normal(size=300) > 0).astype(int)
     clf = make("adalpboost", LEARNERS[learner], n_estimators=5, alpha=0.1, random_state=seed).fit(X, y)
-    assert clf.summary_.is_random_guess
+    assert clf.summary_.achieved >= clf.summary_.random_guess_value - 1e-7
     assert "no better than" in clf.summary_.comparison
     np.testing.assert_allclose(clf.predict_distribution(X), 0.5, atol=1e-9)
     best = clf.estimators_[clf.combiner_.pool.by_mean_loss()[0]]
@@ -704,7 +704,7 @@ def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
     )
     at = clf.summary_.beats_random_guess_from
     assert clf.reweight(alpha=at).summary_.achieved < 0.5
-    assert clf.reweight(alpha=at / 1.02).summary_.is_random_guess
+    assert clf.reweight(alpha=at / 1.02).summary_.achieved >= 0.5 - 1e-7
     assert at <= 2 * clf.trace_.weighted_loss[0] + 1e-2
 
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -407,26 +406,6 @@ class BaseBoostClassifier(
     @abstractmethod
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after each round, or after each kept hypothesis."""
-
-    def staged_score(self, X: Table, y: Column, sample_weight: Column = None) -> Iterator[float]:
-        """Yield the accuracy of each prediction of `staged_predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-        y : array-like of shape (n,)
-            True labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-
-        Yields
-        ------
-        float
-            From 0 to 1; the last is `score`.
-        """
-        for labels in self.staged_predict(X):
-            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def _scores(self, X: Table) -> Floats:
         check_is_fitted(self)

@@ -232,25 +232,6 @@ class Judged:
         hashes = hash_rounded_rows(self._checked(X))
         return self.seen_rows_.share(hashes)
 
-    def check_unseen(self, X: Table) -> None:
-        """Raise if rows were used to train or select this classifier.
-
-        The error is raised if more than one row in twenty (by three standard errors) equals a training row or
-        a row of the selection: ``X_val``, rows given to ``reweight``, to ``predicted`` of a curve before its
-        point was taken, or to `tailboost.calibrate`. Rows are compared as in `seen_share`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Raises
-        ------
-        LeakageError
-            Gives the share of the rows.
-        """
-        self.refuse_seen(self.count_known(X))
-
     def count_known(self, X: Table) -> Ints:
         """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
 

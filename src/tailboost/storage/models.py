@@ -74,7 +74,7 @@ def save_model(
     classifiers of tailboost, predictions for at most 32 probe rows, which `load_model` compares. `fit`
     creates probe rows by drawing each column separately from the training table. So no person's row is
     stored, although single values are. The file also contains fingerprints of the training rows and of the
-    selection data. ``seen_share`` and ``check_unseen`` use them to detect data leakage. The file carries the
+    selection data. ``seen_share`` and certificates use them to detect data leakage. The file carries the
     ledger of the attempts to calibrate the model.
 
     Parameters
