@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import FitInterruptedWarning
 from tailboost.boosting.targets import SHRINKAGE
-from tailboost.core.pipelines import label_shares
+from tailboost.core.judged import label_shares
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.rates.metrics import cvar_zero_one_loss, group_errors, make_cvar_scorer
 from tailboost.solvers import minimize_cvar_mixture

@@ -11,9 +11,8 @@ import numpy as np
 from tailboost import Certificate, LeakageError, Monitor, certify
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
-from tailboost.core.judged import judged
+from tailboost.core.judged import judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.pipelines import last_step
 from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
 

@@ -26,7 +26,7 @@ from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
 from tailboost.core.array_types import Column, Floats, Table
 from tailboost.core.checks import positions
-from tailboost.core.pipelines import answered
+from tailboost.core.judged import answered
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error

@@ -35,6 +35,7 @@ from tailboost.classifiers.input import (
     check_validation,
     checked_table,
     input_tags,
+    noting_seen,
     read_training_set,
     refuse_learner,
     selection_data,
@@ -43,14 +44,11 @@ from tailboost.classifiers.parameters import CommonParameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.judged import Judged, holds_unknown
+from tailboost.core.long_work import duration, fitting_apart, noticing_interrupts
 from tailboost.core.probe import probe_rows
-from tailboost.core.progress import duration
-from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.named import named_learner

@@ -17,16 +17,16 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import LabelledRows, selection_data
+from tailboost.classifiers.input import LabelledRows, noting_seen, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of
+from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import group_uses
 from tailboost.core.subgroups import GROUPS_UNUSED
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.loss_mixture import Mixture

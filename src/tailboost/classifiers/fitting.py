@@ -20,8 +20,7 @@ from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
-from tailboost.core.interrupts import noticing_interrupts
-from tailboost.core.progress import Steps, steps
+from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner

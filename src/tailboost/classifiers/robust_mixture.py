@@ -17,7 +17,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
-from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
@@ -29,10 +28,13 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
+    noting_frozen,
+    noting_seen,
     read_training_set,
     selection_data,
 )
 from tailboost.classifiers.parameters import with_parameters
+from tailboost.classifiers.reselection import restored, storable
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import (
@@ -45,13 +47,11 @@ from tailboost.core.checks import (
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
+from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.probe import probe_rows
-from tailboost.core.progress import telling
-from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner

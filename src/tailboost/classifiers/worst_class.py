@@ -14,10 +14,11 @@ from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
+from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept
 from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.reselection import restored, storable
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.classifiers.target_game import (
     NAMED,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailboost.core.array_types import Floats, Model, Seed, Table
-from tailboost.core.pipelines import answered, label_shares
+from tailboost.core.judged import answered, label_shares
 
 
 @dataclass(frozen=True)

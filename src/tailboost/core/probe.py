@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Model, Table
 from tailboost.core.checks import n_rows_of
-from tailboost.core.judged import judged
-from tailboost.core.pipelines import label_shares, last_step
+from tailboost.core.judged import judged, label_shares, last_step
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536

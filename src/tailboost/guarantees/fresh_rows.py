@@ -34,12 +34,18 @@ from tailboost.core.fingerprints import (
     hash_rows,
     random_numbers,
 )
-from tailboost.core.judged import TRAINED_ON, group_arguments, judged, refuse_known
-from tailboost.core.pipelines import final_step, label_shares, last_step
+from tailboost.core.judged import (
+    TRAINED_ON,
+    final_step,
+    group_arguments,
+    judged,
+    label_shares,
+    last_step,
+    refuse_known,
+)
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.core.used_rows import EqualRows, UsedRows, copies_of
-from tailboost.guarantees.leakage import check_equal_rows, refuse_used
+from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, copies_of, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses

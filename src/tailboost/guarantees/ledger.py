@@ -12,10 +12,10 @@ import numpy as np
 
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import digest, hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.leakage import LeakageError
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9

@@ -16,8 +16,7 @@ from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.drawing import display
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
-from tailboost.core.judged import group_arguments
-from tailboost.core.pipelines import final_step, last_step
+from tailboost.core.judged import final_step, group_arguments, last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tailboost.core.progress import steps
+from tailboost.core.long_work import steps
 from tailboost.rates import GAP, InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD

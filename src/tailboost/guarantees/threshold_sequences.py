@@ -29,10 +29,9 @@ from scipy.special import ndtr
 from tailboost.core.array_types import Floats, Ints
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rank_rules import losses_of, scores_of
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.rates import Limit, Strata
 from tailboost.rates.ranks import each_most_reached
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
 # the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Floats, Seed, Table
 from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import as_pandas
 from tailboost.rates.bounds import betting_p_value
 

@@ -29,8 +29,8 @@ from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Model, Stated
-from tailboost.core.interrupts import ending_at_interrupts
 from tailboost.core.judged import judged
+from tailboost.core.long_work import ending_at_interrupts
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model

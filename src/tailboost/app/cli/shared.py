@@ -25,8 +25,8 @@ from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
+from tailboost.core.long_work import PATIENCE, telling
 from tailboost.core.output import is_same_file, write_output
-from tailboost.core.progress import PATIENCE, telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, styled, text_colour
 from tailboost.core.array_types import Floats
-from tailboost.core.judged import judged
-from tailboost.core.pipelines import final_step
+from tailboost.core.judged import final_step, judged
 
 MARKERS = "sD^vPX*<>"
 SELECTED = "selected rule"

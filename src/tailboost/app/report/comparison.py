@@ -24,7 +24,7 @@ from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, R
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
-from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.long_work import noticing_interrupts
 from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.versions import versions
