@@ -51,8 +51,8 @@ from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.foreign import is_constant, open_session
 from tailboost.learners.named import named_learner
-from tailboost.learners.session import is_constant, open_session
 
 try:
     from sklearn.callback import CallbackSupportMixin

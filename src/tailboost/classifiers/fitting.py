@@ -22,10 +22,9 @@ from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
-from tailboost.learners.foreign import set_seeds, weight_parameter
+from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import only_scores
-from tailboost.learners.session import constant
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
 

@@ -16,17 +16,16 @@ from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept
 from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.classifiers.boosted_mixture import NAMED, warn_of_missed
 from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
 from tailboost.classifiers.reselection import restored, storable
-from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
-from tailboost.classifiers.target_game import (
-    NAMED,
+from tailboost.classifiers.subgroup_boosting import (
+    GroupedBoostClassifier,
     about_voters,
     least_error_met,
     target_bound,
     target_subgroups,
-    warn_of_missed,
     with_least_allowed,
 )
 from tailboost.core.array_types import Floats, Groups, Stated

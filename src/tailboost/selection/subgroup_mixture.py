@@ -15,9 +15,10 @@ from scipy.optimize import linprog
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
 from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
+from tailboost.boosting.targets import is_kept
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
-from tailboost.learners.session import constant, predict_models
+from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
@@ -603,6 +604,20 @@ class SubgroupMixture(PoolCombiner):
         bounds = self.limit.bounds(self.steering.terms(self.table.strata).names)
         least, most = np.nanmin(bounds), np.nanmax(bounds)
         return float(least) if least == most else 0.0
+
+    @property
+    def unreachable(self) -> str:
+        """The smallest possible violation of the limits as text; empty if all limits can be satisfied."""
+        if self.even or self.limit is None:
+            return ""
+        beyond = self.beyond(self.candidates().all_counts)
+        least = least_largest(beyond)[0] if self.randomized else float(beyond.max(axis=1).min())
+        if is_kept(least - self.worst_limit, self.limit.strict):
+            return ""
+        rule = "mixture" if self.randomized else "single member"
+        measure = "largest error" if self.worst_limit else "largest excess"
+        limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
+        return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
 
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
