@@ -610,7 +610,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Any, groups: Groups, **params: Any) -> Self:
+    def _unsettled(cls, probabilities: Table, groups: Groups, **params: Any) -> Self:
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Groups, Ints, Model, Table
+from tailboost.core.array_types import Axes, Floats, Groups, Ints, Model, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     Fingerprint,
@@ -134,7 +134,7 @@ class Judged:
         except (NotFittedError, AttributeError):  # the latter: no selection data, as in a rule file
             return []
 
-    def plot_limits(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict; needs matplotlib.
 
         After `tailboost.calibrate` the certified bounds are drawn, otherwise the rates on the selection

@@ -99,7 +99,7 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
     return drawn.reshape(n, *rows.shape[1:]) if n else None
 
 
-def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
+def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
     entries = rows.tocoo()
     if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
         last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
@@ -114,7 +114,7 @@ def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
     )
 
 
-def _frame(rows: Any, rng: np.random.Generator) -> ProbeFrame | None:
+def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
     n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
     if not n:
         return None
@@ -160,7 +160,7 @@ class Answers:
         return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
 
 
-def answers(model: Model, rows: Any) -> Answers:
+def answers(model: Model, rows: Table) -> Answers:
     """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
     classifier = last_step(model)
     if isinstance(rows, ProbeFrame):

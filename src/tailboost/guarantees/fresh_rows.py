@@ -317,7 +317,7 @@ def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRo
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def rules_of(final: Any) -> tuple[Rule, ...]:
+def rules_of(final: Model) -> tuple[Rule, ...]:
     """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
     return ("predict", "randomised") if judged(final).draws else ("predict",)
 
@@ -405,7 +405,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     return classes, names
 
 
-def plain_list(values: Any) -> list[Any]:
+def plain_list(values: Column) -> list[Any]:
     """Return an array or sequence as a list, None as an empty one."""
     return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
@@ -445,7 +445,7 @@ class _ListedGroups:
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
     @classmethod
-    def of(cls, final: Any, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
+    def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
@@ -497,7 +497,7 @@ class FreshInput:
     training_rows: Table = None
     costs: Table = None
     cost_range: Any = None
-    deferred: Any = None
+    deferred: Column = None
 
     @property
     def by_row(self) -> dict[str, Any]:

@@ -343,7 +343,7 @@ class PoolCombiner:
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
     @abstractmethod
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
         If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
@@ -466,7 +466,7 @@ class SubgroupMixture(PoolCombiner):
         table, inside = self._data
         return table.count(answers[inside].astype(np.intp))
 
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
         inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]

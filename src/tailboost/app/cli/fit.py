@@ -28,7 +28,7 @@ from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Model, Stated
+from tailboost.core.array_types import Model, Stated, Table
 from tailboost.core.judged import judged
 from tailboost.core.long_work import ending_at_interrupts
 from tailboost.core.spelling import did_you_mean
@@ -182,7 +182,7 @@ def _check_options(method: Method, classifier: Model, group: list[str] | None, w
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
 
 
-def _use_labels(classifier: Model, table: Any, max_error: Stated, group: Sequence[str]) -> None:
+def _use_labels(classifier: Model, table: Table, max_error: Stated, group: Sequence[str]) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
         classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
@@ -205,7 +205,7 @@ def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
 
 
 def _use_costs(
-    classifier: Model, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+    classifier: Model, table: Table, group: Sequence[str], costs: Path | None, data: Path, sep: str
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
@@ -221,7 +221,7 @@ def _use_costs(
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> NewRows:
+def _without_labels(path: Path, sep: str, table: Table, group: Sequence[str]) -> NewRows:
     """Read rows without labels, with the columns of the training table."""
     with shared.bad_input("--unlabeled: "):
         raw = datasets.read_raw(path, sep)
@@ -231,7 +231,7 @@ def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> N
 
 
 def _fitted(
-    classifier: Model, method: Method, table: Any, arguments: dict[str, Any], more: NewRows | None = None
+    classifier: Model, method: Method, table: Table, arguments: dict[str, Any], more: NewRows | None = None
 ) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
 

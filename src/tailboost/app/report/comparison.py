@@ -149,7 +149,7 @@ def compare(
     return _measured_on(document, selected, splits, on_progress or (lambda *_: None))
 
 
-def _described(table: Any, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _described(table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the description of the data for the results."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
@@ -228,7 +228,7 @@ class DataSplit:
 
 
 def _splits(
-    table: Any,
+    table: Table,
     labels: NDArray[Any],
     groups: dict[str, NDArray[Any]],
     cluster: NDArray[Any],
@@ -334,7 +334,7 @@ def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     return dataclasses.replace(split, X_train=X_train, X_test=X_test)
 
 
-def _errors(answers: Any, split: DataSplit) -> dict[str, Any]:
+def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
     """Return the errors of answers to the test rows; a class without test rows is left out."""
     y, answers = split.y_test, np.asarray(answers)
     by_class = metrics.class_errors(y, answers, labels=split.classes)
@@ -407,11 +407,11 @@ def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _named(column: Any) -> NDArray[Any]:
+def _named(column: Column) -> NDArray[Any]:
     return np.array([group_name(value) for value in np.asarray(column).tolist()], dtype=str)
 
 
-def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:
+def _revealing(table: Table, values: NDArray[Any]) -> list[str] | None:
     """Return the names of features that reveal a group column; None if this is unknown."""
     (features,) = revealing_features(table, np.unique(values, return_inverse=True)[1])
     return None if features is None else [str(feature) for feature in features]
