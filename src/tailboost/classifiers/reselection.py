@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -477,13 +477,3 @@ class Reselection(Judged):
                 "classifier with a rate as its objective has no such candidates"
             )
         return chosen
-
-
-def storable(max_error: Stated) -> Any:
-    """Return targets in the form of model files: a dict becomes a list of pairs, because of the key None."""
-    return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
-
-
-def restored(max_error: Stated) -> Any:
-    """Return targets from their stored form."""
-    return dict(max_error) if isinstance(max_error, list) else max_error

@@ -34,7 +34,6 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.classifiers.parameters import with_parameters
-from tailboost.classifiers.reselection import restored, storable
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import (
@@ -327,12 +326,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             (name, named_learner(model, f"estimators: {name!r}") if isinstance(model, str) else model)
             for name, model in self.estimators
         ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "max_error": storable(self.max_error)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- fitting -------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.boosted_mixture import NAMED, warn_of_missed
 from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
-from tailboost.classifiers.reselection import restored, storable
 from tailboost.classifiers.subgroup_boosting import (
     GroupedBoostClassifier,
     about_voters,
@@ -232,12 +231,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             )
         if self.error_budget is not None and self.combine == "vote":
             raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote has equal weights")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "max_error": storable(self.max_error)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     @property
     def _limited(self) -> bool:
