@@ -24,7 +24,7 @@ from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, R
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
-from tailboost.core.long_work import noticing_interrupts
+from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.versions import versions
@@ -54,7 +54,7 @@ def compare(
     n_jobs: int | None = None,
     data_name: str = "data",
     command: str | None = None,
-    on_progress: Callable[[Results, int, int, str], None] | None = None,
+    on_progress: Callable[[Results], None] = lambda results: None,
 ) -> Results:
     """Fit each method on the same random splits and measure its errors on the test rows.
 
@@ -89,9 +89,8 @@ def compare(
         Passed to the methods.
     data_name, command : str
         Name of the data and command line, stored in the results.
-    on_progress : callable, default=None
-        Called as ``on_progress(results, done, total, text)`` before each fit and once at the end, with the
-        results of the ``done`` finished fits.
+    on_progress : callable, optional
+        Called before each fit and once at the end, with the results of the finished fits.
 
     Returns
     -------
@@ -146,7 +145,7 @@ def compare(
         ],
     }
     splits = _splits(table, labels, columns, cluster, document["settings"])
-    return _measured_on(document, selected, splits, on_progress or (lambda *_: None))
+    return _measured_on(document, selected, splits, on_progress)
 
 
 def _described(table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -168,18 +167,18 @@ def _measured_on(
     document: dict[str, Any],
     methods: Sequence[Method],
     splits: Iterator[tuple[DataSplit, dict[str, Any]]],
-    report: Callable[[Results, int, int, str], None],
+    report: Callable[[Results], None],
 ) -> Results:
     """Return the results of each method on each split, which are added to the document."""
-    results, repeats, done = Results(document), document["settings"]["repeats"], 0
-    total = repeats * len(methods)
+    results, name = Results(document), document["data"]["name"]
+    total = document["settings"]["repeats"] * len(methods)
     try:
-        with noticing_interrupts() as interrupted:
+        with noticing_interrupts() as interrupted, steps(f"fits on {name}", total) as done:
             for split, description in splits:
                 document["splits"].append(description)
                 repeat = description["repeat"]
                 for method, entry in zip(methods, document["methods"], strict=True):
-                    report(results, done, total, f"repeat {repeat + 1} of {repeats}: {method.title}")
+                    report(results)
                     record, failure, messages = _measure(
                         method, split, document["settings"], description["fit_seed"]
                     )
@@ -193,11 +192,11 @@ def _measured_on(
                         entry["figures"] = summarise(
                             [{k: v for k, v in r.items() if k not in UNSUMMARISED} for r in entry["repeats"]]
                         )
-                    done += 1
+                    done(detail=method.title)
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
-    report(results, done, total, "done" if document["status"] == "complete" else "interrupted")
+    report(results)
     return results
 
 
