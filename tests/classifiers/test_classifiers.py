@@ -444,7 +444,8 @@ def test_verbose_prints_a_line_a_round(capsys):
     )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
-    assert lines[0].startswith("round 1/3")
+    assert lines[0].startswith("rounds: 1 of 3, about ")
+    assert "; weighted loss " in lines[0]
     quiet = make("adalpboost", TREE, n_estimators=3, n_iter_no_change=None, random_state=0).fit(X, y)
     assert not capsys.readouterr().out
     np.testing.assert_array_equal(loud.estimator_weights_, quiet.estimator_weights_)

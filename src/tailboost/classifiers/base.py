@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -45,7 +45,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import Judged, holds_unknown
-from tailboost.core.long_work import duration, fitting_apart, noticing_interrupts
+from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
@@ -334,19 +334,16 @@ class BaseBoostClassifier(
     def _reporting(
         self, problem: TrainingSet, schedule: Schedule, context: Any
     ) -> Iterator[Callable[[Game[Any], Response], bool]]:
-        """Yield the function that prints each round and calls the callbacks."""
+        """Yield the function that tells of each round and calls the callbacks."""
         about = {"estimator": self, "X": problem.X, "y": problem.y}
 
         def observe(game: Game[Any], newest: Response) -> bool:
-            t, last = game.n_rounds, game.trace.rounds[-1]
-            if self.verbose:
-                seconds = np.mean([each.seconds for each in game.trace.rounds]) * (schedule.last - t)
-                print(
-                    f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
-                    f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s  "
-                    f"about {duration(float(seconds))} left",
-                    flush=True,
-                )
+            *before, last = game.trace.rounds
+            if not done.done:  # rounds of an earlier fit took their time too
+                done.started -= sum(each.seconds for each in before)
+            words = "" if np.isnan(last.value) else f", objective {last.value:.4f}"
+            words = f"weighted loss {last.weighted_loss:.4f}{words}, effective size {last.effective_size:.3f}"
+            done(game.n_rounds - done.done, words)
             if context is None:
                 return False
             ended = context.subcontext(task_name="round").call_on_fit_task_end
@@ -354,7 +351,9 @@ class BaseBoostClassifier(
 
         if context is not None:
             context.call_on_fit_task_begin(**about)
-        yield observe
+        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        with loud, steps("rounds", schedule.last) as done:
+            yield observe
         if context is not None:
             context.call_on_fit_task_end(**about, reconstruction_attributes=self._snapshot)
 
