@@ -91,6 +91,7 @@ class Attempt:
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
 
 
+@dataclass(eq=False)
 class Ledger:
     """Record of the attempts to calibrate one fit, in their order.
 
@@ -100,7 +101,7 @@ class Ledger:
 
     Parameters
     ----------
-    attempts : sequence of Attempt, optional
+    attempts : tuple of Attempt, optional
         The attempts so far.
 
     Examples
@@ -119,8 +120,7 @@ class Ledger:
     X_cal: an earlier attempt had these rows
     """
 
-    def __init__(self, attempts: Sequence[Attempt] = ()) -> None:
-        self.attempts = tuple(attempts)
+    attempts: tuple[Attempt, ...] = ()
 
     def record(
         self,
@@ -185,7 +185,7 @@ class Ledger:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        return Ledger([Attempt.from_dict(each) for each in state["attempts"]])
+        return Ledger(tuple(map(Attempt.from_dict, state["attempts"])))
 
 
 def _joined(attempts: Sequence[Attempt], others: Sequence[Attempt]) -> tuple[Attempt, ...]:

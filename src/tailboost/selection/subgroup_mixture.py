@@ -39,7 +39,7 @@ ERROR_DECIMALS = 12
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 
 # Computed anew after loading.
-NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
+NOT_KEPT = ("table_and_rows", "_extra_counts", "_places", "_steered", "program", "refit_spread")
 
 
 def least_largest(errors: Floats) -> tuple[float, float]:
@@ -443,18 +443,14 @@ class SubgroupMixture(PoolCombiner):
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @cached_property
-    def _data(self) -> tuple[SelectionData, Mask]:
+    def table_and_rows(self) -> tuple[SelectionData, Mask]:
+        """The selection data, and a mask of their rows among all rows."""
         return self.grouping.table(self.pool.rows)
 
     @property
     def table(self) -> SelectionData:
         """The selection data."""
-        return self._data[0]
-
-    @property
-    def table_and_rows(self) -> tuple[SelectionData, Mask]:
-        """The selection data, and a mask of their rows among all rows."""
-        return self._data
+        return self.table_and_rows[0]
 
     @cached_property
     def program(self) -> Program:
@@ -463,13 +459,14 @@ class SubgroupMixture(PoolCombiner):
 
     def counted(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to the selection data, shape (S, K)."""
-        table, inside = self._data
+        table, inside = self.table_and_rows
         return table.count(answers[inside].astype(np.intp))
 
     def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
-        inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
+        answers = response.answers
+        inside = answers if len(answers) == len(cell) else answers[self.table_and_rows[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
         counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
         self.pool.take(response)
@@ -673,14 +670,9 @@ class SubgroupMixture(PoolCombiner):
     @property
     def constants(self) -> float | None:
         """The objective of the best mixture of constants within limits and budget; None without one."""
-        if self._budgeted.limits:
-            solution = solve(self._constants, self._budgeted)
-            mixture = mixed(solution.weights, self._constants.counts)
-            return self.program.value(mixture) if solution.feasible else None
-        terms = self.objective.rate.terms(self.table.strata)
-        rates = np.array([terms.values(counts) for counts in self._constants.counts])
-        known = rates[:, ~np.isnan(rates).all(axis=0)]
-        return least_largest(known)[0]
+        solution = solve(self._constants, self._budgeted)
+        mixture = mixed(solution.weights, self._constants.counts)
+        return self.program.value(mixture) if solution.feasible else None
 
     @property
     def _constants(self) -> Candidates:
@@ -704,7 +696,7 @@ class SubgroupMixture(PoolCombiner):
         The estimate is the standard deviation between the models of the folds, averaged over the hypotheses.
         NaN if the models were tested on one held-out part and refits answer.
         """
-        rows, (table, inside) = self.pool.rows, self._data
+        rows, (table, inside) = self.pool.rows, self.table_and_rows
         if not rows.refit:
             return 0.0
         if rows.fold is None:
