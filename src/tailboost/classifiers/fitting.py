@@ -85,7 +85,7 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(problem, cv, seed, all(frozen), scores=scores)
-    selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    selected = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits, stopped = _fits(
         estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
@@ -102,12 +102,8 @@ def fit_models(
         if None in found:
             continue
         if is_frozen:
-            columns = positions(
-                estimator.classes_,
-                classes,
-                f"classes_ of {name!r}",
-                f"classes that are not in y, which has {classes.tolist()[:5]}",
-            )
+            absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
+            columns = positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
             final, fold_fits = (estimator, columns), []
         else:
             *fold_fits, final = found
@@ -117,16 +113,15 @@ def fit_models(
         models.columns.append(final[1])
         if problem.validation is not None:
             X_val, own = problem.validation
-            log_probabilities.append(models.logs(number, *final, X_val, len(own.y)))
+            logs = models.logs(number, *final, X_val, len(own.y))
         elif is_frozen:
-            log_probabilities.append(
-                models.logs(number, *final, take(problem.X, selection_rows), int(selection_rows.sum()))
-            )
+            logs = models.logs(number, *final, take(problem.X, selected), int(selected.sum()))
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
             for held, fit in zip(parts.held, fold_fits, strict=True):
                 out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
-            log_probabilities.append(out_of_fold[selection_rows])
+            logs = out_of_fold[selected]
+        log_probabilities.append(logs)
     outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if problem.clusters is not None and problem.validation is None:
