@@ -16,7 +16,7 @@ from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.data import AnySelectionData
 from tailboost.selection.program import SLIGHT, Program, Solution, grow, mixed, solve
-from tailboost.selection.search import search, sweep
+from tailboost.selection.search import descend, search, sweep
 from tailboost.solvers.tradeoff import undominated
 
 # A mixture weight up to this is 0.
@@ -238,12 +238,16 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         return select(pool, program, randomized=randomized)
     sample, over = pool.on(small), program.over(small.strata)
     _extend(sample, over, randomized=randomized)
+    if randomized:
+        # The limits on all rows need other candidates than those on the sample.
+        descend(sample, over, solve(sample, over))
+        pool.add_all(sample.candidates)
+        return select(pool, program, randomized=True)
     best = select(sample, over)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *towards = pool.add_all([sample.candidates[i] for i in carried])
-    if not randomized:
-        _refine(pool, program, number, towards)
-    return select(pool, program, randomized=randomized)
+    _refine(pool, program, number, towards)
+    return select(pool, program)
 
 
 def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
