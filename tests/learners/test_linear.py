@@ -136,6 +136,16 @@ def test_the_features_of_landmarks_approximate_gaussian_kernels():
     assert np.abs(kernels @ kernels.T - exact).mean() < 1e-3
 
 
+def test_blocks_of_rows_are_the_whole(monkeypatch):
+    X, y = rows(2)
+    model = TableLinear().fit(X, y)
+    whole = model.predict_proba(X)
+    monkeypatch.setattr(linear, "BLOCK_ROWS", 7)
+    for n in (1, 7, 8, len(X)):
+        np.testing.assert_array_equal(model.predict_proba(X[:n]), whole[:n])
+    assert model.predict_proba(X[:0]).shape == (0, whole.shape[1])
+
+
 def test_a_kernel_model_separates_classes_that_no_line_separates():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 2))
@@ -152,7 +162,7 @@ def test_a_kernel_model_ignores_order_and_repetitions_of_rows(monkeypatch):
     two = TableLinear(landmarks=50).fit(X[order], y[order])
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-6)
     whole = one.predict_proba(X)
-    monkeypatch.setattr(linear, "KERNEL_ROWS", 7)
+    monkeypatch.setattr(linear, "BLOCK_ROWS", 7)
     np.testing.assert_allclose(one.predict_proba(X), whole, atol=1e-12)
     with pytest.raises(AttributeError, match="no importances"):
         one.feature_importances_  # noqa: B018

@@ -29,8 +29,8 @@ MOST_STEPS = 1_000
 KERNEL_WIDTH = 0.5
 # Smaller singular values of the landmarks' kernels count as this value: their directions are rounding errors.
 LEAST_SINGULAR_VALUE = 1e-12
-# Rows whose kernels are computed at once.
-KERNEL_ROWS = 10_000
+# Rows that are predicted at once. With 107 columns 10⁵ rows at once took 1.5 times as long.
+BLOCK_ROWS = 4096
 
 
 class TableLinear(TableClassifier):
@@ -146,20 +146,21 @@ class TableLinear(TableClassifier):
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
-        numbers = self._numbers(table)
+        if sp.issparse(table) and not self.landmarks:
+            return np.asarray(softmax(self._numbers(table) @ self.coef_.T + self.intercept_, axis=1))
+        starts = range(0, max(table.shape[0], 1), BLOCK_ROWS)
+        scores = np.concatenate([self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts])
+        return np.asarray(softmax(scores, axis=1))
+
+    def _scores(self, numbers: Any) -> Floats:
+        """Return the scores of rows by class, shape (n, K)."""
         if self.landmarks:
-            blocks = (numbers[i : i + KERNEL_ROWS] for i in range(0, numbers.shape[0], KERNEL_ROWS))
-            scores = np.vstack([self._kernels(rows) @ self.coef_.T for rows in blocks]) + self.intercept_
-            return np.asarray(softmax(scores, axis=1))
-        if sp.issparse(numbers):
-            scores = numbers @ self.coef_.T + self.intercept_
-        else:  # term by term, because the order of sums in a matrix product depends on the number of rows
-            by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
-            for number, coef in zip(numbers.T, self.coef_.T, strict=True):
-                by_class += coef[:, None] * number
-            scores = np.ascontiguousarray(by_class.T)
-        probabilities: Floats = softmax(scores, axis=1)
-        return probabilities
+            return np.asarray(self._kernels(numbers) @ self.coef_.T + self.intercept_)
+        # Term by term, because the order of sums in a matrix product depends on the number of rows.
+        by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
+        for number, coef in zip(numbers.T, self.coef_.T, strict=True):
+            by_class += coef[:, None] * number
+        return np.ascontiguousarray(by_class.T)
 
 
 class TableBayes(TableClassifier):
