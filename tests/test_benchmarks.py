@@ -15,6 +15,7 @@ CALLS = {
     "confidence.py": ["--only", "a miss rate", "--draws", "2"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
+    "prediction.py": ["paired", "--only", "moons"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],
 }
 

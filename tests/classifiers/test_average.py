@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
 from tailboost.boosting.training_set import Rows
-from tailboost.selection.probability_tables import GRAIN, PSEUDO_ROWS, Average
+from tailboost.selection.probability_tables import GRAIN, IDLE, PSEUDO_ROWS, Average
 
 
 def noisy_probabilities(rng, y, K, strength):
@@ -16,8 +16,8 @@ def noisy_probabilities(rng, y, K, strength):
     return log_softmax(scores, axis=1)
 
 
-def peer(logs, y, weight):
-    """The least penalised log loss by a general solver."""
+def peer(logs, y, weight, idle=()):
+    """The least penalised log loss by a general solver; idle models have no weight."""
     M, K = len(logs), logs[0].shape[1]
 
     def loss(t):
@@ -27,7 +27,7 @@ def peer(logs, y, weight):
         )
 
     start = np.r_[np.full(M, 1 / M), np.zeros(K)]
-    bounds = [(0, None)] * M + [(None, None)] * K
+    bounds = [(0, 0 if i in idle else None) for i in range(M)] + [(None, None)] * K
     found = minimize(
         loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 2000, "ftol": 1e-14, "gtol": 1e-7}
     )
@@ -47,6 +47,23 @@ def test_weights_have_the_least_log_loss(strengths, K):
     if min(strengths) < 0:  # a model that predicts the contrary has no weight and is not evaluated
         assert average.weights[1] == 0.0
         assert average.asked.tolist() == [0]
+
+
+@pytest.mark.parametrize(("seed", "dropped"), [(7, True), (8, False)])
+def test_a_model_that_hardly_lowers_the_loss_gets_no_weight(seed, dropped):
+    rng = np.random.default_rng(seed)
+    y, weight = rng.integers(0, 3, 5000), np.ones(5000)
+    base, faint = (noisy_probabilities(rng, y, 3, s) for s in (1.5, 0.03))
+    first, second = (log_softmax(base + 0.1 * rng.normal(size=base.shape), axis=1) for _ in range(2))
+    for logs, place in (([faint, base], 0), ([first, faint, second], 1)):
+        free, least, _ = peer(logs, y, weight)
+        assert (free[: len(logs)] > 10 * GRAIN).all()  # at the least loss each model has a weight
+        fixed, without, _ = peer(logs, y, weight, [place])
+        assert (without <= (1 + IDLE) * least) == dropped
+        average = Average.learned(logs, Rows(y, weight, None, ""))
+        assert (average.weights[place] == 0.0) == dropped
+        expected = fixed if dropped else free
+        np.testing.assert_allclose(np.r_[average.weights, average.offset], expected, atol=GRAIN)
 
 
 def test_few_rows_leave_the_even_average():

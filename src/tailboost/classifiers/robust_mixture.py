@@ -73,7 +73,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     `fit` works in three steps:
 
     1. Each model is cross-fitted. The out-of-fold class probabilities of all models are averaged on the log
-       scale [3]_, with weights that minimise the log loss.
+       scale [3]_, with weights that minimise the log loss. A model that hardly lowers it gets no weight.
     2. Candidate decision rules are made. Each predicts the action of least expected cost under these
        probabilities, ``argmin_a Σ_s p(s|x) Q[s, a]`` [1]_ [2]_. For a largest rate the costs come from a game
        in which the subgroup with the largest rate gains weight; with limits, from the shadow prices of a
