@@ -256,7 +256,7 @@ def setting(
             rows, breaks = ordered(ScoredRows(s, place, np.zeros((len(s), 2))), selection, drawn, rng)
             found = None if reached is None else at_ranks(fresh, reached, rows, m)
         else:
-            ranks = ranks_of(fresh, sizes, m, LEVEL, apart=not clustered)
+            ranks = ranks_of(fresh, sizes, m, LEVEL)
             worse = np.array([0.0, 1.0]) if fresh[0].answer == 0 else np.array([1.0, 0.0])
             none = np.zeros(0)
             empty = ScoredRows(none, none.astype(int), np.zeros((0, 2)))

@@ -268,7 +268,7 @@ def _by_ranks(
     groups = {_group(plan.limit, name) for plan in plans for name in plan.names}
     thresholds = len(groups) if by_group and len(columns) == 1 and columns != {()} else 1
     together = [share for plan in plans for share in plan.by_share or ()]
-    each = level_of_each(together, thresholds, level, apart=True)
+    each = level_of_each(together, thresholds, level)
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
 
 

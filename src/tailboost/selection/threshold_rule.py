@@ -74,8 +74,13 @@ class ThresholdRule:
         middles = (values[:-1] + values[1:]) / 2
         middles = np.where(middles > values[:-1], middles, values[1:]).tolist()  # neighbours as float64
         answers = actions.tolist()
-        band = [(None, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
-        return cls(scores.column_list[0], list(classes), None, [band], scores.kind, scores.missing)
+        ranges = [(-np.inf, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
+        return cls.of_ranges(scores, classes, ranges)
+
+    @classmethod
+    def of_ranges(cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]) -> Self:
+        """Return the group-blind rule of ranges of a `Scores`: lower ends from −∞ on, with actions."""
+        return cls(scores.column_list[0], list(classes), None, [_band(ranges)], scores.kind, scores.missing)
 
     @property
     def _kind(self) -> ScoreKind:
