@@ -58,6 +58,12 @@ class UsedRows:
         """Return rows without labels, from their `hash_rounded_rows`; they are compared by content alone."""
         return cls(RowCounts.of(hashes), RowCounts.of(hashes[:0]), use)
 
+    @classmethod
+    def together(cls, parts: Sequence[UsedRows]) -> Self:
+        """Return the rows of several parts of a table."""
+        contents = RowCounts.together([part.contents for part in parts])
+        return cls(contents, RowCounts.together([part.labelled for part in parts]), parts[0].use)
+
     def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
         """Return about how many of these rows are rows of an earlier table; 0 if chance explains them.
 
