@@ -263,8 +263,8 @@ def test_a_model_file_is_certified_too(files):
 
 
 def test_a_model_file_names_its_target(files):
-    tune(files, *LIMITS, out="named.model")
-    command = "certify", files / "named.model", files / "fresh.csv", "--group", "lang"
+    tune(files, "--group", "lang", *LIMITS, out="named.model")
+    command = "certify", files / "named.model", files / "fresh.csv"
     assert done(*command) == done(*command, "--target", "label")
 
 
