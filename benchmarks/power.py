@@ -8,7 +8,8 @@ the page: means over draws, the oracle, and the paired difference to the cases o
 
 A population is a distribution over groups, 200 values of a score, and two labels: made ones, the bundled
 credit data with the scores of a boosted model, and those of a file (arrays NAME_M of shape
-(groups, values, 2) and NAME_s, the scores). Each draw has independent rows, one batch for `tailboost.calibrate`.
+(groups, values, 2) and NAME_s, the scores). Each draw has independent rows, one batch for
+`tailboost.calibrate`, which selects on a part of them.
 
 Useful: certified, and at least a tenth of the way from the answer that is always safe (a constant, or
 deferral of all rows) to the best rule within the limit. Captured: the part of this way, 0 without a
