@@ -471,10 +471,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, nargs="+")
     parser.add_argument("--before", type=Path, nargs="+")
     arguments = parser.parse_args()
-    if arguments.record:
-        record(arguments)
-    else:
-        run(arguments)
+    (record if arguments.record else run)(arguments)
 
 
 if __name__ == "__main__":

@@ -33,12 +33,11 @@ from tailboost.guarantees.rank_rules import (
     ranks_of_comparison,
     shares_of,
 )
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.threshold_sequences import ThresholdSequences, limited_rates
 from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
-from tailboost.selection.threshold_family import ThresholdFamily
+from tailboost.selection.threshold_family import ScoredRows, ThresholdFamily
 
 RECORD = Path(__file__).with_suffix(".json")
 LEVEL = 0.05

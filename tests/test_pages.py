@@ -18,7 +18,16 @@ from tailboost.app import cli
 
 DOCS = Path(__file__).parents[1] / "docs"
 DOORS = ["bank", "hospital", "guardrail"]
-OTHERS = ["coming-from", "mixture", "unlabeled", "weak-regions", "multi-label", "published", "power"]
+OTHERS = [
+    "coming-from",
+    "mixture",
+    "unlabeled",
+    "weak-regions",
+    "multi-label",
+    "published",
+    "power",
+    "questions",
+]
 RECIPES = ["reasons", "regulation", "mlflow"]
 HOUR = ["start", "limits", "deferral", "tradeoff"]
 HOUR += ["certify", "calibrate", "monitor", "guide/tails", "serving"]

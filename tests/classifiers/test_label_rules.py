@@ -390,5 +390,5 @@ class TestRowsWithoutLabels:
         assert found.certificate_.n_rows == 4000
         answers = np.concatenate([flagged(found, new), flagged(found, rows(100_000, 9)[0])])
         assert np.mean(answers == 1) <= 0.5
-        with pytest.raises(tb.guarantees.leakage.LeakageError):
+        with pytest.raises(tb.LeakageError):
             joined.calibrate(MORE, None, limits=["selected(1) <= .3"])  # selected on these rows

@@ -5,6 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.spatial import ConvexHull
+from sklearn.metrics import roc_curve
 
 import tailboost as tb
 from tailboost import rates
@@ -70,6 +73,53 @@ def test_a_lower_error_with_draws_is_told_with_both_errors():
     drawn, caught = tuned(2000, 1, digits=1, limits=ODDS, randomized=True)
     assert drawn._selected.selection.value == pytest.approx(reached, abs=1e-4)
     assert not said(caught, "price of determinism")
+
+
+def test_the_price_is_told_with_a_confidence_too():
+    """Tightened limits and draws are not compared: both errors are of rules without confidence."""
+    free, _ = tuned(2000, 1, digits=1, limits=ODDS)
+    drawn, _ = tuned(2000, 1, digits=1, limits=ODDS, randomized=True)
+    _, caught = tuned(2000, 1, digits=1, limits=ODDS, confidence=0.5)
+    (message,) = said(caught, "price of determinism: within the limits and without confidence= the rule")
+    own, reached = (float(x) for x in re.search(r"error: ([.\d]+) .* has ([.\d]+) there", message).groups())
+    assert own == pytest.approx(free._selected.selection.value, abs=1e-4)
+    assert reached == pytest.approx(drawn._selected.selection.value, abs=1e-4)
+
+
+def three_groups(n):
+    """Return scores of three groups with label noise of different size, as in error-parity's example."""
+    random = np.random.default_rng(23)
+    noise = [0.1 + 0.3 * random.random() / (1 + i) for i in range(3)]
+    p, group = random.random(n), random.integers(3, size=n)
+    y = (p + np.array(noise)[group] * random.normal(size=n) > 0.75).astype(int)
+    return p, y, group
+
+
+def least_error_of_draws(p, y, group, most):
+    """Return the least error of thresholds and draws within odds gaps, by a program over ROC hulls."""
+    corners, rows, n_groups = [], [], int(group.max()) + 1
+    for k in range(n_groups):
+        false_alarms, hits, _ = roc_curve(y[group == k], p[group == k])
+        curve = np.column_stack([false_alarms, hits])
+        corners.append(curve[ConvexHull(curve).vertices])
+        rows += [k] * len(corners[-1])
+    points, of = np.concatenate(corners), np.eye(n_groups)[rows]
+    share = np.array([[np.mean((group == k) & (y == label)) for label in (0, 1)] for k in range(n_groups)])
+    cost = (share[rows] * [1, -1] * points).sum(axis=1)
+    rates_of = [of.T * points[:, j] for j in (0, 1)]
+    gaps = [one - two for rate in rates_of for one in rate for two in rate]
+    found = linprog(cost, A_ub=gaps, b_ub=[most] * len(gaps), A_eq=of.T, b_eq=np.ones(n_groups))
+    return found.fun + y.mean()
+
+
+def test_draws_on_many_rows_come_near_the_least_error():
+    """Candidates are made on a sample of the rows, and the score is no probability."""
+    p, y, group = three_groups(100_000)
+    limits = [rates.gap(of(1, by="group")) <= 0.05 for of in (rates.miss, rates.false_alarm)]
+    P = np.column_stack([1 - p, p])
+    clf = tb.tune(lambda X: X, P, y, groups=group, by_group=True, randomized=True, limits=limits)
+    least = least_error_of_draws(p, y, group, 0.05)
+    assert least - 1e-9 <= clf._selected.selection.value <= least + 5e-4
 
 
 @pytest.mark.parametrize(("digits", "least", "most"), [(8, 0, 4), (1, 8, 20)])

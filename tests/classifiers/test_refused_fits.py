@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.app.registry import METHODS
-from tailboost.core.refit import unfitted
+from tailboost.core.long_work import unfitted
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.screened import ScreenedBoost

@@ -206,6 +206,98 @@ def test_certify_knows_rows_that_were_fitted_on(model):
         td.certify(model, *blocks(5, X, y))
 
 
+@pytest.fixture(scope="module")
+def limited():
+    """A group-aware rule that defers, with limits of both kinds."""
+    X, y, groups, _ = table(4, n=600)
+    mix = tb.RobustMixtureClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))],
+        limits=[rates.deferred() <= 0.3, rates.error(by="group") <= 0.9],
+        by_group=True,
+        random_state=0,
+    )
+    return mix.fit(X, y, groups=groups)
+
+
+def same_certificate(there, here):
+    """Bounds, numbers and notes agree; rows in partitions were not compared with each other."""
+    assert there.n_rows == here.n_rows
+    for a, b in zip(there.rates, here.rates, strict=True):
+        a, b = a.to_dict(), b.to_dict()
+        numbers = [name for name, value in b.items() if isinstance(value, float)]
+        assert [a.pop(name) for name in numbers] == pytest.approx([b.pop(name) for name in numbers], abs=1e-9)
+        assert a == b
+    assert there.notes[:-1] == here.notes
+    assert there.rows.kept.tolist() == here.rows.kept.tolist()
+
+
+LABEL_FREE = ["selected(1, by=group) <= .9", "gap(selected(1, by=group)) <= .6", "deferred() <= .5"]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_certify_counts_rows_without_labels_as_in_memory(limited, parts):
+    X, y, groups, _ = table(5, n=500)
+    more, _, groups_more, _ = table(6, n=900)
+    # 100 rows are among both tables, and count once.
+    more, groups_more = np.concatenate([more, X[:100]]), np.concatenate([groups_more, groups[:100]])
+    more, groups_more = shuffled(more, groups_more)
+    Xd, yd, gd = blocks(3, X, y, groups)
+    Md, hd = blocks(parts, more, groups_more)
+    stated = [*LABEL_FREE, "error(by=group) <= .9"]
+    here = tb.certify(
+        limited, X, y, groups=groups, rates=stated, X_unlabeled=more, groups_unlabeled=groups_more
+    )
+    there = td.certify(limited, Xd, yd, groups=gd, rates=stated, X_unlabeled=Md, groups_unlabeled=hd)
+    same_certificate(there, here)
+    assert here.n_rows == 1400
+    labelled = tb.certify(limited, X, y, groups=groups, rates=stated)
+    assert here.rates[0].to_dict() != labelled.rates[0].to_dict()  # the rows without labels count
+    alone = tb.certify(limited, None, None, rates=LABEL_FREE, X_unlabeled=more, groups_unlabeled=groups_more)
+    options = {"rates": LABEL_FREE, "X_unlabeled": Md, "groups_unlabeled": hd}
+    same_certificate(td.certify(limited, None, None, **options), alone)
+    same_certificate(td.certify(limited, Md, None, groups=hd, rates=LABEL_FREE), alone)
+
+
+def test_certify_refuses_rows_without_labels_as_in_memory(limited, model):
+    X, y, groups, _ = table(5, n=500)
+    seen, _, of_seen, _ = table(4, n=600)
+    Xd, yd, gd = blocks(3, X, y, groups)
+    Sd, sd = blocks(2, seen, of_seen)
+    rest = {"groups": gd, "rates": LABEL_FREE}
+    with pytest.raises(tb.LeakageError, match="trained on 100% of these rows"):
+        td.certify(limited, Xd, yd, **rest, X_unlabeled=Sd, groups_unlabeled=sd)
+    with pytest.raises(ValueError, match="all rows are among the rows with labels"):
+        td.certify(limited, Xd, yd, **rest, X_unlabeled=Xd, groups_unlabeled=gd)
+    with pytest.raises(ValueError, match="groups and groups_unlabeled: give both or neither"):
+        td.certify(limited, Xd, yd, **rest, X_unlabeled=blocks(2, table(6)[0])[0])
+    with pytest.raises(ValueError, match=r"y is needed: miss\(1\).* needs the labels"):
+        td.certify(limited, Xd, None, groups=gd, rates=["miss(1) <= .5"])
+    with pytest.raises(ValueError, match="X_unlabeled: errors need labels"):
+        td.certify(model, Xd, yd, X_unlabeled=blocks(2, table(6)[0])[0])
+    with pytest.raises(TypeError, match="X_unlabeled is a ndarray"):
+        td.certify(limited, Xd, yd, **rest, X_unlabeled=X, groups_unlabeled=gd)
+
+
+def test_certify_knows_calibration_rows_of_scores():
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    rng = np.random.default_rng(0)
+
+    def scored(n):
+        p = rng.random(n).round(2)  # so few values that fresh rows equal others by nature
+        return pd.DataFrame({"p": p}), pd.Series((rng.random(n) < p).astype(int), name="y")
+
+    rule = tb.tune(tb.Scores("p", 1), *scored(900), limits=[rates.miss(1) <= 0.4])
+    X, y = scored(900)
+    certified = tb.calibrate(rule, X, y, limits=[rates.miss(1) <= 0.45])
+    Xd, yd = dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)
+    for labels, there in ((y, yd), (None, None)):
+        with pytest.raises(tb.LeakageError, match="900 of these 900 rows are calibration rows") as in_memory:
+            tb.certify(certified, X, labels, rates=["selected(1) <= .9"])
+        with pytest.raises(tb.LeakageError) as on_dask:
+            td.certify(certified, Xd, there, rates=["selected(1) <= .9"])
+        assert str(on_dask.value) == str(in_memory.value)
+
+
 def test_metrics_are_those_of_one_machine(model):
     X, y, groups, w = table(6)
     P, k = model.predict_proba(X), model.predict(X)

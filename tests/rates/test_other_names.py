@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import confusion_matrix, recall_score
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, recall_score
+from sklearn.utils.class_weight import compute_class_weight
 
 import tailboost as tb
 from tailboost import rates
@@ -88,3 +89,46 @@ def test_a_label_that_needs_quotes_is_quoted_in_the_message(text, label):
     with pytest.raises(ValueError, match=f"quote a label .*: {label}"):
         rates.parse(text)
     assert rates.parse(text.replace(label.strip("'"), label)).rate.label == label.strip("'")
+
+
+def three_classes(n, seed):
+    draws = np.random.default_rng(seed)
+    y = draws.choice(3, n, p=[0.7, 0.2, 0.1])
+    X = draws.normal(size=(n, 4))
+    X[np.arange(n), y] += 1.2
+    return X, y
+
+
+def test_balanced_accuracy_is_a_mean_cost_to_limit_and_to_minimise():
+    model = LogisticRegression().fit(*three_classes(1000, 4))
+    X, y = three_classes(2000, 5)
+    weight = compute_class_weight("balanced", classes=model.classes_, y=y)
+    error = rates.cost(weight[:, None] * (1 - np.eye(3)))
+    plain = tb.tune(model, X, y, objective="error")
+    limited = tb.tune(model, X, y, limits=[error <= 0.36])
+    best = tb.tune(model, X, y, objective=error)
+    values = []
+    for rule in (plain, limited, best):
+        answers = rule.predict(X)
+        values.append(1 - balanced_accuracy_score(y, answers))
+        assert rates.measure(error, y, answers)[None] == pytest.approx(values[-1], abs=1e-12)
+    assert values[0] > 0.36 >= values[1] > values[2]
+    assert np.mean(plain.predict(X) != y) <= np.mean(limited.predict(X) != y)
+
+
+def test_two_gaps_limit_the_l2_norm_of_odds_gaps():
+    draws = np.random.default_rng(6)
+    X, y = scored(3000, 7)
+    sex = np.where(X[:, 0] + draws.normal(size=3000) > 0, "f", "m")
+    gaps = [rates.gap(rate(1, by="sex")) <= 0.1 / np.sqrt(2) for rate in (rates.miss, rates.false_alarm)]
+
+    def norm(rule):
+        answers = rule.predict(X, groups={"sex": sex})
+        rows = [confusion_matrix(y[sex == s], answers[sex == s], normalize="true") for s in "fm"]
+        return np.hypot(*np.diag(rows[0] - rows[1]))
+
+    free, limited = (
+        tb.tune(MODEL, X, y, groups={"sex": sex}, by_group=True, limits=limits)
+        for limits in ([rates.error(by="sex") <= 0.9], gaps)
+    )
+    assert norm(free) > 0.1 >= norm(limited)

@@ -20,13 +20,11 @@ from tailboost.boosting.training_set import Rows, TrainingSet, take
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
-from tailboost.core.interrupts import noticing_interrupts
-from tailboost.core.progress import Steps, steps
+from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
-from tailboost.learners.foreign import set_seeds, weight_parameter
+from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import only_scores
-from tailboost.learners.session import constant
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
 
@@ -111,19 +109,15 @@ def fit_models(
             f"{why}: {names} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
-    selection_rows = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
+    selected = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     models, log_probabilities = Models([], problem.n_classes, [], []), []
     fold_fits: list[Fit]
     for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
         if None in found:
             continue
         if is_frozen:
-            columns = positions(
-                estimator.classes_,
-                classes,
-                f"classes_ of {name!r}",
-                f"classes that are not in y, which has {classes.tolist()[:5]}",
-            )
+            absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
+            columns = positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
             final, fold_fits = (estimator, columns), []
         else:
             *fold_fits, final = found
@@ -133,16 +127,15 @@ def fit_models(
         models.columns.append(final[1])
         if problem.validation is not None:
             X_val, own = problem.validation
-            log_probabilities.append(models.logs(number, *final, X_val, len(own.y)))
+            logs = models.logs(number, *final, X_val, len(own.y))
         elif is_frozen:
-            log_probabilities.append(
-                models.logs(number, *final, take(problem.X, selection_rows), int(selection_rows.sum()))
-            )
+            logs = models.logs(number, *final, take(problem.X, selected), int(selected.sum()))
         else:
             out_of_fold = np.zeros((len(problem.y), problem.n_classes))
             for held, fit in zip(parts.held, fold_fits, strict=True):
                 out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
-            log_probabilities.append(out_of_fold[selection_rows])
+            logs = out_of_fold[selected]
+        log_probabilities.append(logs)
     outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
     if problem.clusters is not None and problem.validation is None:

@@ -17,7 +17,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
-from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
@@ -29,6 +28,8 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
+    noting_frozen,
+    noting_seen,
     read_training_set,
     selection_data,
 )
@@ -45,13 +46,11 @@ from tailboost.core.checks import (
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
+from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.probe import probe_rows
-from tailboost.core.progress import telling
-from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -329,12 +328,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             (name, named_learner(model, f"estimators: {name!r}") if isinstance(model, str) else model)
             for name, model in self.estimators
         ]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "max_error": storable(self.max_error)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -614,7 +607,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Any, groups: Groups, **params: Any) -> Self:
+    def _unsettled(cls, probabilities: Table, groups: Groups, **params: Any) -> Self:
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
 import numpy as np
 
+from tailboost.boosting.training_set import take
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Labels, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
+from tailboost.core.array_types import Column, Groups, Hashes, Ints, Mask, Model, Stated, Table
+from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
-from tailboost.core.judged import group_arguments, judged
-from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.used_rows import EqualRows
+from tailboost.core.judged import final_step, group_arguments, judged, last_step
+from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, refuse_used
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
-from tailboost.guarantees.certificates import Certificate, CertificateRequest, certificate_of, requested_rates
-from tailboost.guarantees.fresh_rows import FreshInput, answers_of, fresh_rows, rules_of
-from tailboost.guarantees.leakage import check_equal_rows
+from tailboost.guarantees.certificates import (
+    Certificate,
+    CertificateRequest,
+    certificate_of,
+    check_unlabeled,
+    requested_rates,
+)
+from tailboost.guarantees.fresh_rows import (
+    FreshInput,
+    answers_of,
+    as_table,
+    fresh_rows,
+    not_among,
+    reason_of_equal_rows,
+    rules_of,
+)
 from tailboost.rates.metrics import expected_zero_one_losses
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
@@ -39,21 +52,28 @@ def certify(
     subgroups: Any = None,
     rates: Any = None,
     equal_rows: EqualRows = "copies",
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
 ) -> Certificate:
     """Return confidence bounds on a classifier's errors on new rows, from rows in Dask collections.
 
     The bounds equal those of `tailboost.certify` for the same rows in memory. Workers count labels, groups,
     deferred rows and losses. At the end the losses of all rows are in memory, about 40 bytes per row. Rates
-    of a randomised rule, and costs by row, need `tailboost.certify`.
+    of a randomised rule, and costs by row, need `tailboost.certify`. With rows of both kinds, workers read
+    those without labels twice: a row that is labelled too counts once.
 
     Parameters
     ----------
     model : fitted classifier or pipeline
         With ``classes_``: one of `tailboost.dask`, or of one machine.
     X, y : Dask array or data frame of shape (n, d), (n,)
-        Fresh rows and their labels, with the same partitions.
+        Fresh rows and their labels, with the same partitions. With ``y=None`` the rows have no labels.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
+    X_unlabeled : Dask array or data frame of shape (m, d), optional
+        Fresh rows without labels, of the same population, with ``rates``; they may come alone.
+    groups_unlabeled : Dask array of shape (m,) or (m, c), column or data frame, optional
+        Their groups.
     confidence, alphas, shifts, max_error, subgroups, rates, equal_rows
         As in `tailboost.certify`.
 
@@ -75,75 +95,172 @@ def certify(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in memory; "
             "rates=() bounds errors here"
         )
-    blocks = partitions(X, DaskColumn("y", y), DaskColumn("groups", groups))
-    delayed, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
-    parts = [part for part in dask.compute(*(delayed(shared, *block) for block in blocks)) if part]
-    if not parts:
-        raise ValueError("X holds no rows")
-    final, repeated = last_step(model), None
-    if parts[0][1] is not None:
-        repeated = np.sum([counts for _, counts, _ in parts], axis=0)
-        final.refuse_seen(repeated, equal_rows=equal_rows)
-    table = added([counts for counts, _, _ in parts])
-    times = table[WEIGHT].to_numpy().astype(np.intp)
-    y_all, answers = (np.repeat(values_of(table, name), times) for name in ("y", "answers"))
-    classes = label_column(model.classes_, "classes_")
-    listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
     given = FreshInput(
+        X, y, groups, None, X_unlabeled, groups_unlabeled, equal_rows=equal_rows
+    ).with_and_without_labels()
+    if given.has_unlabeled:
+        check_unlabeled(model, stated, None)
+    if given.has_labels and given.X is None:
+        raise ValueError("X is needed: model is a classifier")
+    final, classes = last_step(model), label_column(model.classes_, "classes_")
+    some, more = _counted(model, given, equal_rows)
+    counted = [one for one in (some, more) if one is not None]
+    listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
+    deferred = [one.column("deferred") for one in counted if judged(final).can_defer]
+    here = FreshInput(
         None,
-        y_all,
-        _groups(groups, table, times),
-        equal_rows=equal_rows,
+        some and some.column("y"),
+        some and some.groups(given.groups),
+        groups_unlabeled=more and more.groups(given.groups_unlabeled),
         subgroups={**(listed or {}), "class": classes},
-        deferred=np.repeat(values_of(table, "deferred"), times) if judged(final).can_defer else None,
+        equal_rows=reason_of_equal_rows(final, equal_rows),
+        deferred=np.concatenate(deferred) if deferred else None,
+        answers_unlabeled=None if more is None else classes[more.column("answers")],
     )
+    repeated = _sum([one.repeated for one in counted])
     scored = replace(
         fresh_rows(
-            classes[answers], given, [one.rate for one in stated], () if stated else None, fitted=final
+            classes[some.column("answers")] if some else classes[:0],
+            here,
+            [one.rate for one in stated],
+            () if stated else None,
+            fitted=final,
         ),
-        drawn=np.repeat(values_of(table, "losses"), times) if len(rules) > 1 else None,
+        drawn=some.column("losses") if some and len(rules) > 1 else None,
         rules=() if stated else rules,
         repeated=repeated,
         complete=repeated is not None and final.seen_rows_.complete,
+        only_scores=judged(final).reads_scores,
     )
-    fingerprints = Fingerprint.merged([short for _, _, short in parts])
+    fingerprints = Fingerprint.merged([part for one in counted for part in one.shortest])
     cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
-def _groups(groups: Groups, table: Table, times: Any) -> Any:
-    if groups is None:
-        return None
-    values = np.repeat(values_of(table, "groups"), times, axis=0)
-    if not hasattr(groups, "columns"):
-        return values
-    columns = [values] if values.ndim == 1 else list(values.T)
-    return dict(zip(groups.columns, columns, strict=True))
+def _counted(
+    model: Model, given: FreshInput, equal_rows: EqualRows
+) -> tuple[_Counted | None, _Counted | None]:
+    """Return the counts of the rows with labels, and of those without labels that are not among them.
+
+    Raises
+    ------
+    LeakageError
+        If the model knows rows.
+    """
+    X, y, groups, X_more = given.X, given.y, given.groups, given.X_unlabeled
+    labelled, more = list[Any](), list[Any]()
+    if X is not None:
+        labelled = partitions(X, DaskColumn("y", y), DaskColumn("groups", groups))
+    if X_more is not None:
+        of_more = DaskColumn("groups_unlabeled", given.groups_unlabeled)
+        more = partitions(X_more, DaskColumn("y", None), of_more, name="X_unlabeled")
+    both = bool(labelled and more)
+    judge, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
+    hashes_of = dask.delayed(_hashes, pure=False)
+    parts, known, own = dask.compute(
+        [judge(shared, *block) for block in labelled],
+        [hashes_of(block[0]) for block in labelled if both],
+        [hashes_of(block[0]) for block in more if both],
+    )
+    some = _Counted.of(parts, "X", model, equal_rows) if labelled else None
+    if not more:
+        return some, None
+    new: list[Any] = [None] * len(more)
+    if both:
+        ends = np.cumsum([len(hashes) for hashes in own])[:-1]
+        new = np.split(not_among(np.concatenate(known), np.concatenate(own)), ends)
+    parts = dask.compute(*(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True)))
+    return some, _Counted.of(parts, "X_unlabeled", model, equal_rows)
 
 
-def _judge(model: Model, X: Table, y: Column, groups: Groups) -> tuple[Any, Any, Any] | None:
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Rows of all partitions, as their workers counted them."""
+
+    table: Table  # of `count`: labels, answers, groups, deferred rows, losses
+    repeated: Ints | None  # as of `FreshRows`
+    shortest: list[Any]  # for `Fingerprint.merged`
+    used: UsedRows | None
+
+    @classmethod
+    def of(cls, parts: Sequence[_Counted | None], name: str, model: Model, equal_rows: EqualRows) -> _Counted:
+        """Return the sum of partitions; raise if there are no rows, or if the model knows them."""
+        there = [part for part in parts if part is not None]
+        if not there:
+            raise ValueError(f"{name} holds no rows")
+        final, used = last_step(model), None
+        equal_rows = reason_of_equal_rows(final, equal_rows)
+        repeated = _sum([part.repeated for part in there])
+        if repeated is not None:
+            final.refuse_seen(repeated, equal_rows=equal_rows)
+        if judged(final).used_rows_:
+            used = UsedRows.together([part.used for part in there if part.used is not None])
+            refuse_used(used, judged(final).used_rows_, equal_rows)
+        shortest_of_all = [short for part in there for short in part.shortest]
+        return cls(added([part.table for part in there]), repeated, shortest_of_all, used)
+
+    def column(self, name: str) -> Any:
+        """Return the value of each row."""
+        times = self.table[WEIGHT].to_numpy().astype(np.intp)
+        return np.repeat(values_of(self.table, name), times, axis=0)
+
+    def groups(self, given: Groups) -> Any:
+        """Return the groups of each row, with the names of the given columns; None without groups."""
+        if given is None:
+            return None
+        values = self.column("groups")
+        if not hasattr(given, "columns"):
+            return values
+        columns = [values] if values.ndim == 1 else list(values.T)
+        return dict(zip(given.columns, columns, strict=True))
+
+
+def _sum(counts: Sequence[Ints | None]) -> Ints | None:
+    """Return the sum of counts of known rows; None if the model knows none."""
+    known = [each for each in counts if each is not None]
+    return np.sum(known, axis=0) if known else None
+
+
+def _hashes(X: Table) -> Hashes:
+    """Return the hashes of the rows of a partition."""
+    return hash_rounded_rows(as_table(X))
+
+
+def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None) -> _Counted | None:
     """Return counts of labels, groups and losses of a partition, counts of known rows, and fingerprints.
 
-    None for a partition without rows.
+    None for a partition without rows. A partition without labels has no ``y``; with ``kept`` the other rows
+    are left out.
     """
-    if not len(y):
+    labelled = y is not None
+    if labelled:
+        check_indexes(X=X, y=y, groups=groups)
+    else:
+        check_indexes(X_unlabeled=X, groups_unlabeled=groups)
+    if kept is not None:
+        X, groups = take(X, kept), take(groups, kept)
+    if not n_rows_of(X):
         return None
-    check_indexes(X=X, y=y, groups=groups)
-    labels: Labels = label_column(y, "y")
-    classes = label_column(model.classes_, "classes_")
-    check_same_kind(labels, "y", classes, "classes_ of the model")
-    positions(labels, classes, "y")
+    classes, columns = label_column(model.classes_, "classes_"), list[tuple[str, Any]]()
+    labels = label_column(y, "y") if labelled else None
+    if labels is not None:
+        check_same_kind(labels, "y", classes, "classes_ of the model")
+        positions(labels, classes, "y")
+        columns.append(("y", labels))
     final, table = final_step(model, X)
     repeated = final.count_known(table) if judged(final).knows_rows else None
-    answers = positions(answers_of(model, X, "predict", groups), classes, "answers")
-    columns = [("y", labels), ("answers", answers)]
-    if len(rules_of(final)) > 1:
+    columns.append(("answers", positions(answers_of(model, X, "predict", groups), classes, "answers")))
+    if labels is not None and len(rules_of(final)) > 1:
         shares = answers_of(model, X, "randomised", groups)
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     if judged(final).can_defer:
         columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
-    return count(*columns), repeated, shortest(hash_rounded_rows(X))
+    hashes, used = _hashes(X), None
+    if judged(final).used_rows_:
+        of_final = hashes if table is X else _hashes(table)
+        used = UsedRows.of(of_final, [] if labels is None else labels)
+    return _Counted(count(*columns), repeated, [shortest(hashes)], used)
 
 
 def calibrate(

@@ -34,12 +34,18 @@ from tailboost.core.fingerprints import (
     hash_rows,
     random_numbers,
 )
-from tailboost.core.judged import TRAINED_ON, group_arguments, judged, refuse_known
-from tailboost.core.pipelines import final_step, label_shares, last_step
+from tailboost.core.judged import (
+    TRAINED_ON,
+    final_step,
+    group_arguments,
+    judged,
+    label_shares,
+    last_step,
+    refuse_known,
+)
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.core.used_rows import EqualRows, UsedRows, copies_of
-from tailboost.guarantees.leakage import check_equal_rows, refuse_used
+from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, copies_of, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -311,7 +317,7 @@ def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRo
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def rules_of(final: Any) -> tuple[Rule, ...]:
+def rules_of(final: Model) -> tuple[Rule, ...]:
     """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
     return ("predict", "randomised") if judged(final).draws else ("predict",)
 
@@ -399,7 +405,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     return classes, names
 
 
-def plain_list(values: Any) -> list[Any]:
+def plain_list(values: Column) -> list[Any]:
     """Return an array or sequence as a list, None as an empty one."""
     return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
@@ -439,7 +445,7 @@ class _ListedGroups:
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
     @classmethod
-    def of(cls, final: Any, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
+    def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
@@ -491,7 +497,9 @@ class FreshInput:
     training_rows: Table = None
     costs: Table = None
     cost_range: Any = None
-    deferred: Any = None
+    # With an array of answers also those of rows without labels, after the others.
+    deferred: Column = None
+    answers_unlabeled: Labels | None = None  # with an array of answers: those to rows without labels
 
     @property
     def by_row(self) -> dict[str, Any]:
@@ -502,7 +510,12 @@ class FreshInput:
     @property
     def has_labels(self) -> bool:
         """Whether there are rows with labels."""
-        return self.y is not None or self.X_unlabeled is None
+        return self.y is not None or not self.has_unlabeled
+
+    @property
+    def has_unlabeled(self) -> bool:
+        """Whether there are rows without labels."""
+        return self.X_unlabeled is not None or self.answers_unlabeled is not None
 
     def with_and_without_labels(self) -> FreshInput:
         """Return the rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
@@ -520,6 +533,9 @@ class FreshInput:
             return replace(self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups)
         if self.y is None and self.groups is not None:
             raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
+        one_kind = (self.groups is None) != (self.groups_unlabeled is None)
+        if self.y is not None and self.X_unlabeled is not None and one_kind:
+            raise ValueError("groups and groups_unlabeled: give both or neither")
         return self
 
     def check(self, model: Model, rates: Sequence[Rate]) -> None:
@@ -562,9 +578,14 @@ class _Judge:
 
     @classmethod
     def of_array(
-        cls, model: Model, given: FreshInput, labels: Labels, listed: Labels | None, rates: Sequence[Rate]
+        cls,
+        model: Model,
+        given: FreshInput,
+        labels: Labels | None,
+        listed: Labels | None,
+        rates: Sequence[Rate],
     ) -> _Judge:
-        """Check an array of answers."""
+        """Check an array of answers; without rows with labels all labels are listed."""
         if given.training_rows is not None:
             raise ValueError("training_rows: model is an array of answers, so there are no rows to compare")
         if given.X is not None:
@@ -575,8 +596,15 @@ class _Judge:
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "show them; give deferred=, a mask that is True for a deferred row"
             )
-        marks = None if marks is None else check_mask(marks, "deferred", len(labels))
-        answers, classes = _given_labels(model, labels, listed)
+        if labels is None:
+            assert listed is not None
+            answers, classes = listed[:0], np.unique(listed)
+            _refuse_lacking(rates, classes)
+        else:
+            answers, classes = _given_labels(model, labels, listed)
+        if given.answers_unlabeled is not None:
+            answers = np.concatenate([answers, given.answers_unlabeled])
+        marks = None if marks is None else check_mask(marks, "deferred", len(answers))
         return cls(None, classes, listed is not None, given.equal_rows, answers, marks)
 
     @classmethod
@@ -719,17 +747,16 @@ def fresh_rows(
     if hasattr(model, "predict"):
         judge = _Judge.of_model(model, given, labels, listed, rates).with_rules(rules)
     else:
-        assert labels is not None
         judge = replace(_Judge.of_array(model, given, labels, listed, rates), final=fitted)
     more, together = None, given.groups
     parts = [] if labels is None else [(given.X, given.groups)]
-    if given.X_unlabeled is not None:
+    if given.has_unlabeled:
         more = _Unlabeled.of(judge, model, given, columns if n_labelled else None)
         columns = more.groups if labels is None else columns
         joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
         together = joined.get(None, joined) if joined else None
         parts.append((more.X, more.groups.get(None, more.groups) if joined else None))
-    n_more, of_errors = 0 if more is None else len(more.hashes), rules is None or bool(rules)
+    n_more, of_errors = 0 if more is None else more.n, rules is None or bool(rules)
     there = _ListedGroups.of(judge.final, named, columns)
     opened = tuple(model.opened(*part) for part in parts) if opens else ()
     of_rows: dict[str, Any] = {
@@ -747,7 +774,7 @@ def fresh_rows(
     kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {*["class"] * judge.classes_listed, *["group"] * there.all_listed}
     hashes, repeated = judge.hashes, judge.repeated
-    if more is not None:
+    if more is not None and more.hashes is not None:
         hashes = more.hashes if hashes is None else np.concatenate([hashes, more.hashes])
         repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
     complete = repeated is not None and judge.final.seen_rows_.complete
@@ -775,14 +802,29 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
         )
 
 
+def not_among(known: Hashes, own: Hashes) -> Mask:
+    """Return a mask of the rows without labels that are not among the rows with labels.
+
+    Raises
+    ------
+    ValueError
+        If there is no such row.
+    """
+    new: Mask = ~copies_of(known, own)
+    if not new.any():
+        raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+    return new
+
+
 @dataclass(frozen=True, eq=False)
 class _Unlabeled:
     """Fresh rows without labels."""
 
-    X: Table
+    n: int
     groups: dict[Any, Labels]  # by column; none without groups
-    hashes: Hashes
-    repeated: Ints | None  # as of `FreshRows`
+    X: Table = None  # None: only the answers are known
+    hashes: Hashes | None = None
+    repeated: Ints | None = None  # as of `FreshRows`
 
     @classmethod
     def of(
@@ -794,9 +836,8 @@ class _Unlabeled:
         """
         X, groups = given.X_unlabeled, given.groups_unlabeled
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
-        if labelled is not None and bool(labelled) != (groups is not None):
-            raise ValueError("groups and groups_unlabeled: give both or neither")
-        n, columns = n_rows_of(X), dict[Any, Labels]()
+        rows = X if given.answers_unlabeled is None else given.answers_unlabeled
+        n, columns = n_rows_of(rows), dict[Any, Labels]()
         if groups is not None:
             columns = columns_by_name(groups, "groups_unlabeled")
             if labelled is not None and set(columns) != set(labelled):
@@ -807,11 +848,11 @@ class _Unlabeled:
                 refuse_missing(values, "groups_unlabeled")
                 columns[name] = label_column(values, "groups_unlabeled")
                 check_length(columns[name], "groups_unlabeled", n, "X_unlabeled")
+        if given.answers_unlabeled is not None:
+            return cls(n, columns)
         own = hash_rounded_rows(as_table(X))
         assert judge.hashes is not None
-        kept = np.flatnonzero(~copies_of(judge.hashes, own))
-        if not len(kept):
-            raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+        kept = np.flatnonzero(not_among(judge.hashes, own))
         if judge.known is not None:
             refuse_training_rows(judge.known, own[kept], judge.equal_rows)
         X, repeated, final = take(X, kept), None, judge.final
@@ -821,7 +862,8 @@ class _Unlabeled:
             final.refuse_seen(repeated, equal_rows=judge.equal_rows)
         if used := judged(final).used_rows_:
             refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, judge.equal_rows)
-        return cls(X, {name: values[kept] for name, values in columns.items()}, own[kept], repeated)
+        columns = {name: values[kept] for name, values in columns.items()}
+        return cls(len(kept), columns, X, own[kept], repeated)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -23,12 +23,11 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import GAP, Limit, Objective, Strata
 from tailboost.rates.ranks import most_reached, probability_within
 from tailboost.selection.data import SelectionData
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.

@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rank_rules import losses_of, scores_of
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.rates import Limit, Strata
 from tailboost.rates.ranks import each_most_reached
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
 # the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
@@ -147,7 +146,7 @@ def _power(errors: Floats, n: Floats, most: float, ratio: float, level: float) -
 class ThresholdSequences:
     """A sequence of thresholds for each group, or one for all rows."""
 
-    model: Any
+    model: Model
     family: ThresholdFamily
     limited: list[LimitedRate]  # on the fresh rows
     rows: ScoredRows
@@ -158,12 +157,12 @@ class ThresholdSequences:
     method = "fixed sequence"
     tested = "the likeliest thresholds"
 
-    def made(self, classifier: Any) -> str:
+    def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made."""
         return "Each threshold was tested in a sequence fixed before these rows were used."
 
     @classmethod
-    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
+    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
         """Return the procedure; None if a limit compares groups, has no rows, or has several thresholds.
 
         The parameters are those of `RankRules.of`. The vote of a cluster depends on the answers, so

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
 from tailboost.core.checks import check_labelled_rows, refuse_frame
 from tailboost.core.fingerprints import stratified_places
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import summed
 from tailboost.core.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds

@@ -401,6 +401,18 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     >>> from tailboost import rates
     >>> rates.cost([[0, 1], [5, 0]])
     cost([[0.0, 1.0], [5.0, 0.0]])
+
+    1 − balanced accuracy, for rows with these shares of the classes:
+
+    >>> import numpy as np
+    >>> from sklearn.metrics import balanced_accuracy_score
+    >>> y, answers = [0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]
+    >>> shares = np.array([4 / 6, 2 / 6])
+    >>> balanced_error = rates.cost((1 - np.eye(2)) / (2 * shares[:, None]))
+    >>> print(f"{rates.measure(balanced_error, y, answers)[None]:.3f}")
+    0.375
+    >>> print(1 - balanced_accuracy_score(y, answers))
+    0.375
     """
     if matrix is None:
         return Rate("cost", by=_by(by))

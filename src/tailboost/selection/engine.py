@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats, Stated, Table
-from tailboost.core.progress import steps
+from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
@@ -115,8 +115,9 @@ class Engine(ABC):
         if not (best.solution.feasible or problem.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)
+        rule = replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
         if not problem.confidence or not problem.limits:
-            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
+            return rule
 
         def counts_of(selection: Selection) -> Floats:
             if self.measured is self.data:
@@ -134,8 +135,9 @@ class Engine(ABC):
             counts_of,
         )
         if tightened is best:
-            return replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
-        return replace(self.rule(problem, program, pool, tightened), untightened=rule.selection.value)
+            return rule
+        surer = self.rule(problem, program, pool, tightened)
+        return replace(surer, untightened=rule.selection.value, drawn=rule.drawn)
 
     def _with_draws(self, rule: SelectedRule, *, budgeted: bool) -> float | None:
         """Return the objective with ``randomized=True``, if it is lower within the limits beyond noise."""

@@ -262,9 +262,15 @@ class Master:
             at = np.array(places, dtype=np.int32)
             highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
         highs.addRow(1.0, 1.0, 0, [], [])
-        self.highs, self.first, self.n_candidates = highs, n_free + n_rows, 0
-        for counts in pool.counts:
-            self.add(counts)
+        self.highs, self.first, self.n_candidates = highs, n_free + n_rows, len(pool.counts)
+        if self.n_candidates:
+            counts = pool.all_counts.reshape(self.n_candidates, -1)
+            entries = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
+            n, size = entries.shape
+            starts = np.arange(0, n * size, size, dtype=np.int32)
+            places = np.tile(np.arange(size, dtype=np.int32), n)
+            ends = np.zeros(n), np.full(n, infinity)
+            highs.addCols(n, counts @ program.cost, *ends, n * size, starts, places, entries.ravel())
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""

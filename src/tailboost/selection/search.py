@@ -9,13 +9,17 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.selection.candidates import Candidate, Pool, contrasts, expected_costs, from_contrasts
 from tailboost.selection.data import SelectionData
-from tailboost.selection.program import SLIGHT, Program
+from tailboost.selection.program import SLIGHT, Program, Solution, solve
 
 # Lines from each start; lines without a better rule before the next start; fraction of lines that lead
 # towards another candidate.
 LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
 # Thresholds counted on a line of a search, and on a line towards a constant.
 PLACES, SWEPT = 80, 256
+# The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
+# within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
+# problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
+DESCENTS = 40
 # The least improvement that counts as one.
 BETTER = 1e-9
 
@@ -100,6 +104,36 @@ def sweep(pool: Pool, program: Program, number: int) -> None:
         moved = costs.copy()
         moved[:, action] += places[best]
         pool.add(Candidate.of(from_contrasts(moved)))
+
+
+def descend(pool: Pool, program: Program, solution: Solution) -> None:
+    """Add candidates of least counted cost under the shadow prices, until they improve the mixture no more.
+
+    Column generation takes the rule of least expected cost. This is not the rule of least counted cost if the
+    stratum probabilities are wrong, as for a score that is no probability. Here thresholds are counted: a
+    line moves the cost of one action for one combination of groups.
+    """
+    data = pool.data.in_memory
+    combinations = np.arange(len(data.probabilities)) % data.strata.n_combinations
+    directions = [(combinations == g).astype(np.float64) for g in range(data.strata.n_combinations)]
+    moves = [expected_costs(data.probabilities, from_contrasts(each[:, None]))[0] for each in directions]
+    for _ in range(DESCENTS):
+        priced, before = solution.program, len(pool.candidates)
+        costs = contrasts(pool.candidates[int(solution.weights.argmax())].action_costs).copy()
+        reduced = priced.cost + solution.duals @ priced.matrix
+        for direction, moved in zip(directions, moves, strict=True):
+            for action in range(costs.shape[1]):
+                expected = expected_costs(data.probabilities, from_contrasts(costs))
+                places, counts = line(data, expected, action, moved, SWEPT)
+                if len(places):
+                    best = int((counts.reshape(len(counts), -1) @ reduced).argmin())
+                    costs[:, action] += places[best] * direction
+        pool.add(Candidate.of(from_contrasts(costs)))
+        if len(pool.candidates) == before:
+            return
+        value, solution = solution.value, solve(pool, program)
+        if value - solution.value <= BETTER:
+            return
 
 
 def search(

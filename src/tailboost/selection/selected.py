@@ -250,7 +250,9 @@ class SelectedRule(Selected):
         Comparison  # with the counts of the selection, which are others if there are rows without labels
     )
     untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
-    drawn: float | None = None  # the objective with draws within the limits, if it is lower beyond noise
+    # The objective with draws within the stated limits, if it is lower beyond noise than ``untightened``,
+    # or than the objective of a rule without confidence.
+    drawn: float | None = None
 
     @property
     def counts(self) -> Floats:
@@ -428,9 +430,12 @@ class SelectedRule(Selected):
             return
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
+        this, without, value = f"this rule {one_action}", "", self.selection.value
+        if self.untightened is not None:
+            this, without, value = "the rule without draws ", " and without confidence=", self.untightened
         warn_user(
-            f"price of determinism: within the limits this rule {one_action}has {self.objective}: "
-            f"{self.selection.value:.4g} on {self.words}; with {DRAWS} a rule that draws has "
+            f"price of determinism: within the limits{without} {this}has {self.objective}: "
+            f"{value:.4g} on {self.words}; with {DRAWS} a rule that draws has "
             f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )

@@ -16,7 +16,7 @@ from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.candidates import Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.data import AnySelectionData
 from tailboost.selection.program import SLIGHT, Program, Solution, grow, mixed, solve
-from tailboost.selection.search import search, sweep
+from tailboost.selection.search import descend, search, sweep
 from tailboost.solvers.tradeoff import undominated
 
 # A mixture weight up to this is 0.
@@ -121,16 +121,30 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
         return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
-    values, violations = program.evaluate(counts)
-    eligible = np.flatnonzero(violations <= SLIGHT)
-    if not len(eligible):
-        values, eligible = values + charge_of(solution) * violations, np.arange(len(values))
-    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
-    best = int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+    best = _best(program, counts)
+    best = _best(program, counts, charge_of(solution)) if best is None else best
     value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
     if by_limit.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
     return Selection(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
+
+
+def _best(program: Program, counts: Floats, charge: float | None = None) -> int | None:
+    """Return the number of the best counts within all limits; None if there are none, without ``charge``."""
+    values, violations = program.evaluate(counts)
+    eligible = np.flatnonzero(violations <= SLIGHT)
+    if not len(eligible):
+        if charge is None:
+            return None
+        values, eligible = values + charge * violations, np.arange(len(values))
+    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
+    return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+
+
+def _least(pool: Pool, program: Program) -> int:
+    """Return the number of the candidate that `select` returns, without a mixture if it keeps the limits."""
+    best = _best(program, pool.all_counts)
+    return int(select(pool, program).numbers[0]) if best is None else best
 
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
@@ -223,34 +237,36 @@ def selected(pool: Pool, program: Program, *, randomized: bool = False, budgeted
         light = [
             limit for i, limit in enumerate(program.limits) if i >= n_stated or limit.rate.needs_deferral
         ]
-        free = [int(select(pool, program.within(light)).numbers[0])]
-        if not program.objective.worst and program.objective.rate.needs_costs:
+        if program.objective.worst:
+            free = _least(pool, program.within(light))
+        elif program.objective.rate.needs_costs:
             sweep(pool, program, 0)  # the stratum does not tell the cost of a row
-            free = [int(select(pool, program.within(light)).numbers[0])]
-        elif not program.objective.worst:  # the rule of least expected cost
-            free = [pool.add(filled(pool, program, Candidate.of(program.plain)))]
-        best = select(pool, program, among=free)
-        if best.keeps:
-            return best
+            free = _least(pool, program.within(light))
+        else:  # the rule of least expected cost
+            free = pool.add(filled(pool, program, Candidate.of(program.plain)))
+        if program.violations(pool.counts[free]).max(initial=0.0) <= SLIGHT:
+            return select(pool, program, among=[free])
     small = pool.data.in_memory.thinned(ROWS)
     if small is pool.data:
-        _extend(pool, program, randomized=randomized)
-        return select(pool, program, randomized=randomized)
+        return _extend(pool, program, randomized=randomized)
     sample, over = pool.on(small), program.over(small.strata)
-    _extend(sample, over, randomized=randomized)
-    best = select(sample, over)
+    best = _extend(sample, over, randomized=randomized)
+    if randomized:
+        # The limits on all rows need other candidates than those on the sample.
+        descend(sample, over, best.solution)
+        pool.add_all(sample.candidates)
+        return select(pool, program, randomized=True)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *towards = pool.add_all([sample.candidates[i] for i in carried])
-    if not randomized:
-        _refine(pool, program, number, towards)
-    return select(pool, program, randomized=randomized)
+    _refine(pool, program, number, towards)
+    return select(pool, program)
 
 
-def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
-    """Add candidates by column generation and, for a single rule, by search."""
+def _extend(pool: Pool, program: Program, *, randomized: bool) -> Selection:
+    """Select after adding candidates by column generation and, for a single rule, by search."""
     solution = grow(pool, program)
     if randomized:
-        return
+        return select(pool, program, randomized=True)
     for number in range(len(pool.candidates) if len(program.caps[1]) else 0):
         pool.add(filled(pool, program, pool.candidates[number]))
     sweep(pool, program, 0)
@@ -264,12 +280,13 @@ def _extend(pool: Pool, program: Program, *, randomized: bool) -> None:
     best = select(pool, program)
     enough = best.bound / program.scale + MOST_EXCESS
     if (best.keeps and best.value / program.scale <= enough) or (best.mixture_violations > SOLVED).any():
-        return
+        return best
     charge = charge_of(solution)
     values, violations = program.evaluate(pool.all_counts)
     ranked = np.argsort(values + charge * violations, kind="stable")[:STARTS].tolist()
-    starts = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked])
+    starts, before = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked]), len(pool.candidates)
     search(pool, program, list(starts)[:STARTS], towards, charge, enough - MOST_EXCESS / 2)
+    return best if len(pool.candidates) == before else select(pool, program)
 
 
 def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list[Candidate]:

@@ -21,8 +21,8 @@ from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
+from tailboost.core.files import held
 from tailboost.core.judged import judged
-from tailboost.core.output import held
 from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -284,7 +284,7 @@ class FileLedger(Ledger):
                 self._stored.write_ledger(self)
 
 
-def known_labels(column: Any, classes: Any, name: str) -> Any:
+def known_labels(column: Column, classes: Any, name: str) -> Any:
     """Return labels in the type of ``classes``; labels from a CSV file are text and may be numbers."""
     by_text = {str(label): label for label in classes.tolist()}
     texts = [str(value) for value in column.tolist()]
