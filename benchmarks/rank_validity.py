@@ -33,12 +33,11 @@ from tailboost.guarantees.rank_rules import (
     ranks_of_comparison,
     shares_of,
 )
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.threshold_sequences import ThresholdSequences, limited_rates
 from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
-from tailboost.selection.threshold_family import ThresholdFamily
+from tailboost.selection.threshold_family import ScoredRows, ThresholdFamily
 
 RECORD = Path(__file__).with_suffix(".json")
 LEVEL = 0.05
@@ -256,7 +255,7 @@ def setting(
             rows, breaks = ordered(ScoredRows(s, place, np.zeros((len(s), 2))), selection, drawn, rng)
             found = None if reached is None else at_ranks(fresh, reached, rows, m)
         else:
-            ranks = ranks_of(fresh, sizes, m, LEVEL, apart=not clustered)
+            ranks = ranks_of(fresh, sizes, m, LEVEL)
             worse = np.array([0.0, 1.0]) if fresh[0].answer == 0 else np.array([1.0, 0.0])
             none = np.zeros(0)
             empty = ScoredRows(none, none.astype(int), np.zeros((0, 2)))

@@ -65,7 +65,7 @@ from tailboost.classifiers import (
     BoundNotMetWarning,
     FitInterruptedWarning,
 )
-from tailboost.core.pipelines import label_shares
+from tailboost.core.judged import label_shares
 from tailboost.core.spelling import did_you_mean
 
 # Minimum rows of each class, for both parts of the training rows.

@@ -24,7 +24,7 @@ from experiments._experiment import (
 )
 from experiments._tables import Data, Split, load_common_classes, split
 from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier, metrics
-from tailboost.core.pipelines import label_shares
+from tailboost.core.judged import label_shares
 from tailboost.rates.bounds import clopper_pearson_interval
 
 # Cells by method and set.

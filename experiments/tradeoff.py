@@ -28,7 +28,7 @@ from experiments._regret import Case, Points, Regret, regret, twin_share
 from experiments._tables import Data, load_all, split, without_rare_classes
 from tailboost.app.report.comparison import joint_groups
 from tailboost.classifiers.default_models import default_estimators
-from tailboost.core.pipelines import label_shares
+from tailboost.core.judged import label_shares
 from tailboost.learners.named import plain_xgboost
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3

@@ -15,7 +15,7 @@ from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, rou
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.session import open_session
+from tailboost.learners.foreign import open_session
 from tailboost.learners.table import Ranked
 
 ROUNDS = 6

@@ -24,7 +24,7 @@ from tailboost import __version__, datasets
 from tailboost.app import cli
 from tailboost.app.cli.fit import literal, name_labels
 from tailboost.app.registry import METHODS
-from tailboost.core.pipelines import label_shares
+from tailboost.core.judged import label_shares
 from tailboost.storage import load_model, save_model
 
 

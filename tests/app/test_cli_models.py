@@ -257,12 +257,14 @@ class TestFitOptions:
         quiet = done("fit", csv, *common, "--model", tmp_path / "m.model", "--quiet")
         assert quiet.output == ""
 
-    def test_progress_in_lines(self, csv, tmp_path):
+    def test_progress_in_lines(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("tailboost.core.long_work.PATIENCE", 0)
+        monkeypatch.setattr("tailboost.core.long_work.PAUSE", 0)
         result = done(
             "fit", csv, "--target", "outcome", "--drop", "born", "--cluster", "person", "--set",
             "n_estimators=2", "--method", "adalpboost", "--model", tmp_path / "m.model",
         )  # fmt: skip
-        assert "round 1/2" in result.stderr
+        assert "rounds: 1 of 2" in result.stderr
         assert "round" not in result.stdout.split("Fitted in")[0]
         clf = load_model(tmp_path / "m.model")[-1]
         assert clf.verbose == 0
@@ -901,10 +903,12 @@ class TestShell:
         assert "predicts" not in result.stderr
         assert result.exit_code in (0, 2), result.stderr
 
-    def test_progress_of_compare_in_lines(self, csv, tmp_path):
+    def test_progress_of_compare_in_lines(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("tailboost.core.long_work.PATIENCE", 0)
+        monkeypatch.setattr("tailboost.core.long_work.PAUSE", 0)
         common = ("compare", csv, "--target", "outcome", "--drop", "born", "--drop", "person",
                   "--methods", "forest", "--repeats", "1", "--out", tmp_path)  # fmt: skip
-        assert "repeat 1 of 1: Random forest" in done(*common).stderr
+        assert f"fits on {csv.name}: 1 of 1; Random forest" in done(*common).stderr
         assert done(*common, "--quiet").stderr == ""
 
     @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")

@@ -11,7 +11,7 @@ import tailboost as tb
 from tailboost.boosting import cross_fitting as validation
 from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, folds, held_out
 from tailboost.classifiers import cvar
-from tailboost.learners.session import open_session
+from tailboost.learners.foreign import open_session
 
 X, Y = noisy(0, n=100)
 WEIGHT = np.random.default_rng(0).integers(1, 4, 100).astype(float)

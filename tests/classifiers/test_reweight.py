@@ -242,16 +242,11 @@ FACES = {
 
 
 @pytest.mark.parametrize("clf", FACES.values(), ids=FACES)
-def test_log_probabilities_and_staged_scores(clf):
+def test_log_probabilities(clf):
     clf.fit(X, Y)
     P = clf.predict_proba(FRESH)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(FRESH)), P, atol=1e-12)
     assert np.isneginf(clf.predict_log_proba(FRESH)[P == 0]).all()
-    weight = np.random.default_rng(0).random(3000)
-    scores = list(clf.staged_score(FRESH, LABELS, weight))
-    right = [np.average(labels == LABELS, weights=weight) for labels in clf.staged_predict(FRESH)]
-    np.testing.assert_allclose(scores, right)
-    assert scores[-1] == pytest.approx(clf.score(FRESH, LABELS, weight))
 
 
 @pytest.mark.parametrize("clf", FACES.values(), ids=FACES)

@@ -11,9 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.core.exceptions import BoundNotMetWarning
+from tailboost.core.exceptions import BoundNotMetWarning, LeakageError
 from tailboost.core.used_rows import copies_of
-from tailboost.guarantees.leakage import LeakageError
 from tailboost.rates import Strata
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities
@@ -297,9 +296,7 @@ class TestCopies:
 
     def test_training_rows_of_a_frozen_model_are_noticed(self):
         inner = tb.AdaBoostClassifier(n_estimators=3).fit(U, drawn(4000, 2)[1])
-        with pytest.warns(
-            tb.guarantees.leakage.ResubstitutionWarning, match=r"4,000 rows of X_unlabeled equal"
-        ):
+        with pytest.warns(tb.exceptions.ResubstitutionWarning, match=r"4,000 rows of X_unlabeled equal"):
             tb.tune(inner, X, Y, X_unlabeled=U, limits=[rates.selected(1) <= 0.4])
 
 

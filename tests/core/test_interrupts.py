@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tailboost.core.interrupts import ending_at_interrupts, noticing_interrupts
+from tailboost.core.long_work import ending_at_interrupts, noticing_interrupts
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
 

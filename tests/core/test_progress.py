@@ -10,8 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost.boosting import training_set
-from tailboost.core import progress
-from tailboost.core.progress import duration, steps, telling
+from tailboost.core import long_work
+from tailboost.core.long_work import duration, steps, telling
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
@@ -19,7 +19,7 @@ X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
 
 def test_a_line_has_what_is_done_of_how_much_and_the_time_left(monkeypatch):
     now, said = [100.0], []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(long_work.time, "monotonic", lambda: now[0])
     with telling(said.append, patience=0, pause=2), steps("rounds", 10) as done:
         for seconds in (3.0, 1.0, 1.0, 1.0):  # two of these lines come too soon after another
             now[0] += seconds
@@ -72,8 +72,8 @@ def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
     assert [line.partition(",")[0] for line in lines[:7]] == [f"fits: {k} of 8" for k in range(1, 8)]
     assert lines[-1] == "fits: 8 of 8; second"
     monkeypatch.setattr(training_set, "BATCH", 150)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
+    monkeypatch.setattr(long_work, "PAUSE", 0.0)
     clf.predict(X)
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(",")[0] for line in said] == [
@@ -88,8 +88,8 @@ def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
 
 
 def test_calibrate_and_certify_tell(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    monkeypatch.setattr(long_work, "PATIENCE", 0.0)
+    monkeypatch.setattr(long_work, "PAUSE", 0.0)
     p = RNG.random(2000)
     labels = (RNG.random(2000) < p).astype(int)
     rule = tb.RobustMixtureClassifier.from_probabilities(

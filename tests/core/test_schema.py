@@ -44,10 +44,10 @@ def test_a_row_reads_the_same_alone_and_in_any_file(folder, first, later, data):
     schema = load_table(write(folder / "first.csv", labelled, ("a", "b", "c", "y")), "y").schema
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableChangedWarning)
-        whole = values(schema.read_file(write(folder / "later.csv", later)))
+        whole = values(schema.read(read_raw(write(folder / "later.csv", later))))
         taken = data.draw(st.lists(st.integers(0, len(later) - 1), min_size=1))
-        part = values(schema.read_file(write(folder / "part.csv", [later[i] for i in taken])))
-        alone = [values(schema.read_file(write(folder / "row.csv", [row])))[0] for row in later]
+        part = values(schema.read(read_raw(write(folder / "part.csv", [later[i] for i in taken]))))
+        alone = [values(schema.read(read_raw(write(folder / "row.csv", [row]))))[0] for row in later]
     assert part == [whole[i] for i in taken]
     assert alone == whole
 
@@ -60,7 +60,7 @@ def test_the_first_file_reads_as_it_was_loaded(folder, first):
     loaded = load_table(file, "y")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # no new column, category or kind
-        read = loaded.schema.read_file(file)
+        read = loaded.schema.read(read_raw(file))
     numbers = [c.name for c in loaded.schema.columns if c.kind == "number"]  # numbers are read as float64
     assert values(read) == values(loaded.data.astype(dict.fromkeys(numbers, "float64")))
 
@@ -80,7 +80,7 @@ class TestReading:
 
     def test_a_file_of_digits_alone_keeps_its_zeros(self, schema, tmp_path):
         (tmp_path / "n.csv").write_text("zip,age,member\n01234,1,0\n01234,2,1\n")
-        read = schema.read_file(tmp_path / "n.csv")
+        read = schema.read(read_raw(tmp_path / "n.csv"))
         assert read["zip"].tolist() == ["01234", "01234"]
         assert read["member"].tolist() == [0.0, 1.0]
 
@@ -89,7 +89,7 @@ class TestReading:
         frame = pd.DataFrame({"zip": ["01234", None], "age": ["31", "old"], "member": [True, False]})
         frame.to_parquet(tmp_path / "n.parquet")
         with pytest.warns(TableChangedWarning, match=r"'age': 1 of 2 values are no numbers .*row 1 .*'old'"):
-            read = schema.read_file(tmp_path / "n.parquet")
+            read = schema.read(read_raw(tmp_path / "n.parquet"))
         assert values(read) == [["01234", 31.0, 1.0], [None, None, 0.0]]
 
     def test_one_warning_has_all_counts(self, schema):

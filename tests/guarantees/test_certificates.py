@@ -476,7 +476,7 @@ def test_calibrated_targets(mixture, rule, tmp_path):
         assert again.certificate_ == cert
         assert not again.certificate_.recheck(X[LATER], Y[LATER]).contradicted
         with pytest.raises(tb.LeakageError):
-            again.check_unseen(X[FRESH])
+            tb.certify(again, X[FRESH], Y[FRESH])
 
 
 def test_the_walk_is_the_fixed_sequence(mixture):

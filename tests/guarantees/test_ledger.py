@@ -329,7 +329,7 @@ def test_the_ledger_of_a_model_file_changes_alone(rule, tmp_path):
     tb.save_model(rule, path, notes={"purpose": "test"})
     content, digest = path.read_bytes(), model_digest(path)
     assert read_ledger(path).attempts == ()
-    write_ledger(path, Ledger([Attempt("key", UsedRows.of(hash_rounded_rows(np.ones((3, 1))), [0, 1, 1]))]))
+    write_ledger(path, Ledger((Attempt("key", UsedRows.of(hash_rounded_rows(np.ones((3, 1))), [0, 1, 1])),)))
     assert path.read_bytes() != content
     assert model_digest(path) == digest
     loaded = tb.load_model(path)

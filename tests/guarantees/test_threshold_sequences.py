@@ -6,10 +6,9 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.threshold_sequences import ThresholdPath, ThresholdSequences, limited_rates
 from tailboost.rates.strata import Strata
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily
 
 PRECISION = [rates.precision(1, by="g") >= 0.7]
 

@@ -8,8 +8,8 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
+from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.guarantees.leakage import ResubstitutionWarning
 
 X, y = make_classification(4000, n_informative=5, class_sep=1.2, random_state=0)
 TRAIN, SELECT, FRESH = slice(0, 1000), slice(1000, 2000), slice(2000, 4000)

@@ -11,9 +11,9 @@ from scipy.stats import beta, binom
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import hash_rounded_rows
 from tailboost.core.used_rows import UsedRows
-from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Ledger
 from tailboost.rates.ranks import most_reached
 from tailboost.storage import load_model, save_model

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, make_classification
 import tailboost as tb
 from tailboost.boosting.cross_fitting import CrossFitted, Rows, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.session import open_session
+from tailboost.learners.foreign import open_session
 from tailboost.rates.metrics import cvar
 from tailboost.solvers import minimize_cvar_mixture
 

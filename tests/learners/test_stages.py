@@ -22,8 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
-from tailboost.learners.foreign import growth_parameter, set_seeds
-from tailboost.learners.session import open_session
+from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)

@@ -29,7 +29,7 @@ import tailboost as tb
 from experiments._architectures import resnet32, wrn_28_10
 from experiments._augment import crop_and_flip
 from tailboost.core.fingerprints import hash_rows
-from tailboost.learners.session import open_session
+from tailboost.learners.foreign import open_session
 from tailboost.learners.torch import TorchClassifier, nets
 from tailboost.learners.torch.losses import LOSSES, influence_balanced
 from tailboost.learners.torch.net_data import RowPreparation

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.rates.ranks import QUADRATURE_ERROR, most_reached, probability_within, rows_for_one
+from tailboost.rates.ranks import QUADRATURE_ERROR, most_reached, probability_within
 
 
 @pytest.mark.parametrize(
@@ -19,13 +19,6 @@ def test_a_bound_of_one_is_kept_by_all_rows_and_a_bound_of_zero_by_none():
     assert most_reached(10, 1.0, 0.05) == 10
     assert most_reached(10, 0.0, 0.05) == -1
     assert most_reached(0, 0.3, 0.05) == -1
-
-
-@pytest.mark.parametrize("bound", [0.01, 0.1, 0.25, 0.9])
-def test_rows_for_one_is_the_first_number_with_a_rank(bound):
-    n = rows_for_one(bound, 0.05)
-    assert most_reached(n, bound, 0.05) >= 0
-    assert most_reached(n - 1, bound, 0.05) == -1
 
 
 def simulated(least, most, sizes, draws, rng):

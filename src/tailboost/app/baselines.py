@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost import rates
 from tailboost.core.array_types import Floats, Ints, Labels, Model, Seed, Table
 from tailboost.core.checks import check_length, check_number, label_column
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.learners.named import plain_xgboost
 
 # Lower bound of the probabilities, so that a large weight can select a class with probability 0.

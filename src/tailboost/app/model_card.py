@@ -11,9 +11,9 @@ import numpy as np
 from tailboost import Certificate, LeakageError, Monitor, certify
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
-from tailboost.core.judged import judged
+from tailboost.core.array_types import Column, Groups, Model, Stated, Table
+from tailboost.core.judged import judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.pipelines import last_step
 from tailboost.guarantees.recheck import formatted
 from tailboost.rates.bounds import clopper_pearson_interval
 
@@ -99,13 +99,13 @@ class ModelCard:
     @classmethod
     def of(
         cls,
-        model: Any,
-        X: Any,
-        y: Any,
+        model: Model,
+        X: Table,
+        y: Column,
         *,
-        groups: Any = None,
-        clusters: Any = None,
-        max_error: Any = None,
+        groups: Groups = None,
+        clusters: Column = None,
+        max_error: Stated = None,
         confidence: float = 0.95,
         equal_rows: Any = "copies",
         title: str = "Model card",
@@ -246,7 +246,7 @@ def _stated(certificate: Certificate | None, rows_are: str) -> Section:
     return Section(LIMITS, notes, ["result", "rate", "limit", "estimate and bound"], rows)
 
 
-def _attempts(classifier: Any) -> Section:
+def _attempts(classifier: Model) -> Section:
     """Return the attempts to calibrate the fit, also the failed ones."""
     ledger = getattr(classifier, "ledger_", None)  # a fit without calibration has none
     rows = [] if ledger is None else [
@@ -283,7 +283,7 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     )
 
 
-def _training(final: Any, notes: Mapping[str, Any]) -> Section:
+def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     lines = [f"Classifier: {notes.get('classifier', type(final).__name__)}."]
     if "rows" in notes:
         counts = ", ".join(f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items())
@@ -303,7 +303,7 @@ def _training(final: Any, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Any) -> Section:
+def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Column) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
     counted = "rows" if clusters is None else "clusters"
@@ -359,7 +359,7 @@ def _calibration(certificate: Certificate | None) -> Section:
     return Section("Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows)
 
 
-def _tradeoff(final: Any) -> Section:
+def _tradeoff(final: Model) -> Section:
     if not hasattr(final, "tradeoff"):
         return Section("Trade-off")
     try:
@@ -375,7 +375,7 @@ def _tradeoff(final: Any) -> Section:
     return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
 
-def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
+def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
     excluded, lines = notes.get("not_features", []), []
     if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
@@ -394,7 +394,7 @@ def _rule(final: Any, notes: Mapping[str, Any]) -> Section:
     return Section("Decision rule", lines)
 
 
-def _limitations(certificate: Certificate | None, final: Any) -> Section:
+def _limitations(certificate: Certificate | None, final: Model) -> Section:
     lines = []
     if certificate is not None:
         rows = {b.name: b.n for b in certificate.bounds if b.kind in ("class", "group", "cell")}
@@ -415,7 +415,7 @@ def _limitations(certificate: Certificate | None, final: Any) -> Section:
 
 
 def _not_tested(
-    certificate: Certificate | None, purpose: str, groups: Any, rates_failure: str, monitor: Monitor | None
+    certificate: Certificate | None, purpose: str, groups: Groups, rates_failure: str, monitor: Monitor | None
 ) -> Section:
     lines = [] if certificate is not None else ["Errors on new rows."]
     lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []

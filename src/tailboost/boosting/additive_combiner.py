@@ -15,7 +15,7 @@ from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin, SoftMarginWeights
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats
-from tailboost.learners.session import constant
+from tailboost.learners.foreign import constant
 from tailboost.solvers import BitLosses
 
 

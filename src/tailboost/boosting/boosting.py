@@ -22,7 +22,7 @@ class Combiner(Protocol):
     def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]], /) -> None:
         """Begin a new game with selection data; ``unboosted`` fits plain ERM."""
 
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective and the gap of its solve."""
 
     def first(self, n_rounds: int) -> None:

@@ -23,8 +23,8 @@ from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Tu
 from tailboost.boosting.training_set import Rows, TrainingSet, strata_of
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.fingerprints import stratified_places
+from tailboost.learners.foreign import is_real, predict_models
 from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
-from tailboost.learners.session import is_real, predict_models
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 StageResult = tuple[NDArray[Any], Ints]

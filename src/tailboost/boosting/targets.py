@@ -179,13 +179,3 @@ def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Float
     if not isinstance(max_error, Mapping):
         max_error = check_number(max_error, "max_error", 0, 1)
     return allowed_errors(max_error, units, kind)
-
-
-def storable(max_error: Stated) -> Any:
-    """Return targets in the form of model files: a dict becomes a list of pairs, because of the key None."""
-    return list(max_error.items()) if isinstance(max_error, Mapping) else max_error
-
-
-def restored(max_error: Stated) -> Any:
-    """Return targets from their stored form."""
-    return dict(max_error) if isinstance(max_error, list) else max_error

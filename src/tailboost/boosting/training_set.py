@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, column_or_1d
 
-from tailboost.core.array_types import Floats, Groups, Hashes, Ints, Mask, Table
+from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Mask, Table
 from tailboost.core.checks import (
     category_orders,
     column_name,
@@ -124,7 +124,7 @@ class Rows:
             multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
         )
 
-    def wrong(self, answers: Any) -> Mask:
+    def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
         return wrong(answers, self.y)
 

@@ -28,11 +28,12 @@ from tailboost.core.exceptions import (
     ConfidenceNotReachedWarning,
     DeterminismWarning,
     FitInterruptedWarning,
+    LeakageError,
     LimitBelowNoiseWarning,
+    ResubstitutionWarning,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.guarantees.leakage import LeakageError, ResubstitutionWarning
 from tailboost.selection.curve import Curve
 
 __all__ = [

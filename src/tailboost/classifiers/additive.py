@@ -24,9 +24,9 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import labels_of
 from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
-from tailboost.core.array_types import Column, Floats, Table
+from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
-from tailboost.core.pipelines import answered
+from tailboost.core.judged import answered
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error
@@ -105,7 +105,7 @@ class AdditiveClassifier(BaseBoostClassifier):
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         return self.combiner_.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
 
-    def _measured(self, *rates: Any, kind: str = "") -> RateTable:
+    def _measured(self, *rates: Stated, kind: str = "") -> RateTable:
         check_is_fitted(self)
         combiner, stated = self.combiner_, [(one.rate, one.limit) for one in rates]
         words, classes = combiner.rows.words, self.classes_.tolist()

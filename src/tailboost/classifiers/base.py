@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -36,6 +35,7 @@ from tailboost.classifiers.input import (
     check_validation,
     checked_table,
     input_tags,
+    noting_seen,
     read_training_set,
     refuse_learner,
     selection_data,
@@ -44,18 +44,15 @@ from tailboost.classifiers.parameters import CommonParameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Table
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.interrupts import noticing_interrupts
 from tailboost.core.judged import Judged, holds_unknown
+from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.probe import probe_rows
-from tailboost.core.progress import duration
-from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
+from tailboost.learners.foreign import is_constant, open_session
 from tailboost.learners.named import named_learner
-from tailboost.learners.session import is_constant, open_session
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -337,19 +334,16 @@ class BaseBoostClassifier(
     def _reporting(
         self, problem: TrainingSet, schedule: Schedule, context: Any
     ) -> Iterator[Callable[[Game[Any], Response], bool]]:
-        """Yield the function that prints each round and calls the callbacks."""
+        """Yield the function that tells of each round and calls the callbacks."""
         about = {"estimator": self, "X": problem.X, "y": problem.y}
 
         def observe(game: Game[Any], newest: Response) -> bool:
-            t, last = game.n_rounds, game.trace.rounds[-1]
-            if self.verbose:
-                seconds = np.mean([each.seconds for each in game.trace.rounds]) * (schedule.last - t)
-                print(
-                    f"round {t}/{schedule.last}  weighted loss {last.weighted_loss:.4f}  objective "
-                    f"{last.value:.4f}  effective size {last.effective_size:.3f}  {last.seconds:.2f} s  "
-                    f"about {duration(float(seconds))} left",
-                    flush=True,
-                )
+            *before, last = game.trace.rounds
+            if not done.done:  # rounds of an earlier fit took their time too
+                done.started -= sum(each.seconds for each in before)
+            words = "" if np.isnan(last.value) else f", objective {last.value:.4f}"
+            words = f"weighted loss {last.weighted_loss:.4f}{words}, effective size {last.effective_size:.3f}"
+            done(game.n_rounds - done.done, words)
             if context is None:
                 return False
             ended = context.subcontext(task_name="round").call_on_fit_task_end
@@ -357,7 +351,9 @@ class BaseBoostClassifier(
 
         if context is not None:
             context.call_on_fit_task_begin(**about)
-        yield observe
+        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
+        with loud, steps("rounds", schedule.last) as done:
+            yield observe
         if context is not None:
             context.call_on_fit_task_end(**about, reconstruction_attributes=self._snapshot)
 
@@ -407,26 +403,6 @@ class BaseBoostClassifier(
     @abstractmethod
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
         """Yield ``predict`` after each round, or after each kept hypothesis."""
-
-    def staged_score(self, X: Table, y: Column, sample_weight: Column = None) -> Iterator[float]:
-        """Yield the accuracy of each prediction of `staged_predict`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows to predict.
-        y : array-like of shape (n,)
-            True labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows.
-
-        Yields
-        ------
-        float
-            From 0 to 1; the last is `score`.
-        """
-        for labels in self.staged_predict(X):
-            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def _scores(self, X: Table) -> Floats:
         check_is_fitted(self)

@@ -17,16 +17,15 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.targets import checked_targets
 from tailboost.boosting.training_set import Rows, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import LabelledRows, selection_data
+from tailboost.classifiers.input import LabelledRows, noting_seen, selection_data
 from tailboost.classifiers.reselection import Reselection
-from tailboost.classifiers.target_game import warn_of_missed
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of
+from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import group_uses
-from tailboost.core.subgroups import GROUPS_UNUSED
+from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.leakage import ResubstitutionWarning, noting_seen
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.loss_mixture import Mixture
@@ -39,6 +38,8 @@ from tailboost.solvers import mixture_path
 
 # Advice of the warning for rows that the hypotheses were fitted on.
 KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
+# Maximum number of subgroups in a warning about missed limits.
+NAMED = 5
 
 
 class MixtureClassifier(BaseBoostClassifier, Reselection):
@@ -385,3 +386,33 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         """
         for distribution in self.staged_predict_distribution(X):
             yield self.classes_[distribution.argmax(axis=1)]
+
+
+def warn_of_missed(
+    missed: Sequence[tuple[Any, float, float]],
+    combiner: SubgroupMixture,
+    words: str,
+    reasons: Sequence[str] = (),
+    strict: bool = False,
+) -> None:
+    """Warn of subgroups with an error above their limit.
+
+    Parameters
+    ----------
+    missed : sequence of (name, error, limit)
+        The subgroups.
+    combiner : SubgroupMixture
+        The candidates.
+    words : str
+        Name of the selection data.
+    reasons : sequence of str
+        Further reasons for the message.
+    strict : bool, default=False
+        Whether an error equal to the limit is too large.
+    """
+    below = "less than " * strict
+    named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
+    more = " and others" if len(named) > NAMED else ""
+    subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    because = "".join(f"; {reason}" for reason in (*reasons, combiner.unreachable) if reason)
+    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)

@@ -34,7 +34,7 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.fingerprints import hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
-from tailboost.core.progress import telling
+from tailboost.core.long_work import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table

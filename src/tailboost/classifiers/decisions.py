@@ -308,7 +308,7 @@ def _encoded_ids(ids: Any) -> list[bytes]:
     return encoded
 
 
-def _encoded_id(value: Any) -> bytes:
+def _encoded_id(value: object) -> bytes:
     # bool is a subclass of int, and np.timedelta64 is one of np.integer.
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return b"%d" % value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -36,10 +36,13 @@ from tailboost.core.checks import (
     refuse_swapped,
     row_weights,
 )
-from tailboost.core.fingerprints import hash_rounded_rows, hash_rows, tiny_hashes
+from tailboost.core.exceptions import ResubstitutionWarning
+from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, tiny_hashes, too_many
+from tailboost.core.judged import count_by_frozen
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.used_rows import copies_of
+from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 
 
@@ -350,3 +353,35 @@ def read_training_set(
         table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
     )
     return problem, attributes
+
+
+# -- rows that were used before ------------------------------------------------------------------------------
+
+
+def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> Rows:
+    """Return selection data; if they contain training rows, warn and mark them.
+
+    ``seen`` are the fingerprints of the training rows, ``instead`` the default selection data.
+    """
+    hashes = hash_rounded_rows(X)
+    if not seen.beyond_chance(hashes):
+        return rows
+    return _fitted_on(seen.share(hashes), "training rows", rows, instead)
+
+
+def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
+    """Return selection data; if they contain rows of frozen models, warn and mark them."""
+    counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
+    shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
+    return _fitted_on(max(shares), "rows of the fit of a frozen model", rows) if shares else rows
+
+
+def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:
+    default = f", or leave X and y out for {instead}" if instead else ""
+    warn_user(
+        f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors there than on "
+        f"fresh rows: give rows that were not given to fit{default} (if features take so few values that "
+        "fresh rows equal training rows, ignore this warning)",
+        ResubstitutionWarning,
+    )
+    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
@@ -31,8 +32,10 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
+from tailboost.selection.data import SelectionData
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores.
@@ -170,9 +173,10 @@ class LabelRules:
     ) -> LabelRules:
         """Return the least restricted rules with certified limits, from fresh rows.
 
-        Rules are selected within tighter and tighter limits on the selection data, and tested from the safest
-        on. Each of them is tested for all limits on labels and rows at the whole level: all limits pass,
-        although one is broken, with at most this probability, whatever the dependence between the labels.
+        With limits on labels alone, the threshold of each label is certified by itself, and the labels divide
+        the error probability. With limits on rows, rules are selected within tighter and tighter limits on
+        the selection data, and tested from the safest on, each for all limits at the whole level. Both hold
+        whatever the dependence between the labels.
 
         Parameters
         ----------
@@ -398,8 +402,52 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """The error of all pairs."""
         return Objective.of(error())
 
-    def threshold_family(self, *, by_group: bool) -> None:
-        """Return None: the rules of several labels are no family of thresholds on one score."""
+    def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
+        """Return the rules with another threshold for each label; None with limits on rows or deferral."""
+        if self.can_defer or not by_group or any(map(_is_of_rows, self.limits)):
+            return None
+        return self._fitted.threshold_family(by_group=True)
+
+    @property
+    def _fitted(self) -> RobustMixtureClassifier:
+        """The classifier of the selection, whose groups are the labels."""
+        assert self.rules.selection_ is not None
+        return self.rules.selection_.classifier
+
+    def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
+        """Return the score of each pair of the selection data, and these data."""
+        return self._fitted.scores_on_selection(family)
+
+    def scores_of(self, family: ThresholdFamily, opened: Floats) -> tuple[Floats, Ints]:
+        """Return the score of each pair and the number of its threshold; rows as a whole have none."""
+        assert self.rules.selection_ is not None
+        scores, places = np.zeros(len(opened)), np.full(len(opened), family.n_thresholds)
+        for j, (name, score) in enumerate(zip(self.rules.rules, self.rules.selection_.scores, strict=True)):
+            rows = opened[:, 0] == j
+            P = score.probabilities(opened[rows, j + 1])
+            pairs = self._fitted.opened(P[:, None], {LABEL: np.repeat(name, len(P))})
+            scores[rows], places[rows] = self._fitted.scores_of(family, pairs)
+        return scores, places
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether the rules may be randomised."""
+        return False
+
+    def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> LabelPairs:
+        """Return the rules with these thresholds, shape (m,); nothing is selected."""
+        selection = self.rules.selection_
+        assert selection is not None
+        of_pairs = self._fitted.at_thresholds(family, thresholds).rule_
+        assert isinstance(of_pairs, ThresholdRule)
+        assert of_pairs.groups is not None
+        bands = dict(zip(of_pairs.groups, of_pairs.bands, strict=True))
+        rules = {
+            name: score.rule_within(bands[name])
+            for name, score in zip(selection.names, selection.scores, strict=True)
+        }
+        found = selection.found(rules, self.limits)
+        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
@@ -607,8 +655,7 @@ class LabelSelection:
             rules = {
                 name: score.rule(classifier, name) for name, score in zip(names, self.scores, strict=True)
             }
-            found = LabelRules(rules, tuple(limits), selection_=self)
-            found = replace(found, rates_=self._measured(found, limits))
+            found = self.found(rules, limits)
             row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
             excess = [(line.value - line.bound) * (-1 if line.sense == "≥" else 1) for line in found.lines]
             rank = max([0.0, *excess]), classifier.rates_.lines[0].value
@@ -622,6 +669,11 @@ class LabelSelection:
             pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
         assert best is not None
         return best[1]
+
+    def found(self, rules: dict[str, ThresholdRule], limits: Sequence[Limit]) -> LabelRules:
+        """Return rules with their rates on the selection data."""
+        found = LabelRules(rules, tuple(limits), selection_=self)
+        return replace(found, rates_=self._measured(found, limits))
 
     def _measured(self, rules: LabelRules, limits: Sequence[Limit]) -> RateTable:
         """Return the table of limited rates on the selection data."""
@@ -656,6 +708,8 @@ class _CalibratedScore:
     """
 
     score: Scores
+    slope: float  # of the calibrated log odds; 1 without a calibration
+    intercept: float
     values: Floats  # shape (n + m,): the score of the rows, those without labels last
     probability: Floats  # shape (n + m,)
 
@@ -664,12 +718,32 @@ class _CalibratedScore:
         """Calibrate a score on the selection data if the calibration increases with the score."""
         fitted = clone(score).set_params(label=1).fit(X, y)
         tables = [X] if more is None else [X, more]
-        P = np.concatenate([fitted.predict_proba(table)[:, 1] for table in tables])
+        values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
+        empty = np.empty(0)
+        plain = cls(fitted, 1.0, 0.0, empty, empty)
+        log_odds = logit(plain.probabilities(values[: len(y)]))
+        calibration = LogisticRegression().fit(log_odds[:, None], y)
+        slope, intercept = float(calibration.coef_[0, 0]), float(calibration.intercept_[0])
+        found = replace(plain, slope=slope, intercept=intercept) if slope > 0 else plain
+        return replace(found, values=values, probability=found.probabilities(values))
+
+    def probabilities(self, values: Floats) -> Floats:
+        """Return the calibrated probability at values of the score."""
+        P = self.score.predict_proba(pd.DataFrame({self.score.column_list[0]: values}))[:, 1]
         P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-        calibration = LogisticRegression().fit(logit(P[: len(y)])[:, None], y)
-        if calibration.coef_[0, 0] > 0:
-            P = calibration.predict_proba(logit(P)[:, None])[:, 1]
-        return cls(fitted, np.concatenate([fitted.values(table)[:, 0] for table in tables]), P)
+        return np.asarray(expit(self.slope * logit(P) + self.intercept))
+
+    def rule_within(self, band: Sequence[tuple[float | None, Any]]) -> ThresholdRule:
+        """Return the rule with ranges of the calibrated probability."""
+        ranges = [(-np.inf if end is None else self._value_at(end), answer) for end, answer in band]
+        return ThresholdRule.of_ranges(self.score, [0, 1], ranges)
+
+    def _value_at(self, probability: float) -> float:
+        """Return the least value of the score whose calibrated probability reaches a number."""
+        P = float(expit((logit(probability) - self.intercept) / self.slope))
+        if not LEAST_PROBABILITY < P <= 1.0 - LEAST_PROBABILITY:
+            return -np.inf if P < 0.5 else np.inf
+        return self.score.threshold_at(P)
 
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""

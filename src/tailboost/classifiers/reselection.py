@@ -243,7 +243,7 @@ class Reselection(Judged):
         shared = measured_rows or MeasuredRows()
         return Curve(points, limited, minimised, engine.words, at, self, limits=others, _measured_rows=shared)
 
-    def _marked(self, limited: Stated, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+    def _marked(self, limited: Stated, minimised: Stated) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate.
 
         None for rates that the rates table does not have, and without a limit.

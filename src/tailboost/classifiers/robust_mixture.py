@@ -17,9 +17,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
-from tailboost.boosting.targets import restored, storable
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, quickest_first
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
@@ -29,6 +28,8 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
+    noting_frozen,
+    noting_seen,
     read_training_set,
     selection_data,
 )
@@ -45,13 +46,11 @@ from tailboost.core.checks import (
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import holds_unknown
+from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.probe import probe_rows
-from tailboost.core.progress import telling
-from tailboost.core.refit import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -151,8 +150,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
     max_time : float, optional
-        Time limit in seconds, after which no further estimator is fitted. Estimators that are not fitted in
-        all folds are left out, with a warning. The first is always fitted. Selection is not limited.
+        Time limit in seconds, after which no fit begins: the fits end at most one fit later. Estimators that
+        are not fitted in all folds are left out, with a warning. If all are, the folds that the first one
+        reached are the selection data, and its model of the first fold answers. The default models are
+        fitted in the order of their times, the fastest first. Selection is not limited.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -328,12 +329,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for name, model in self.estimators
         ]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "max_error": storable(self.max_error)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "max_error": restored(state["max_error"])})
-
     # -- fitting -------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -479,6 +474,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.__dict__.update(found)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+            if self.max_time is not None:
+                estimators = quickest_first(estimators)
         if given.clusters is not None:
             problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():
@@ -610,7 +607,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Any, groups: Groups, **params: Any) -> Self:
+    def _unsettled(cls, probabilities: Table, groups: Groups, **params: Any) -> Self:
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()

@@ -20,18 +20,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by
 from tailboost.boosting.training_set import GroupNames, batches, rows_among, take
-from tailboost.classifiers.input import LabelledRows, checked_table, selection_data
+from tailboost.classifiers.input import (
+    LabelledRows,
+    checked_table,
+    noting_frozen,
+    noting_seen,
+    selection_data,
+)
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import group_uses
-from tailboost.core.progress import steps, telling
+from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import noting_frozen, noting_seen
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import _fit_context
 
-from tailboost.boosting.targets import NamedSubgroups, Pools
+from tailboost.boosting.cross_fitting import Scheme, ask
+from tailboost.boosting.game import DECIMALS, TargetSubgroups, shrinkage_factor
+from tailboost.boosting.targets import MAX_ERRORS, NamedSubgroups, Pools
 from tailboost.boosting.training_set import GroupNames, TrainingSet
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
@@ -23,7 +27,7 @@ from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.subgroup_mixture import Grouping
-from tailboost.selection.summary import Bounds
+from tailboost.selection.summary import Bound, Bounds
 
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
@@ -171,3 +175,96 @@ class GroupedBoostClassifier(MixtureClassifier):
     def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
         return intervals_of(self._errors(self._counting.mixed(self.estimator_weights_)))
+
+
+# -- the targets of subgroups -----------------------------------------------------------------------------
+
+
+def target_subgroups(
+    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+) -> TargetSubgroups:
+    """Return the subgroups of the game with their allowed errors.
+
+    Parameters
+    ----------
+    problem : TrainingSet
+        Training set.
+    scheme : Scheme
+        Selection data of the game.
+    pools : Pools
+        Sets of subgroups with a common weight.
+    max_error : ndarray of shape (m,)
+        Allowed error of each subgroup; NaN for none.
+    indicator : bool
+        Whether losses are indicators.
+    shrinkage : float
+        Pseudo-rows, for losses that are no indicators.
+    """
+    rows = scheme.selection_rows
+    assert problem.groups is not None
+    assert rows.groups is not None
+    index = pools.index(rows.groups)
+    size = rows.sizes(index, pools.count)
+    measured = size > 0
+    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, rows.weight)
+    allowed = pools.strictest(max_error)
+    allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
+    allowed = np.where(measured, allowed, allowed[measured].max())
+    return replace(
+        units,
+        allowed=allowed,
+        indicator=indicator,
+        measured=measured,
+        shrinkage=None if indicator else shrinkage_factor(size, shrinkage),
+    )
+
+
+def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand: float) -> TargetSubgroups:
+    """Return the subgroups with the least allowed error at which the balanced model meets the demand.
+
+    Each stage of growth of the balanced model is tried.
+    """
+    errors_by_stage = []
+
+    def note(losses: NDArray[Any], answers: Ints) -> float:
+        errors_by_stage.append(np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers))))
+        return 1.0
+
+    ask(scheme, units, units.density(units.base), seed, note)
+    R = np.array(errors_by_stage)
+    feasible = [
+        error for error in MAX_ERRORS if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
+    ]
+    allowed = min(feasible, default=MAX_ERRORS[-1])
+    return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
+
+
+def least_error_met(reached: float) -> float:
+    """Return the smallest value of `MAX_ERRORS` that is at least an error."""
+    return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
+
+
+def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -> tuple[Bound, ...]:
+    """Return bounds with a note on the loss of a voter, if this loss is not the error."""
+    note = ""
+    if targets.indicator:
+        note = "loss of a voter: 1 if the error is max_error or more"
+    elif targets.penalty.any():
+        note = (
+            f"loss of a voter: (error + largest max_error of a {kind} − max_error) / "
+            f"{1.0 + targets.penalty.max():.4g}"
+        )
+    return tuple(replace(b, note="; ".join(filter(None, (b.note, note)))) for b in bounds)
+
+
+def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
+    """Return the largest error of `predict` and its limit; if limits differ, the largest excess."""
+    note, values = "a limit, not a theorem", np.array([line.value for line in errors])
+    words = f"on a {errors.kind}, as measured on {errors.words}"
+    largest = float(np.nanmax(values))
+    if np.ptp(allowed) == 0:
+        name = f"largest error of predict {words}"
+        return Bound(name, "max_error", float(allowed[0]), largest, note, strict)
+    note += f"; the largest error is {largest:.4g}"
+    beyond = float(np.nanmax(values - allowed))
+    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)

@@ -14,18 +14,17 @@ from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept, restored, storable
+from tailboost.boosting.targets import SHRINKAGE, allowed_errors, edge_from_share, is_kept
 from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.classifiers.boosted_mixture import NAMED, warn_of_missed
 from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
-from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
-from tailboost.classifiers.target_game import (
-    NAMED,
+from tailboost.classifiers.subgroup_boosting import (
+    GroupedBoostClassifier,
     about_voters,
     least_error_met,
     target_bound,
     target_subgroups,
-    warn_of_missed,
     with_least_allowed,
 )
 from tailboost.core.array_types import Floats, Groups, Stated
@@ -232,12 +231,6 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             )
         if self.error_budget is not None and self.combine == "vote":
             raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote has equal weights")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "max_error": storable(self.max_error)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "max_error": restored(state["max_error"])})
 
     @property
     def _limited(self) -> bool:

@@ -32,6 +32,8 @@ Groups = Any
 Stated = Any
 #: A classifier of any library, or another object with its methods.
 Model = Any
+#: Axes of matplotlib, which is loaded only to draw.
+Axes = Any
 #: A label of a rate: text, or a number of Python or NumPy.
 Label = str | float | np.generic
 #: The subgroups of a rate: None for all rows, a name, or the names of several columns.

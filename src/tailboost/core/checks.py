@@ -197,7 +197,7 @@ def n_rows_of(X: Table) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
+def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
     """Return a mask of n rows.
 
     Raise ValueError if ``value`` has another shape, or an entry is not True, False, 1 or 0.
@@ -211,7 +211,7 @@ def check_mask(value: Any, name: str, n: int) -> NDArray[np.bool_]:
     return given.astype(bool)
 
 
-def check_length(values: Any, name: str, n: int, of: str = "X") -> None:
+def check_length(values: Column, name: str, n: int, of: str = "X") -> None:
     """Raise unless there is one entry for each of the n rows of ``of``."""
     if n_rows_of(values) != n:
         raise ValueError(f"{name} has {n_rows_of(values)} rows, {of} has {n}")
@@ -279,7 +279,7 @@ def _indexes(of_rows: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield from _indexes((f"{name}[{key!r}]", column) for key, column in values.items())
 
 
-def refuse_missing(values: Any, name: str) -> None:
+def refuse_missing(values: Column, name: str) -> None:
     """Raise if a column of labels or groups has missing entries, or a list mixes text with other values."""
     # Without an object dtype, a list of text and NaN would become text with "nan".
     column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
@@ -303,7 +303,7 @@ def refuse_missing(values: Any, name: str) -> None:
         raise ValueError(f"{name} mixes text, such as {text!r}, with other values, such as {other!r}")
 
 
-def numbered(values: Any, name: str, n: int) -> Ints:
+def numbered(values: Column, name: str, n: int) -> Ints:
     """Return a number for each of n values, equal for equal values.
 
     Raise ValueError if there are not n values in one column, or some are missing.
@@ -314,7 +314,7 @@ def numbered(values: Any, name: str, n: int) -> Ints:
     return np.unique(column, return_inverse=True)[1].astype(np.intp)
 
 
-def refuse_swapped(X: Any, y: Any, X_name: str = "X", y_name: str = "y") -> None:
+def refuse_swapped(X: Table, y: Column, X_name: str = "X", y_name: str = "y") -> None:
     """Raise if the table is one column and the labels are a table."""
     shapes = tuple(getattr(X, "shape", ())), tuple(getattr(y, "shape", ()))
     if [len(shape) for shape in shapes] == [1, 2]:
@@ -324,7 +324,7 @@ def refuse_swapped(X: Any, y: Any, X_name: str = "X", y_name: str = "y") -> None
         )
 
 
-def refuse_frame(frame: Any) -> None:
+def refuse_frame(frame: Table) -> None:
     """Raise if a data frame is a single row or column, is empty, or repeats a column name."""
     if frame.ndim != 2:
         raise ValueError(
@@ -349,7 +349,7 @@ def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
         raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
 
 
-def positions(values: Any, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
+def positions(values: Column, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
     """Return the position of each label or group among the known ones, which are distinct and in any order.
 
     Raises
@@ -537,7 +537,7 @@ def check_labelled_rows(
     return X, classes, index.astype(np.intp), weight
 
 
-def in_class_order(table: Any, name: str, classes: Labels) -> Any:
+def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     """Return a table (n, K) with one column for each class, in the order of the classes.
 
     Columns of a data frame are matched by name to the labels. If the labels are numbers, a name may also be

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
-from tailboost.core.array_types import Floats, Hashes, Ints, Table
+from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.tables import summed
 
 # Largest number of row hashes in a fingerprint, of four bytes each.
@@ -66,7 +66,7 @@ def _multipliers(n_columns: int) -> Hashes:
     return odd | np.uint64(1)
 
 
-def _word(value: Any) -> int:
+def _word(value: object) -> int:
     """Return any object as a 64-bit word. With 32 bits, collisions would be likely among 100,000 values."""
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
 
@@ -170,7 +170,7 @@ def _numbers_and_words(X: Table, multipliers: Hashes, exact: bool) -> tuple[NDAr
     return numbers, rest
 
 
-def _different(column: Any) -> tuple[list[Any], Ints]:
+def _different(column: Column) -> tuple[list[Any], Ints]:
     """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
         from pandas import factorize  # X is a data frame, so pandas is installed
@@ -182,7 +182,7 @@ def _different(column: Any) -> tuple[list[Any], Ints]:
     return list(places), np.array(place, dtype=np.intp)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value is None, NaN or pandas' NA."""
     return value is None or is_scalar_nan(value) or is_pandas_na(value)
 

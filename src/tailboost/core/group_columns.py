@@ -160,7 +160,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
                 frame[name] = values
         return frame
 
-    def _refuse_unknown(self, column: Any, name: Any) -> None:
+    def _refuse_unknown(self, column: Column, name: Any) -> None:
         """Raise if a value has the name of the group of missing values."""
         if self.missing == "own" and not _is_number(column) and (column.astype(object) == UNKNOWN).any():
             raise ValueError(
@@ -183,11 +183,11 @@ def _frame(X: Table) -> Any:
     return X
 
 
-def _is_number(column: Any) -> bool:
+def _is_number(column: Column) -> bool:
     return getattr(column.dtype, "kind", "O") in "iuf"
 
 
-def _cuts(column: Any, wanted: Any, name: Any) -> Floats | None:
+def _cuts(column: Column, wanted: Any, name: Any) -> Floats | None:
     """Return the cuts of a column: given ones, or quantiles that are values; None for few distinct values."""
     if not isinstance(wanted, int | np.integer):
         cuts = np.asarray(wanted, dtype=np.float64)

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Groups, Ints, Model, Table
+from tailboost.core.array_types import Axes, Floats, Groups, Ints, Model, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     Fingerprint,
@@ -24,7 +24,6 @@ from tailboost.core.fingerprints import (
     too_many,
 )
 from tailboost.core.limit_lines import LimitLine, limits_html
-from tailboost.core.pipelines import final_step, last_step
 from tailboost.core.subgroups import GroupUse
 from tailboost.core.used_rows import EqualRows, UsedRows
 
@@ -135,7 +134,7 @@ class Judged:
         except (NotFittedError, AttributeError):  # the latter: no selection data, as in a rule file
             return []
 
-    def plot_limits(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict; needs matplotlib.
 
         After `tailboost.calibrate` the certified bounds are drawn, otherwise the rates on the selection
@@ -231,25 +230,6 @@ class Judged:
         check_is_fitted(self)
         hashes = hash_rounded_rows(self._checked(X))
         return self.seen_rows_.share(hashes)
-
-    def check_unseen(self, X: Table) -> None:
-        """Raise if rows were used to train or select this classifier.
-
-        The error is raised if more than one row in twenty (by three standard errors) equals a training row or
-        a row of the selection: ``X_val``, rows given to ``reweight``, to ``predicted`` of a curve before its
-        point was taken, or to `tailboost.calibrate`. Rows are compared as in `seen_share`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-
-        Raises
-        ------
-        LeakageError
-            Gives the share of the rows.
-        """
-        self.refuse_seen(self.count_known(X))
 
     def count_known(self, X: Table) -> Ints:
         """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
@@ -467,3 +447,50 @@ def count_by_frozen(estimator: Model, X: Table) -> list[Ints]:
             final, table = final_step(model, X)
             counts.append(final.count_known(table))
     return counts
+
+
+# -- the classifier behind a pipeline or search -----------------------------------------------------------
+
+
+def last_step(model: Model) -> Any:
+    """Return the classifier at the end of a search or a pipeline."""
+    return final_step(model, None)[0]
+
+
+def final_step(model: Model, X: Table) -> tuple[Any, Any]:
+    """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
+    while hasattr(model, "best_estimator_"):
+        model = model.best_estimator_
+    if not isinstance(model, Pipeline):
+        return model, X
+    return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
+
+
+def answer_shares(model: Model, X: Table) -> Floats:
+    """Return the probability of each answer to each row, shape (n, K).
+
+    This is ``predict_distribution`` of a randomised rule of tailboost, also behind a pipeline or a search. Of
+    every other classifier, the label that ``predict`` returns has probability 1: its ``predict_proba`` is an
+    estimate of P(y | x), not the probability of an answer.
+    """
+    if hasattr(last_step(model), "predict_distribution"):
+        return label_shares(model, X)
+    return answered(model.predict(X), model.classes_)
+
+
+def answered(labels: object, classes: object) -> Floats:
+    """Return probability 1 for each answered label and 0 for the others, shape (n, K)."""
+    return np.asarray(np.asarray(labels)[:, None] == np.asarray(classes), dtype=np.float64)
+
+
+def label_shares(model: Model, X: Table, **given: object) -> Floats:
+    """Return the label distribution of each row, shape (n, K).
+
+    This is ``predict_distribution`` of a classifier of tailboost, also behind a pipeline or a search, and
+    ``predict_proba`` of other classifiers. The keyword arguments ``given``, for example ``groups``, are
+    passed to the classifier.
+    """
+    if hasattr(last_step(model), "predict_distribution"):
+        final, rows = final_step(model, X)
+        return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
+    return np.asarray(model.predict_proba(X, **given), dtype=np.float64)

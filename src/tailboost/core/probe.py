@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Model, Table
 from tailboost.core.checks import n_rows_of
-from tailboost.core.judged import judged
-from tailboost.core.pipelines import label_shares, last_step
+from tailboost.core.judged import judged, label_shares, last_step
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536
@@ -100,7 +99,7 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
     return drawn.reshape(n, *rows.shape[1:]) if n else None
 
 
-def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
+def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
     entries = rows.tocoo()
     if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
         last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
@@ -115,7 +114,7 @@ def _matrix(rows: Any, rng: np.random.Generator) -> ProbeMatrix | None:
     )
 
 
-def _frame(rows: Any, rng: np.random.Generator) -> ProbeFrame | None:
+def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
     n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
     if not n:
         return None
@@ -161,7 +160,7 @@ class Answers:
         return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
 
 
-def answers(model: Model, rows: Any) -> Answers:
+def answers(model: Model, rows: Table) -> Answers:
     """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
     classifier = last_step(model)
     if isinstance(rows, ProbeFrame):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from numbers import Real
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Column, Table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
-from tailboost.core.table_files import import_pandas, read_raw
+from tailboost.core.table_files import import_pandas
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 
@@ -206,10 +205,6 @@ class TableSchema:
                 stacklevel=2,
             )
         return table
-
-    def read_file(self, path: str | Path) -> Any:
-        """`read` a CSV or Parquet file; the values of a CSV file are read as text."""
-        return self.read(read_raw(Path(path)))
 
 
 def refuse_arrays(table: Table) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Column, Floats
 from tailboost.core.fingerprints import is_missing
 
 # Probabilities may be outside [0, 1] by rounding of this size.
@@ -57,7 +57,7 @@ class ScoreKind:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and self.lower <= value <= self.upper
 
-    def checked(self, scores: Any, owner: str, missing: float | None, remedy: str) -> Floats:
+    def checked(self, scores: Column, owner: str, missing: float | None, remedy: str) -> Floats:
         """Return scores as float64 within the range.
 
         Parameters
@@ -118,7 +118,7 @@ KINDS = {
 }
 
 
-def score_kind(name: Any) -> ScoreKind:
+def score_kind(name: object) -> ScoreKind:
     """Return the kind of a name.
 
     Raises
@@ -131,7 +131,7 @@ def score_kind(name: Any) -> ScoreKind:
     return KINDS[name]
 
 
-def _as_numbers(scores: Any, owner: str) -> Floats:
+def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
     array = np.asarray(scores)
     texts = array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array.flat)

@@ -29,7 +29,7 @@ def other_separator(names: Sequence[Any]) -> str:
     return f"its only column is {only}; separate values by commas, or set sep (in the shell: --sep)"
 
 
-def meant(name: Any, known: Iterable[Any]) -> str:
+def meant(name: object, known: Iterable[Any]) -> str:
     """Return a suggestion for an unknown label or group, or an empty text.
 
     The text also points out a number given as text, and the reverse.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Ints, Mask, Table
+from tailboost.core.array_types import Column, Ints, Mask, Table
 from tailboost.core.schema import text
 
 # Rows of a first check, which rules out most columns.
@@ -86,7 +86,7 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     names = X.columns.tolist() if frame else range(X.shape[1])
     first = X.iloc[:FIRST_LOOK] if frame else X[:FIRST_LOOK].toarray() if sparse else X[:FIRST_LOOK]
 
-    def values(table: Any, j: int) -> Any:
+    def values(table: Table, j: int) -> Any:
         if frame:
             return table.iloc[:, j].to_numpy()
         column = table[:, [j]]
@@ -100,7 +100,7 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     return features
 
 
-def _same(values: Any, group: Ints, *, few: bool = False) -> bool:
+def _same(values: Column, group: Ints, *, few: bool = False) -> bool:
     """Return whether values determine the group or the reverse; with ``few`` rows, whether they may."""
     code = _codes(values)
     n, sizes = len(group), np.bincount(group)
@@ -113,7 +113,7 @@ def _same(values: Any, group: Ints, *, few: bool = False) -> bool:
     return bool(pairs == n_groups < n) or (pairs == kinds and common)
 
 
-def _codes(values: Any) -> Ints:
+def _codes(values: Column) -> Ints:
     """Return a number for each value, equal for equal values and for all missing ones."""
     if getattr(values.dtype, "kind", "O") in "biufUS":
         return np.unique(values, return_inverse=True)[1].ravel().astype(np.intp)

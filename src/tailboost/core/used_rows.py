@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tailboost.core.array_types import Hashes, Mask
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rows, too_many
 
 #: Reason for rows that equal training rows: copies, or features with few values.
@@ -104,6 +105,22 @@ class UsedRows:
         uses: dict[str, Use] = {"selection data": "selection data", "calibration rows": "calibration rows"}
         contents, labelled = (RowCounts.from_dict(state[name]) for name in ("contents", "labelled"))
         return cls(contents, labelled, uses[state["use"]])
+
+
+def check_equal_rows(value: object) -> None:
+    """Raise if ``equal_rows`` has another value than the two allowed ones."""
+    if value not in ("copies", "natural"):
+        raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
+
+
+def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows) -> None:
+    """Raise if rows were used to select or calibrate a rule."""
+    for earlier in used:
+        if shared := rows.shared_with(earlier, equal_rows):
+            raise LeakageError(
+                f"X: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
+                "Give fresh rows"
+            )
 
 
 def copies_of(known: Hashes, hashes: Hashes) -> Mask:

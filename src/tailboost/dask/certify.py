@@ -14,9 +14,8 @@ from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Column, Groups, Hashes, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
-from tailboost.core.judged import group_arguments, judged
-from tailboost.core.pipelines import final_step, last_step
-from tailboost.core.used_rows import EqualRows, UsedRows
+from tailboost.core.judged import final_step, group_arguments, judged, last_step
+from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, refuse_used
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
@@ -35,7 +34,6 @@ from tailboost.guarantees.fresh_rows import (
     reason_of_equal_rows,
     rules_of,
 )
-from tailboost.guarantees.leakage import check_equal_rows, refuse_used
 from tailboost.rates.metrics import expected_zero_one_losses
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."

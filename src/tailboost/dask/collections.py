@@ -9,7 +9,7 @@ import dask
 import dask.array as da
 import numpy as np
 
-from tailboost.core.array_types import Table
+from tailboost.core.array_types import Column, Table
 
 try:
     import dask.dataframe as dd
@@ -31,7 +31,7 @@ class DaskColumn:
     """A named collection with one entry per row."""
 
     name: str
-    values: Any
+    values: Column
 
 
 def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
@@ -111,7 +111,7 @@ def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | N
     return blocks
 
 
-def wide(values: Any) -> Any:
+def wide(values: Column) -> Any:
     """Return a column as a table of one column."""
     if getattr(values, "ndim", None) != 1:
         return values

@@ -23,7 +23,7 @@ from tailboost.dask.collections import DaskColumn, partitions, wide
 WEIGHT = "weight"
 
 
-def count(*columns: tuple[str, Any], weight: Any = None) -> Any:
+def count(*columns: tuple[str, Any], weight: Column = None) -> Any:
     """Return a data frame of the distinct combinations of values with their summed weights.
 
     Columns are pairs of a name and values of shape (n,) or (n, k); the default weight is 1.

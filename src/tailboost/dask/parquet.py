@@ -16,7 +16,7 @@ import pandas as pd
 
 from tailboost.app.datasets import ColumnSchema, TableSchema
 from tailboost.app.table_encoder import TableEncoder
-from tailboost.core.array_types import Floats, Groups, Table
+from tailboost.core.array_types import Column, Floats, Groups, Table
 from tailboost.core.table_files import is_csv
 from tailboost.dask.collections import frame_blocks, whole
 
@@ -47,7 +47,7 @@ class ClusterTable:
     data: Table
     target: Any
     groups: Groups
-    weight: Any
+    weight: Column
     encoder: TableEncoder
     label_counts: dict[Any, int]
 

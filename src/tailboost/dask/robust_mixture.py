@@ -207,7 +207,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         """Predict the label distribution, shape (n, K): a lazy Dask array for Dask collections."""
         return self._answers(self.to_local().predict_distribution, X, groups)
 
-    def _answers(self, answer: Callable[..., Any], probabilities: Any, groups: Groups) -> Any:
+    def _answers(self, answer: Callable[..., Any], probabilities: Table, groups: Groups) -> Any:
         if not (has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))):
             return answer(probabilities, groups=groups)
         table = _Table.of(probabilities, groups)
@@ -321,7 +321,7 @@ class _WeightScale:
         return self.total / self.n
 
     @classmethod
-    def of(cls, weight: Any) -> Self | None:
+    def of(cls, weight: Column) -> Self | None:
         """Return the scale of a partition; None without a row of positive weight."""
         if not np.any(np.asarray(weight)):
             return None
@@ -335,7 +335,7 @@ class _WeightScale:
         total = sum(part.total * (part.largest / largest) for part in parts)
         return cls(largest, total, sum(part.n for part in parts))
 
-    def scaled(self, weight: Any) -> Floats:
+    def scaled(self, weight: Column) -> Floats:
         """Return weights divided such that the mean of the positive weights of all rows is 1."""
         divided: Floats = np.asarray(weight, dtype=np.float64) / self.largest / self.mean
         return divided
@@ -362,7 +362,7 @@ class _RemoteReader:
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
-    def read(self, P: list[Any], groups: Groups, y: Column, weight: Any) -> _Block | None:
+    def read(self, P: list[Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
         """Return the rows of positive weight of a partition; None without any."""
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None

@@ -26,6 +26,7 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     LABELS_LEVEL,
     RowCounts,
@@ -36,7 +37,6 @@ from tailboost.core.fingerprints import (
 )
 from tailboost.core.tables import as_pandas
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.guarantees.leakage import LeakageError
 
 __all__ = [
     "GivenRows",

@@ -12,7 +12,7 @@ import numpy as np
 
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import UselessRuleWarning
-from tailboost.core.progress import steps
+from tailboost.core.long_work import steps
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (

@@ -11,18 +11,17 @@ import numpy as np
 
 from tailboost.boosting.targets import allowed_errors
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Floats, Mask
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights
 from tailboost.core.drawing import display
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.judged import EQUAL_BY_NATURE, judged
+from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.pipelines import last_step
-from tailboost.core.progress import telling
+from tailboost.core.long_work import telling
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.leakage import LeakageError
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -105,7 +104,7 @@ class Certificate:
     confidence: float
     n_rows: int
     notes: tuple[str, ...]
-    model: Any = field(default=None, repr=False, compare=False)
+    model: Model = field(default=None, repr=False, compare=False)
     rows: Fingerprint | None = field(default=None, repr=False, compare=False)
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     rates: tuple[CertifiedBound, ...] = ()
@@ -143,17 +142,17 @@ class Certificate:
 
     def recheck(
         self,
-        X: Any,
-        y: Any,
+        X: Table,
+        y: Column,
         *,
-        groups: Any = None,
-        model: Any = None,
+        groups: Groups = None,
+        model: Model = None,
         previous: Recheck | None = None,
         costs: Any = None,
         cost_range: tuple[float, float] | None = None,
         equal_rows: EqualRows = "copies",
-        clusters: Any = None,
-        deferred: Any = None,
+        clusters: Column = None,
+        deferred: Column = None,
     ) -> Recheck:
         """Test each bound on new rows; the test may be repeated after every batch.
 
@@ -287,7 +286,7 @@ class Certificate:
         limited = [b for b in (*self.rates, *self.bounds) if b.target is not None]
         return [b.limit_line for b in limited or self._printed]
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict, the estimate, and the certified bound; needs matplotlib.
 
         Without limits, each bound is drawn.
@@ -321,25 +320,25 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
 
 
 def certify(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Table,
+    y: Column,
     *,
     confidence: float = 0.95,
     alphas: Sequence[float] = (),
     shifts: Sequence[float] = (),
-    groups: Any = None,
-    max_error: Any = None,
-    sample_weight: Any = None,
+    groups: Groups = None,
+    max_error: Stated = None,
+    sample_weight: Column = None,
     subgroups: Any = None,
-    rates: Any = None,
+    rates: Stated = None,
     costs: Any = None,
     cost_range: tuple[float, float] | None = None,
     equal_rows: EqualRows = "copies",
-    clusters: Any = None,
-    deferred: Any = None,
-    X_unlabeled: Any = None,
-    groups_unlabeled: Any = None,
+    clusters: Column = None,
+    deferred: Column = None,
+    X_unlabeled: Table = None,
+    groups_unlabeled: Groups = None,
     training_rows: Any = None,
     verbose: int = 0,
 ) -> Certificate:
@@ -472,7 +471,7 @@ def certify(
 
 
 def check_unlabeled(
-    model: Any, expressions: Sequence[Expression], clusters: Any, sample_weight: Any = None
+    model: Model, expressions: Sequence[Expression], clusters: Column, sample_weight: Column = None
 ) -> None:
     """Raise if the other arguments exclude rows without labels."""
     if not expressions:
@@ -486,7 +485,7 @@ def check_unlabeled(
             raise ValueError(f"{name} and X_unlabeled were both given, but rows without labels have none")
 
 
-def _of_positive_weight(sample_weight: Any, n: int) -> Mask:
+def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
     """Return a mask of the rows of positive weight; refuse unequal weights."""
     weight = relative_weights(sample_weight, n)
     used: Mask = weight > 0
@@ -534,7 +533,9 @@ def read_rates(given: Any) -> list[Expression]:
     return [expression for expression in expressions if expression is not None]
 
 
-def requested_rates(model: Any, rates: Any, max_error: Any, request: CertificateRequest) -> list[Expression]:
+def requested_rates(
+    model: Model, rates: Stated, max_error: Stated, request: CertificateRequest
+) -> list[Expression]:
     """Return the rates of a certificate; none for a certificate of errors.
 
     Raises
@@ -551,7 +552,7 @@ def requested_rates(model: Any, rates: Any, max_error: Any, request: Certificate
     return expressions
 
 
-def rates_of_fit(model: Any) -> list[Expression]:
+def rates_of_fit(model: Model) -> list[Expression]:
     """Return the objective and the limits of a model fitted with limits; none without limits."""
     final = last_step(model)
     limits = list(checked_limits(getattr(final, "limits", ()) or ()))
@@ -559,7 +560,7 @@ def rates_of_fit(model: Any) -> list[Expression]:
     return [*([] if objective is None else [objective]), *limits] if limits else []
 
 
-def targets_of(max_error: Any, names: Mapping[Kind, Sequence[Any]]) -> dict[tuple[Kind, Any], float]:
+def targets_of(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> dict[tuple[Kind, Any], float]:
     """Return the largest error allowed for subgroups by (kind, name), from a float or a dict.
 
     ``names`` holds the subgroups by kind: "class", "group", "cell". A float is for the groups if there are
@@ -597,7 +598,7 @@ def targets_of(max_error: Any, names: Mapping[Kind, Sequence[Any]]) -> dict[tupl
     return {(kind, name): a for name, a in pairs if a < 1}
 
 
-def targets_every(max_error: Any) -> bool:
+def targets_every(max_error: Stated) -> bool:
     """Return whether targets are for every subgroup of a kind, not only for named ones."""
     return not isinstance(max_error, Mapping) or float(max_error.get(None, 1.0)) < 1.0
 
@@ -615,9 +616,9 @@ def error_names(fresh: FreshRows) -> dict[Kind, list[Any]]:
 def certificate_of(
     fresh: FreshRows,
     expressions: Sequence[Expression],
-    max_error: Any,
+    max_error: Stated,
     request: CertificateRequest,
-    model: Any,
+    model: Model,
     fingerprints: Fingerprint | None,
 ) -> Certificate:
     """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
@@ -704,7 +705,7 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
 
 
 def _notes_of_errors(
-    fresh: FreshRows, empty: Mapping[str, list[str]], parts: Sequence[str], model: Any
+    fresh: FreshRows, empty: Mapping[str, list[str]], parts: Sequence[str], model: Model
 ) -> Iterator[str]:
     yield from fresh.notes
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}

@@ -34,12 +34,18 @@ from tailboost.core.fingerprints import (
     hash_rows,
     random_numbers,
 )
-from tailboost.core.judged import TRAINED_ON, group_arguments, judged, refuse_known
-from tailboost.core.pipelines import final_step, label_shares, last_step
+from tailboost.core.judged import (
+    TRAINED_ON,
+    final_step,
+    group_arguments,
+    judged,
+    label_shares,
+    last_step,
+    refuse_known,
+)
 from tailboost.core.subgroups import deferral_words
 from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.core.used_rows import EqualRows, UsedRows, copies_of
-from tailboost.guarantees.leakage import check_equal_rows, refuse_used
+from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, copies_of, refuse_used
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses
@@ -311,7 +317,7 @@ def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRo
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def rules_of(final: Any) -> tuple[Rule, ...]:
+def rules_of(final: Model) -> tuple[Rule, ...]:
     """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
     return ("predict", "randomised") if judged(final).draws else ("predict",)
 
@@ -399,7 +405,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     return classes, names
 
 
-def plain_list(values: Any) -> list[Any]:
+def plain_list(values: Column) -> list[Any]:
     """Return an array or sequence as a list, None as an empty one."""
     return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
 
@@ -439,7 +445,7 @@ class _ListedGroups:
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
     @classmethod
-    def of(cls, final: Any, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
+    def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
@@ -492,7 +498,7 @@ class FreshInput:
     costs: Table = None
     cost_range: Any = None
     # With an array of answers also those of rows without labels, after the others.
-    deferred: Any = None
+    deferred: Column = None
     answers_unlabeled: Labels | None = None  # with an array of answers: those to rows without labels
 
     @property

@@ -12,10 +12,10 @@ import numpy as np
 
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import digest, hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.leakage import LeakageError
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -91,6 +91,7 @@ class Attempt:
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
 
 
+@dataclass(eq=False)
 class Ledger:
     """Record of the attempts to calibrate one fit, in their order.
 
@@ -100,7 +101,7 @@ class Ledger:
 
     Parameters
     ----------
-    attempts : sequence of Attempt, optional
+    attempts : tuple of Attempt, optional
         The attempts so far.
 
     Examples
@@ -119,8 +120,7 @@ class Ledger:
     X_cal: an earlier attempt had these rows
     """
 
-    def __init__(self, attempts: Sequence[Attempt] = ()) -> None:
-        self.attempts = tuple(attempts)
+    attempts: tuple[Attempt, ...] = ()
 
     def record(
         self,
@@ -185,7 +185,7 @@ class Ledger:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        return Ledger([Attempt.from_dict(each) for each in state["attempts"]])
+        return Ledger(tuple(map(Attempt.from_dict, state["attempts"])))
 
 
 def _joined(attempts: Sequence[Attempt], others: Sequence[Attempt]) -> tuple[Attempt, ...]:

@@ -11,13 +11,12 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Column, Groups, Labels, Mask, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Groups, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.drawing import display
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
-from tailboost.core.judged import group_arguments
-from tailboost.core.pipelines import final_step, last_step
+from tailboost.core.judged import final_step, group_arguments, last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (
@@ -392,7 +391,7 @@ class Monitor:
     def _repr_html_(self) -> str:
         return bounds_html(self.verdict, self.cells(), self.notes())
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw the rate of each batch against its bound, with the alarms marked; needs matplotlib.
 
         Parameters

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from tailboost.core.progress import steps
+from tailboost.core.array_types import Model
+from tailboost.core.long_work import steps
 from tailboost.rates import GAP, InfeasibleLimitsError, Limit
 from tailboost.rates.ranks import most_reached
 from tailboost.selection.problem import SPREAD
@@ -38,7 +39,7 @@ FALLS = 2
 COARSE, WORTHWHILE = FACTORS[::-4][::-1], 0.02
 
 
-def from_the_likeliest(model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
+def from_the_likeliest(model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
     """Yield the rules of the path from the strictest with about the greatest predicted power to the loosest.
 
     The order depends on the selection data and on the numbers of fresh rows alone, one for each limit. The
@@ -72,14 +73,14 @@ def _likeliest(powers: Sequence[Mapping[Part, float]]) -> tuple[int, float]:
 class Path:
     """Rules within the limits and within tighter ones, with what they have in common."""
 
-    model: Any
+    model: Model
     limits: Sequence[Limit]
     plain: Any  # the rule within the given limits
     ratios: Sequence[float]  # fresh rows by selection rows, of each limit
     made: dict[tuple[float, ...], Any] = field(default_factory=dict)  # rules by the factors of all bounds
 
     @classmethod
-    def of(cls, model: Any, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Path:
+    def of(cls, model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Path:
         """Return the path of a classifier for numbers of fresh rows, one for each limit."""
         with _silent():
             plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from tailboost.core.array_types import Floats, Ints, Stated
+from tailboost.core.array_types import Axes, Floats, Ints, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.drawing import display
 from tailboost.core.subgroups import unit_name
@@ -94,7 +94,7 @@ class RowsNeeded:
             power_at(numbers) for _, power_at in _procedures(self.plans, self.level, by_group=self.by_group)
         ]
 
-    def plot(self, ax: Any = None, *, have: int | None = None, **kwargs: Any) -> Any:
+    def plot(self, ax: Axes = None, *, have: int | None = None, **kwargs: Any) -> Any:
         """Draw the probability of each certificate by the number of rows; needs matplotlib.
 
         Parameters
@@ -139,7 +139,7 @@ class RowsNeeded:
 
 def rows_needed(
     limits: Stated,
-    rates: Any,
+    rates: Stated,
     *,
     shares: Any = None,
     power: float = 0.8,
@@ -268,7 +268,7 @@ def _by_ranks(
     groups = {_group(plan.limit, name) for plan in plans for name in plan.names}
     thresholds = len(groups) if by_group and len(columns) == 1 and columns != {()} else 1
     together = [share for plan in plans for share in plan.by_share or ()]
-    each = level_of_each(together, thresholds, level, apart=True)
+    each = level_of_each(together, thresholds, level)
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
 
 

@@ -23,12 +23,11 @@ import numpy as np
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import GAP, Limit, Objective, Strata
 from tailboost.rates.ranks import most_reached, probability_within
 from tailboost.selection.data import SelectionData
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.
@@ -110,9 +109,7 @@ def scores_of(model: Any, family: ThresholdFamily, fresh: FreshRows) -> tuple[Fl
 # -- limits on one side ------------------------------------------------------------------------------------
 
 
-def ranks_of(
-    shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float, *, apart: bool
-) -> list[int]:
+def ranks_of(shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float) -> list[int]:
     """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
 
     For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
@@ -130,18 +127,14 @@ def ranks_of(
         Number of thresholds m.
     level : float
         Allowed probability that a limit is broken.
-    apart : bool
-        Whether rows of different thresholds are independent. Each threshold then gets ``1 − (1 −
-        level)^(1/m)``.
     """
-    each = level_of_each(shares, n_thresholds, level, apart=apart)
+    each = level_of_each(shares, n_thresholds, level)
     return [most_reached(n, share.most, each) for share, n in zip(shares, sizes, strict=True)]
 
 
-def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float, *, apart: bool) -> float:
+def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> float:
     """Return the level of each rank, see `ranks_of`."""
-    part = level / max(1, len({share.answer for share in shares}))
-    return 1.0 - (1.0 - part) ** (1.0 / n_thresholds) if apart else part / n_thresholds
+    return level / (n_thresholds * max(1, len({share.answer for share in shares})))
 
 
 def windows(
@@ -428,9 +421,7 @@ class RankRules:
         """
         if self.shares[0].limit.compares:
             return self._compared(level)
-        ranks = ranks_of(
-            self.shares, self.sizes, self.family.n_thresholds, level, apart=self.fresh.clusters is None
-        )
+        ranks = ranks_of(self.shares, self.sizes, self.family.n_thresholds, level)
         family, rows, selection = self.family, self.rows, self.selection
         if not family.by_group:
             family = self._balanced(ranks)

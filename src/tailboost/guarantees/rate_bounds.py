@@ -237,7 +237,7 @@ def _tuples(name: Any) -> Any:
     return tuple(map(_tuples, name)) if isinstance(name, (list, tuple)) else name
 
 
-def subgroup_words(subgroup: Any) -> str:
+def subgroup_words(subgroup: object) -> str:
     """Name a subgroup: a pair within a pair is a group of a table, (column, value)."""
     if isinstance(subgroup, tuple) and isinstance(subgroup[-1], tuple):
         return f"{subgroup[0]} / {' = '.join(map(str, subgroup[-1]))}"

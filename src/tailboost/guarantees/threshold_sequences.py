@@ -4,8 +4,8 @@ The selection data order the thresholds of a group: from the one whose certifica
 one with the smallest expected objective. On the fresh rows each is tested for all limits of its group at the
 whole level of the group, up to the first failure ([1]_). The order depends on the selection data alone, so
 all passed thresholds of a group keep its limits, except with a probability of at most the level; the one with
-the smallest objective is taken. Rows of different groups are independent, so each of m groups has
-1 − (1 − level)^(1/m).
+the smallest objective is taken. The groups divide the level. So their rows may depend on each other, as
+those of several labels of one row do.
 
 Where one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
 precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rank_rules import losses_of, scores_of
-from tailboost.guarantees.scored_rows import ScoredRows
 from tailboost.rates import Limit, Strata
 from tailboost.rates.ranks import each_most_reached
-from tailboost.selection.threshold_family import BEYOND, ThresholdFamily, cuts
+from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily, cuts
 
 # Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
 # the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
@@ -147,7 +146,7 @@ def _power(errors: Floats, n: Floats, most: float, ratio: float, level: float) -
 class ThresholdSequences:
     """A sequence of thresholds for each group, or one for all rows."""
 
-    model: Any
+    model: Model
     family: ThresholdFamily
     limited: list[LimitedRate]  # on the fresh rows
     rows: ScoredRows
@@ -158,12 +157,12 @@ class ThresholdSequences:
     method = "fixed sequence"
     tested = "the likeliest thresholds"
 
-    def made(self, classifier: Any) -> str:
+    def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made."""
         return "Each threshold was tested in a sequence fixed before these rows were used."
 
     @classmethod
-    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
+    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
         """Return the procedure; None if a limit compares groups, has no rows, or has several thresholds.
 
         The parameters are those of `RankRules.of`. The vote of a cluster depends on the answers, so
@@ -208,7 +207,8 @@ class ThresholdSequences:
         The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
         untested answer.
         """
-        m, ratio = self.family.n_thresholds, len(self.rows.scores) / len(self.selection.scores)
+        m = self.family.n_thresholds
+        ratio = np.count_nonzero(self.rows.place < m) / len(self.selection.scores)
         asked, known = _by_place(self.limited, self.rows, m), _by_place(self.on_selection, self.selection, m)
         paths = [ThresholdPath.of(k, self.selection, known[k], asked[k], ratio, level / m) for k in range(m)]
         tested = [path for path in paths if path.constant is None or path.power >= HOPELESS]
@@ -217,7 +217,7 @@ class ThresholdSequences:
         first, complete, any_passed = certified.copy(), True, False
         for path in tested:
             first[path.place] = path.thresholds[0]
-            n_passed = self._passed(path, asked[path.place], 1.0 - (1.0 - level) ** (1.0 / parts))
+            n_passed = self._passed(path, asked[path.place], level / parts)
             if n_passed:
                 losses = path.losses + self.rows.loss(path.place, path.thresholds)
                 certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints
-from tailboost.guarantees.scored_rows import ScoredRows
-from tailboost.selection.threshold_family import BEYOND, RESOLUTION
+from tailboost.selection.threshold_family import BEYOND, RESOLUTION, ScoredRows
 
 SEED = 20261123  # of the numbers of the selection data
 

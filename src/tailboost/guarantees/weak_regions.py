@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Floats, Seed, Table
+from tailboost.core.array_types import Column, Floats, Seed, Table
 from tailboost.core.checks import check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import as_pandas
 from tailboost.rates.bounds import betting_p_value
 
@@ -285,7 +285,7 @@ def _numbers(X: Table) -> Floats:
         raise
 
 
-def _losses(values: Any, name: str, n: int) -> Floats:
+def _losses(values: Column, name: str, n: int) -> Floats:
     losses = finite(values, name)
     check_length(losses, name, n)
     if losses.ndim != 1 or ((losses < 0) | (losses > 1)).any():

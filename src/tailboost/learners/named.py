@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.core.array_types import Column, Seed, Table
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.stumps import StumpClassifier

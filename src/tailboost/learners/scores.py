@@ -224,6 +224,11 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
             raise ValueError(f"{owner}: the table has more than one column of this name")
         return np.asarray(table)
     array = np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{owner}: the table must be a data frame or an array of shape (n, d), got {type(X).__name__} of "
+            f"shape {array.shape}"
+        )
     if any(not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns):
         raise ValueError(f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}")
     return np.asarray(array[:, list(columns)])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import check_weights
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 
 # Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.

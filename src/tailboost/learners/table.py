@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.fingerprints import hash_rows
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.schema import text
 from tailboost.core.tables import summed
 from tailboost.learners.protocols import PreparedProba

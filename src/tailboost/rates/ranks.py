@@ -75,13 +75,6 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     return low
 
 
-def rows_for_one(bound: float, level: float) -> int:
-    """Return the smallest number of scores for which `most_reached` is at least 0."""
-    if bound >= 1.0:
-        return 0
-    return int(np.ceil(np.log(level) / np.log1p(-bound) - 1e-12)) if bound > 0.0 else np.iinfo(np.int64).max
-
-
 def probability_within(
     least: Sequence[int], most: Sequence[int], sizes: Sequence[int], *, gap: float | None, ratio: float | None
 ) -> float:

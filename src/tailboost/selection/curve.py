@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
 from tailboost.core.checks import check_indexes
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import Fingerprint
@@ -52,7 +52,7 @@ class CurveSource(Protocol):
     def _fingerprint(self, X: Table) -> Fingerprint | None:
         """Return the fingerprints of rows; None of rows without features."""
 
-    def _marked(self, limited: Stated, minimised: Any) -> tuple[tuple[float, float] | None, float | None]:
+    def _marked(self, limited: Stated, minimised: Stated) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate."""
 
     def _measured(self, *stated: Rate | Limit) -> RateTable:
@@ -391,7 +391,7 @@ class Curve:
             found[name] = limited, value
         return found
 
-    def _measured(self, classes: Any, y: Column, answers: Any, more: dict[str, Any]) -> list[float]:
+    def _measured(self, classes: Any, y: Column, answers: Column, more: dict[str, Any]) -> list[float]:
         return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -404,7 +404,7 @@ class Curve:
             "curve": {"limited": limited.tolist(), "objective": value.tolist()},
         }
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw the points on the selection data, the selected rule and its limit; needs matplotlib.
 
         Parameters
@@ -441,7 +441,7 @@ class Curve:
         return html_table(*self._cells(), self._words())
 
 
-def _measured(of: Any, y: Column, answers: Any, **more: Any) -> float:
+def _measured(of: Any, y: Column, answers: Column, **more: Any) -> float:
     """Return an objective, a gap, a ratio or a CVaR of answers, in the form of `tailboost.rates.measure`."""
     if not isinstance(of, (Objective, Spread)):
         return float(of.of_answers(y, answers, **more))

@@ -12,7 +12,7 @@ import numpy as np
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats, Stated, Table
-from tailboost.core.progress import steps
+from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident

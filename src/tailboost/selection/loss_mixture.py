@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class Mixture(PoolCombiner):
 
     objective: CVaR | WorstRow
 
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective and the gap of its solve."""
         self.pool.take(response)
         if self.even or not needs_objective:

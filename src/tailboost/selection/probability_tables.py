@@ -138,7 +138,7 @@ class LogProbabilities:
         return self._computed[key]
 
 
-def check_named(probabilities: Any) -> None:
+def check_named(probabilities: Table) -> None:
     """Raise unless probabilities are given by name."""
     if not has_named_columns(probabilities):
         raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
@@ -175,7 +175,7 @@ def stacked(
     return P
 
 
-def checked(probabilities: Any, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
+def checked(probabilities: Table, name: str, n_rows: int, n_classes: int, of: str) -> Floats:
     """Return the probabilities of one model, shape (n, K).
 
     Raises

@@ -84,7 +84,9 @@ class CVaR:
         variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
         return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
 
-    def of_answers(self, y: Column, answers: Any, *, sample_weight: Column = None, **more: object) -> float:
+    def of_answers(
+        self, y: Column, answers: Column, *, sample_weight: Column = None, **more: object
+    ) -> float:
         """Return the CVaR of the zero-one loss of answers: the error rate / α, at most 1."""
         wrong = wrong_answers(np.asarray(answers), np.asarray(y))
         return min(1.0, float(np.average(wrong, weights=sample_weight)) / self.alpha)
@@ -117,7 +119,7 @@ class WorstRow:
         """Return 1: the largest loss of a new row may be 1."""
         return 1.0
 
-    def of_answers(self, y: Column, answers: Any, **more: object) -> float:
+    def of_answers(self, y: Column, answers: Column, **more: object) -> float:
         """Return 1 if an answer is wrong, else 0."""
         return float(wrong_answers(np.asarray(answers), np.asarray(y)).any())
 

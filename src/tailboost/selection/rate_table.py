@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Axes, Floats
 from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
@@ -278,7 +278,7 @@ class RateTable:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
         return [line.limit_line for line in self.of_rule("predict") if not np.isnan(line.bound)]
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+    def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
         """Draw each limit with its verdict on these rows, the estimate and its interval; needs matplotlib.
 
         Parameters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
@@ -495,7 +495,7 @@ def _average(part: RulePart) -> str:
     return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
 
 
-def group_numbers(column: Any, known: Sequence[Any] | None, n: int) -> Ints:
+def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:
     """Return the number of each row's group, or 0 for a group-blind rule (``known`` is None)."""
     if (known is None) != (column is None):
         raise ValueError(GROUPS_UNUSED if known is None else GROUPS_NEEDED)
@@ -516,7 +516,7 @@ def _named(columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]) 
     if columns is None:
         return lambda model, label: f"{model}_{label}"
 
-    def name(model: str, label: Any) -> str:
+    def name(model: str, label: object) -> str:
         if model not in columns or len(columns[model]) != len(classes):
             raise ValueError(
                 f"columns: model {model!r} needs {len(classes)} names, one for each of {list(classes)}"
@@ -576,7 +576,7 @@ def sql_number(table: str, column: str) -> str:
     return f"+{sql_name(table)}.{sql_name(column)}"
 
 
-def sql_value(value: Any) -> str:
+def sql_value(value: object) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"

@@ -15,9 +15,10 @@ from scipy.optimize import linprog
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
 from tailboost.boosting.game import DECIMALS, Game, Response
 from tailboost.boosting.players.hedge import without_outliers
+from tailboost.boosting.targets import is_kept
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
-from tailboost.learners.session import constant, predict_models
+from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Objective, Strata, error
 from tailboost.selection.candidates import Pool as Candidates
@@ -38,7 +39,7 @@ ERROR_DECIMALS = 12
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 
 # Computed anew after loading.
-NOT_KEPT = ("_data", "_extra_counts", "_places", "_steered", "program", "refit_spread")
+NOT_KEPT = ("table_and_rows", "_extra_counts", "_places", "_steered", "program", "refit_spread")
 
 
 def least_largest(errors: Floats) -> tuple[float, float]:
@@ -342,7 +343,7 @@ class PoolCombiner:
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
     @abstractmethod
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
         If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
@@ -442,18 +443,14 @@ class SubgroupMixture(PoolCombiner):
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @cached_property
-    def _data(self) -> tuple[SelectionData, Mask]:
+    def table_and_rows(self) -> tuple[SelectionData, Mask]:
+        """The selection data, and a mask of their rows among all rows."""
         return self.grouping.table(self.pool.rows)
 
     @property
     def table(self) -> SelectionData:
         """The selection data."""
-        return self._data[0]
-
-    @property
-    def table_and_rows(self) -> tuple[SelectionData, Mask]:
-        """The selection data, and a mask of their rows among all rows."""
-        return self._data
+        return self.table_and_rows[0]
 
     @cached_property
     def program(self) -> Program:
@@ -462,13 +459,14 @@ class SubgroupMixture(PoolCombiner):
 
     def counted(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to the selection data, shape (S, K)."""
-        table, inside = self._data
+        table, inside = self.table_and_rows
         return table.count(answers[inside].astype(np.intp))
 
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective now and the gap of its solve."""
         cell, share, size = self._places
-        inside = response.answers if len(response.answers) == len(cell) else response.answers[self._data[1]]
+        answers = response.answers
+        inside = answers if len(answers) == len(cell) else answers[self.table_and_rows[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
         counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
         self.pool.take(response)
@@ -604,6 +602,20 @@ class SubgroupMixture(PoolCombiner):
         least, most = np.nanmin(bounds), np.nanmax(bounds)
         return float(least) if least == most else 0.0
 
+    @property
+    def unreachable(self) -> str:
+        """The smallest possible violation of the limits as text; empty if all limits can be satisfied."""
+        if self.even or self.limit is None:
+            return ""
+        beyond = self.beyond(self.candidates().all_counts)
+        least = least_largest(beyond)[0] if self.randomized else float(beyond.max(axis=1).min())
+        if is_kept(least - self.worst_limit, self.limit.strict):
+            return ""
+        rule = "mixture" if self.randomized else "single member"
+        measure = "largest error" if self.worst_limit else "largest excess"
+        limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
+        return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
+
     def first(self, n_rounds: int) -> None:
         """Drop all but the first rounds."""
         super().first(n_rounds)
@@ -658,14 +670,9 @@ class SubgroupMixture(PoolCombiner):
     @property
     def constants(self) -> float | None:
         """The objective of the best mixture of constants within limits and budget; None without one."""
-        if self._budgeted.limits:
-            solution = solve(self._constants, self._budgeted)
-            mixture = mixed(solution.weights, self._constants.counts)
-            return self.program.value(mixture) if solution.feasible else None
-        terms = self.objective.rate.terms(self.table.strata)
-        rates = np.array([terms.values(counts) for counts in self._constants.counts])
-        known = rates[:, ~np.isnan(rates).all(axis=0)]
-        return least_largest(known)[0]
+        solution = solve(self._constants, self._budgeted)
+        mixture = mixed(solution.weights, self._constants.counts)
+        return self.program.value(mixture) if solution.feasible else None
 
     @property
     def _constants(self) -> Candidates:
@@ -689,7 +696,7 @@ class SubgroupMixture(PoolCombiner):
         The estimate is the standard deviation between the models of the folds, averaged over the hypotheses.
         NaN if the models were tested on one held-out part and refits answer.
         """
-        rows, (table, inside) = self.pool.rows, self._data
+        rows, (table, inside) = self.pool.rows, self.table_and_rows
         if not rows.refit:
             return 0.0
         if rows.fold is None:

@@ -256,12 +256,6 @@ class Summary(PrintedSummary):
     defers: bool = False
 
     @property
-    def is_random_guess(self) -> bool:
-        """Whether the rule is no better than a random guess."""
-        guess = self.random_guess_value
-        return guess is not None and self.achieved >= guess - VALUE_TOLERANCE
-
-    @property
     def beats_random_guess(self) -> bool:
         """Whether the interval for new rows is below the value of every answer without the features.
 

@@ -1,4 +1,4 @@
-"""Rules for two classes by a threshold on one score: one threshold, or one for each group."""
+"""Rules for two classes by a threshold on one score (one in all, or one for each group), and scored rows."""
 
 from __future__ import annotations
 
@@ -99,3 +99,27 @@ def cuts(scores: Floats) -> tuple[Floats, Ints]:
     middles = ((s[1:] + s[:-1]) / 2)[apart]
     above = len(s) - 1 - np.flatnonzero(apart)
     return np.r_[-BEYOND, middles, BEYOND], np.r_[len(s), above, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows with a score, the number of its threshold, and the loss of both answers."""
+
+    scores: Floats  # shape (n,)
+    place: Ints  # shape (n,): number of the row's threshold
+    losses: Floats  # shape (n, 2): loss of the first and of the second answer
+
+    def part(self, place: int) -> Mask:
+        """Return the rows of a threshold."""
+        mask: Mask = self.place == place
+        return mask
+
+    def loss(self, place: int, thresholds: Floats) -> Floats:
+        """Return the summed loss of the rows of one threshold, at each of some thresholds."""
+        rows = self.part(place)
+        order = np.argsort(self.scores[rows], kind="stable")
+        scores, losses = self.scores[rows][order], self.losses[rows][order]
+        below = np.searchsorted(scores, thresholds, side="right")
+        first, second = np.r_[0.0, losses[:, 0].cumsum()], np.r_[0.0, losses[:, 1].cumsum()]
+        total: Floats = first[below] + second[-1] - second[below]
+        return total

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Groups, Ints
+from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
@@ -64,7 +64,7 @@ class ThresholdRule:
         return cls(scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing)
 
     @classmethod
-    def of_actions(cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Any) -> Self:
+    def of_actions(cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Column) -> Self:
         """Return the thresholds of a group-blind rule on a `Scores`, from actions at ascending values.
 
         A threshold is the middle of two neighbouring values with different actions.
@@ -74,8 +74,13 @@ class ThresholdRule:
         middles = (values[:-1] + values[1:]) / 2
         middles = np.where(middles > values[:-1], middles, values[1:]).tolist()  # neighbours as float64
         answers = actions.tolist()
-        band = [(None, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
-        return cls(scores.column_list[0], list(classes), None, [band], scores.kind, scores.missing)
+        ranges = [(-np.inf, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
+        return cls.of_ranges(scores, classes, ranges)
+
+    @classmethod
+    def of_ranges(cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]) -> Self:
+        """Return the group-blind rule of ranges of a `Scores`: lower ends from −∞ on, with actions."""
+        return cls(scores.column_list[0], list(classes), None, [_band(ranges)], scores.kind, scores.missing)
 
     @property
     def _kind(self) -> ScoreKind:

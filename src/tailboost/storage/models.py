@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
-from tailboost.core.judged import Judged, judged
-from tailboost.core.pipelines import last_step
+from tailboost.core.judged import Judged, judged, last_step
 from tailboost.core.probe import Answers, answers
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused
@@ -74,7 +73,7 @@ def save_model(
     classifiers of tailboost, predictions for at most 32 probe rows, which `load_model` compares. `fit`
     creates probe rows by drawing each column separately from the training table. So no person's row is
     stored, although single values are. The file also contains fingerprints of the training rows and of the
-    selection data. ``seen_share`` and ``check_unseen`` use them to detect data leakage. The file carries the
+    selection data. ``seen_share`` and certificates use them to detect data leakage. The file carries the
     ledger of the attempts to calibrate the model.
 
     Parameters

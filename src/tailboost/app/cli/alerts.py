@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
-from tailboost.core.array_types import Column, Groups
+from tailboost.core.array_types import Column, Groups, Table
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak
@@ -55,7 +55,7 @@ def read_to_fit(
     return table, ids, None if unusable else clusters.astype(str).to_numpy()
 
 
-def _drop_ids(table: Any, keep: Collection[str]) -> list[str]:
+def _drop_ids(table: Table, keep: Collection[str]) -> list[str]:
     """Drop features that look like ids, except those in ``keep``; return the dropped names."""
     for name in keep:
         if name not in table.data:
@@ -103,11 +103,11 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
             )
 
 
-def _are_numbers(values: Any) -> bool:
+def _are_numbers(values: Column) -> bool:
     return bool(pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all())
 
 
-def _looks_like_an_id(column: Any) -> bool:
+def _looks_like_an_id(column: Column) -> bool:
     """Return whether a column has distinct whole numbers, or nearly distinct texts."""
     if len(column) < FEWEST_ROWS or column.isna().any():
         return False
@@ -116,7 +116,7 @@ def _looks_like_an_id(column: Any) -> bool:
     return column.dtype == "category" and column.nunique() >= ID_DISTINCT * len(column)
 
 
-def _accuracy_of(column: Any, y: Column) -> float:
+def _accuracy_of(column: Column, y: Column) -> float:
     """Return the balanced accuracy of a model of one column.
 
     A numeric column gets a small tree. A text column predicts the most frequent class of each common value.

@@ -18,6 +18,7 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.documents import is_rule_file, score_rows
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
+from tailboost.core.array_types import Stated
 from tailboost.core.judged import judged
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -302,7 +303,7 @@ def _calibrate_scores(
     sep: str,
     score: list[str],
     target: str,
-    targets: Any,
+    targets: Stated,
     cluster: str | None,
     files: dict[str, Path | None],
     of_call: dict[str, Any],

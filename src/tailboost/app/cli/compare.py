@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, TextColumn
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
@@ -35,7 +31,6 @@ WITH_GROUPS = (
     "forest", "forest-balanced", "average-tuned",
     "xgboost", "xgboost-balanced", "xgboost-tuned", "xgboost-cells",
 )  # fmt: skip
-Advance: TypeAlias = Callable[[float, str], None]  # takes the finished fraction and the next step
 REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
@@ -43,8 +38,6 @@ DEMO_METHODS = {
     "credit": ("robustmixture", "adalpboost", TODAY, "today-tuned", "xgboost-balanced", "average-tuned"),
     "wine": ("robustmixture", TODAY, "xgboost-balanced", "forest-tuned"),
 }
-# Ends of the parts of the demo, as fractions of its processor time with the defaults.
-DEMO_ENDS = {"use": 0.015, "credit": 0.52, "wine": 1.0}
 PLAIN = Method(
     TODAY, "Plain model", "scikit-learn's HistGradientBoostingClassifier with its defaults",
     HistGradientBoostingClassifier,
@@ -77,18 +70,16 @@ def demo(
         shared.make_folder(out / folder)
     compared: dict[str, Results] = {}
     # One thread: threads of small fits cost more than they save.
-    with _time_left() as advance, threadpool_limits(1):
+    with threadpool_limits(1):
         use = _use(tables["credit"], out / "credit" / "card.html", seed)
-        start = DEMO_ENDS["use"]
         for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
-            table, end = tables[folder], DEMO_ENDS[folder]
+            table = tables[folder]
             taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
             taken = _drawn(taken, table.target.loc[taken], rows, seed)
             compared[folder] = _compare(
                 out / folder,
                 table.data.loc[taken],
                 table.target_names[table.target.loc[taken]],
-                advance=_part_of(advance, start, end, name),
                 methods=[{m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m) for m in DEMO_METHODS[folder]],
                 repeats=repeats,
                 random_state=seed,
@@ -96,7 +87,6 @@ def demo(
                 data_name=name,
                 command=command,
             )
-            start = end
             _end(compared[folder])
     page = Demo(
         use, ComparisonTable(compared["credit"], use.label), ComparisonTable(compared["wine"]), command
@@ -169,22 +159,20 @@ def compare_methods(
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)
-    with _time_left() as advance:
-        results = _compare(
-            out,
-            table.data.loc[taken],
-            table.target[taken],
-            table.groups.loc[taken] if group else None,
-            advance=advance,
-            clusters=None if clusters is None else clusters[taken],
-            methods=chosen,
-            alphas=alphas,
-            repeats=repeats,
-            random_state=seed,
-            n_jobs=jobs,
-            data_name=shared.printable(data.name),
-            command=shared.command_line("compare", data, **stated),
-        )
+    results = _compare(
+        out,
+        table.data.loc[taken],
+        table.target[taken],
+        table.groups.loc[taken] if group else None,
+        clusters=None if clusters is None else clusters[taken],
+        methods=chosen,
+        alphas=alphas,
+        repeats=repeats,
+        random_state=seed,
+        n_jobs=jobs,
+        data_name=shared.printable(data.name),
+        command=shared.command_line("compare", data, **stated),
+    )
     _print_results(results)
     shared.say(
         "\n".join(
@@ -227,40 +215,12 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _part_of(advance: Advance, start: float, end: float, name: str) -> Advance:
-    """Return the progress of a part that goes from ``start`` to ``end`` of the whole."""
-    return lambda done, what: advance(start + done * (end - start), f"{name}, {what}")
-
-
-@contextmanager
-def _time_left() -> Iterator[Advance]:
-    """Show one line of progress with the time left; outside a terminal, a line for each tenth of the work."""
-    start, tenths = time.monotonic(), -1
-    with shared.progress(BarColumn(), TextColumn("{task.description}")) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def advance(done: float, what: str) -> None:
-            nonlocal tenths
-            left = f", about {(time.monotonic() - start) * (1 / done - 1):.0f} s left" if 0 < done < 1 else ""
-            bar.update(task, completed=done, description=f"{what}{left}")
-            if bar.disable and int(10 * done) > tenths:
-                tenths = int(10 * done)
-                shared.say_aside(f"{what}{left}")
-
-        yield advance
-
-
-def _compare(
-    out: Path, X: Table, y: Column, groups: Groups = None, *, advance: Advance, **settings: Any
-) -> Results:
+def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: Any) -> Results:
     """Compare methods, and write the results and the report."""
-
-    def keep(results: Results, done: int, total: int, what: str) -> None:
-        results.save(out / REPORT_FILES[0])
-        advance(done / total, what)
-
     with shared.bad_input():
-        results = compare(X, y, groups, on_progress=keep, **settings)
+        results = compare(
+            X, y, groups, on_progress=lambda so_far: so_far.save(out / REPORT_FILES[0]), **settings
+        )
     shared.write_out(out / REPORT_FILES[1], render(results))
     return results
 

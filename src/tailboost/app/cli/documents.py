@@ -14,6 +14,7 @@ import pandas as pd
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input
+from tailboost.core.array_types import Table
 from tailboost.core.files import digest
 from tailboost.core.output import write_output
 from tailboost.guarantees.ledger import Ledger
@@ -86,7 +87,7 @@ def score_rows(
     return replace(rows, y=rows.column(target, "--target").astype(str).to_numpy(dtype=str))
 
 
-def numbers_of(table: Any, name: str, data: Path) -> Any:
+def numbers_of(table: Table, name: str, data: Path) -> Any:
     """Return a column as numbers; missing values stay missing."""
     numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
     if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import datetime
-import io
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from rich.text import Text
 from sklearn.pipeline import Pipeline
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import has_fit_parameter
@@ -28,14 +25,12 @@ from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
-from tailboost.core.array_types import Model, Stated
-from tailboost.core.interrupts import ending_at_interrupts
+from tailboost.core.array_types import Model, Stated, Table
 from tailboost.core.judged import judged
+from tailboost.core.long_work import ending_at_interrupts
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
-
-BETWEEN_LINES = 2.0  # seconds between two progress lines outside a terminal
 
 
 def fit(
@@ -182,7 +177,7 @@ def _check_options(method: Method, classifier: Model, group: list[str] | None, w
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
 
 
-def _use_labels(classifier: Model, table: Any, max_error: Stated, group: Sequence[str]) -> None:
+def _use_labels(classifier: Model, table: Table, max_error: Stated, group: Sequence[str]) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
         classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
@@ -205,7 +200,7 @@ def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
 
 
 def _use_costs(
-    classifier: Model, table: Any, group: Sequence[str], costs: Path | None, data: Path, sep: str
+    classifier: Model, table: Table, group: Sequence[str], costs: Path | None, data: Path, sep: str
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
@@ -221,7 +216,7 @@ def _use_costs(
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> NewRows:
+def _without_labels(path: Path, sep: str, table: Table, group: Sequence[str]) -> NewRows:
     """Read rows without labels, with the columns of the training table."""
     with shared.bad_input("--unlabeled: "):
         raw = datasets.read_raw(path, sep)
@@ -231,7 +226,7 @@ def _without_labels(path: Path, sep: str, table: Any, group: Sequence[str]) -> N
 
 
 def _fitted(
-    classifier: Model, method: Method, table: Any, arguments: dict[str, Any], more: NewRows | None = None
+    classifier: Model, method: Method, table: Table, arguments: dict[str, Any], more: NewRows | None = None
 ) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
 
@@ -242,12 +237,7 @@ def _fitted(
     shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
     # Ctrl-C must not store a model of fewer rounds.
-    with (
-        ending_at_interrupts(),
-        shared.bad_input(),
-        shared.warnings_as_lines(),
-        _showing_rounds(classifier, method),
-    ):
+    with ending_at_interrupts(), shared.bad_input(), shared.warnings_as_lines():
         features = steps.fit_transform(table.data, table.target)
         if more is not None:
             arguments |= {"X_unlabeled": steps.transform(more.features), "groups_unlabeled": more.groups}
@@ -277,37 +267,3 @@ def _print_summary(classifier: Model, model: Path, *, measured: bool) -> None:
                 shared.say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: no fault of its summary may lose it
         shared.warn(f"the summary failed ({type(error).__name__}: {error})")
-
-
-@contextmanager
-def _showing_rounds(classifier: Model, method: Method) -> Iterator[None]:
-    """Show the rounds on standard error; verbose=1 of the user is left unchanged."""
-    if shared.is_quiet() or not method.ours or classifier.get_params(deep=False).get("verbose") != 0:
-        yield
-        return
-    rounds = _Rounds(f"fitting {method.title}")
-    classifier.set_params(verbose=1)  # the classifiers of tailboost print a line per round
-    try:
-        with rounds.status or nullcontext(), redirect_stdout(rounds):
-            yield
-    finally:
-        classifier.set_params(verbose=0)
-
-
-class _Rounds(io.TextIOBase):
-    """Stream whose lines appear on standard error: the last one on a terminal, otherwise one every 2 s."""
-
-    def __init__(self, title: str) -> None:
-        self.terminal = shared.console(stderr=True)
-        self.status = self.terminal.status(title) if self.terminal.is_terminal else None
-        self.begun, self.shown = "", -np.inf
-
-    def write(self, text: str) -> int:
-        *lines, self.begun = (self.begun + text).split("\n")
-        for line in lines:
-            if self.status is not None:
-                self.status.update(Text(line))
-            elif time.monotonic() - self.shown >= BETWEEN_LINES:
-                self.terminal.print(Text(line), soft_wrap=True)
-                self.shown = time.monotonic()
-        return len(text)

@@ -21,6 +21,7 @@ from tailboost.app.cli.rates import (
     read_rates,
 )
 from tailboost.app.cli.score_rules import read_model
+from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.judged import group_uses, judged
 from tailboost.core.subgroups import GroupUse, deferral_words
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
@@ -90,7 +91,7 @@ def evaluate(
         print_rates(measured)
 
 
-def warn_of_leakage(classifier: Any, features: Any) -> float:
+def warn_of_leakage(classifier: Model, features: Table) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
     fraction = float(classifier.seen_share(features)) if judged(classifier).knows_rows else 0.0
     if fraction > LEAKAGE:
@@ -238,13 +239,13 @@ def rule(
 
 
 def errors_by_subgroup(
-    y: Any,
+    y: Column,
     predicted: Any,
     classes: Any,
     groups: Mapping[str, Any],
     targets: Mapping[str, float],
-    clusters: Any = None,
-    deferred: Any = None,
+    clusters: Column = None,
+    deferred: Column = None,
 ) -> list[dict[str, Any]]:
     """Return the errors of `predict` on all rows, in each class and in each group, with 95 % intervals.
 
@@ -302,7 +303,7 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     shared.plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
 
 
-def targets_by_name(classifier: Any) -> dict[str, float]:
+def targets_by_name(classifier: Model) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
     if fitted_targets(classifier) is None:
         return {}
@@ -310,7 +311,7 @@ def targets_by_name(classifier: Any) -> dict[str, float]:
     return {_subgroup_name(line.subgroup): line.bound for line in lines}
 
 
-def _subgroup_name(subgroup: Any) -> str:
+def _subgroup_name(subgroup: object) -> str:
     """Return the name of a class, a group ("city=Rome") or a cell ("yes / city=Rome")."""
     if not isinstance(subgroup, tuple):
         return str(subgroup)
@@ -318,7 +319,7 @@ def _subgroup_name(subgroup: Any) -> str:
     return f"{first} / {_subgroup_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
 
 
-def group_sentences(classifier: Any, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
+def group_sentences(classifier: Model, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
     """Return, for each column of groups, whether predictions may depend on it, and how to drop it.
 
     The values of the columns decide if they were compared at the fit, otherwise their names.

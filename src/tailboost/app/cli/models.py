@@ -284,7 +284,7 @@ class FileLedger(Ledger):
                 self._stored.write_ledger(self)
 
 
-def known_labels(column: Any, classes: Any, name: str) -> Any:
+def known_labels(column: Column, classes: Any, name: str) -> Any:
     """Return labels in the type of ``classes``; labels from a CSV file are text and may be numbers."""
     by_text = {str(label): label for label in classes.tolist()}
     texts = [str(value) for value in column.tolist()]

@@ -334,7 +334,7 @@ def _amounts(cell: str, rows: Any, data: Path) -> Any:
     return scale * _finite(rows[name], f"column {name!r} of {data.name}")
 
 
-def _finite(column: Any, name: str) -> Any:
+def _finite(column: Column, name: str) -> Any:
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):

@@ -33,7 +33,7 @@ from tailboost.app.cli.shared import (
     write_out,
 )
 from tailboost.classifiers.calibrating import OneBatch
-from tailboost.core.array_types import Floats, Mask, Table
+from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import HUMAN_REVIEW
@@ -186,7 +186,7 @@ class RuleSelection:
     target: str
     group: tuple[str, ...]
     by_group: bool
-    objective: Any
+    objective: Stated
     limits: tuple[rates.Limit, ...]
     data: str  # digest of the selection data
     kind: str
@@ -205,7 +205,7 @@ class RuleSelection:
         positive: Sequence[str] | None,
         columns: Sequence[str],
         by_group: bool,
-        objective: Any,
+        objective: Stated,
         limits: Sequence[rates.Limit],
         **options: Any,
     ) -> tuple[Self, NewRows]:
@@ -263,12 +263,12 @@ class RuleSelection:
             **({} if more is None else more.unlabeled()),
         )
 
-    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, for a calibration on the others."""
         about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
         return OneBatch.of(self.model, given, max_error, **about)
 
-    def document(self, classifier: Any, rule: ThresholdRule | Rule, **more: Any) -> str:
+    def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
         certificate = judged(classifier).latest_certificate
         objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
@@ -359,7 +359,7 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
         """Whether rows may be deferred."""
         return self.rule.defers
 
-    def actions(self, X: Any, groups: Any = None) -> NDArray[Any]:
+    def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
         names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
         if isinstance(self.rule, ThresholdRule):
@@ -371,16 +371,16 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
             dict.fromkeys(self.rule.models or ["Scores"], P), **names, deferred=HUMAN_REVIEW
         )
 
-    def predict(self, X: Any, *, groups: Any = None) -> NDArray[Any]:
+    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row; deferred rows get the first label."""
         actions = self.actions(X, groups)
         return np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions).astype(str)
 
-    def defers(self, X: Any, *, groups: Any = None) -> Mask:
+    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
         return np.asarray(self.actions(X, groups) == HUMAN_REVIEW)
 
-    def margin(self, X: Any, groups: Any = None) -> Floats | None:
+    def margin(self, X: Table, groups: Groups = None) -> Floats | None:
         """Return the distance of the score to the nearest threshold; None with several scores."""
         if not isinstance(self.rule, ThresholdRule):
             return None
@@ -454,7 +454,7 @@ class StoredRule(StoredDocument):
             warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, given: FreshInput, max_error: Any, limits: Any) -> OneBatch:
+    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         return self.selection.one_batch(given, max_error, limits)
 
@@ -462,7 +462,7 @@ class StoredRule(StoredDocument):
         """Return the content of the file of a rule that was selected on other rows."""
         return replace(self, selection=replace(self.selection, data=digest_of(data), unlabeled=None))
 
-    def save(self, classifier: Any, path: Path, **notes: Any) -> None:
+    def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Write the rule of another selection, with its own limits."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         write_out(path, selection.document(classifier, classifier.rule_, **notes))

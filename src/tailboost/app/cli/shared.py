@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shlex
@@ -21,12 +20,11 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 from rich.text import Text
 
+from tailboost.core.long_work import PATIENCE, telling
 from tailboost.core.output import is_same_file, write_output
-from tailboost.core.progress import PATIENCE, telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -187,15 +185,6 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console, 130 characters wide in a file or pipe."""
     terminal = Console(stderr=stderr, highlight=False)
     return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
-
-
-def progress(*columns: ProgressColumn) -> Progress:
-    """Return a progress line on standard error. Hidden with --quiet and outside a terminal."""
-    terminal = console(stderr=True)
-    hidden = is_quiet() or not terminal.is_terminal
-    # Older versions of rich end a hidden progress line with a line break.
-    shown = Console(file=io.StringIO()) if hidden else terminal
-    return Progress(*columns, console=shown, transient=True, disable=hidden)
 
 
 # Moves to the start of a terminal's line and erases it.

@@ -144,7 +144,7 @@ def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
 
 
-def _subgroup(name: Any) -> str:
+def _subgroup(name: object) -> str:
     return "all rows" if name is None else unit_name(name)
 
 

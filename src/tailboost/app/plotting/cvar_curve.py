@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tailboost import metrics
 from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled
-from tailboost.core.pipelines import answer_shares, final_step
+from tailboost.core.array_types import Axes, Model, Table
+from tailboost.core.judged import answer_shares, final_step
 
 ALPHAS = np.geomspace(0.01, 1.0, 101)
 TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
@@ -79,15 +80,15 @@ class CVaRCurveDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Table,
         y: ArrayLike,
         *,
         alphas: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         reweight: bool = False,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the curve of a classifier's answers.
@@ -144,7 +145,7 @@ class CVaRCurveDisplay(Display):
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the curve of given label distributions.
@@ -169,7 +170,7 @@ class CVaRCurveDisplay(Display):
         n_classes = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 2
         return cls(grid, curve, n_classes=n_classes, name=name).plot(ax=ax, **kwargs)
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         style = {**next_style(ax, "CVaR curve"), "linewidth": 2, "label": name}
         (self.line_,) = ax.plot(self.alphas, self.values, **styled(style, kwargs))
         self.band_ = None

@@ -18,6 +18,7 @@ from tailboost.app.plotting.style import (
     text_colour,
     titled,
 )
+from tailboost.core.array_types import Axes, Groups, Table
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, as_expression, parse
@@ -91,14 +92,14 @@ class GroupsDisplay(Display):
         cls,
         before: Any,
         after: Any,
-        X: Any,
+        X: Table,
         y: ArrayLike,
         *,
         rate: Any,
-        groups: Any = None,
+        groups: Groups = None,
         labels: tuple[str, str] = ("before", "after"),
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw a rate of two classifiers on the same rows.
@@ -145,7 +146,7 @@ class GroupsDisplay(Display):
     def _size(self) -> tuple[float, float]:
         return 6.4, BLOCK * len(self.groups) + 1.2
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         at = np.arange(len(self.groups)) + 0.5
         drawn = []
         looks = ((self.before, GREY, 0.0), (self.after, BLUE, 0.27))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import Display, bar_styled, fitted_text, text_colour, titled, verdict_style
+from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
@@ -62,14 +63,14 @@ class LimitsDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Table,
         y: ArrayLike,
         *,
-        limits: Any = None,
-        groups: Any = None,
+        limits: Stated = None,
+        groups: Groups = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the limits on given rows, with 95 % intervals of each rate alone.
@@ -109,11 +110,11 @@ class LimitsDisplay(Display):
         y_true: ArrayLike,
         y_pred: ArrayLike,
         *,
-        limits: Any,
-        groups: Any = None,
-        deferred: Any = None,
+        limits: Stated,
+        groups: Groups = None,
+        deferred: Column = None,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the limits of given answers, with 95 % intervals of each rate alone.
@@ -139,14 +140,14 @@ class LimitsDisplay(Display):
         return cls._measured(y_true, y_pred, limits, about, name).plot(ax, **kwargs)
 
     @classmethod
-    def _measured(cls, y: Any, answers: Any, limits: Any, about: dict[str, Any], name: str) -> Self:
+    def _measured(cls, y: Column, answers: Column, limits: Stated, about: dict[str, Any], name: str) -> Self:
         answered = Answered.of(np.asarray(y), np.asarray(answers), **about)
         return cls(RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name)
 
     def _size(self) -> tuple[float, float]:
         return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         self.shown_ = sorted(self.lines, key=lambda line: line.good is not False)[:MOST]
         if len(self.lines) <= MOST:
             self.shown_ = self.lines

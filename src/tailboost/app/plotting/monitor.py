@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import BLUE, VERMILLION, Display, fitted_text, styled, text_colour
+from tailboost.core.array_types import Axes
 from tailboost.guarantees.recheck import down, up
 
 PANEL = 1.7  # height of a panel in inches
@@ -98,7 +99,7 @@ class MonitorDisplay(Display):
                 raise ValueError(f"{what} must have shape {expected}, got {shape}")
 
     @classmethod
-    def from_monitor(cls, monitor: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
+    def from_monitor(cls, monitor: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any) -> Self:
         """Draw a `tailboost.Monitor`.
 
         Parameters
@@ -145,7 +146,7 @@ class MonitorDisplay(Display):
     def _size(self) -> tuple[float, float]:
         return 6.4, PANEL * len(self._order) + 0.8
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         self.shown_ = self._order
         ax.set_axis_off()
         grid = ax.get_subplotspec().subgridspec(len(self.shown_), 1, hspace=0.1)
@@ -177,7 +178,7 @@ class MonitorDisplay(Display):
         self.axes_[-1].set_xticks(ticks, names, parse_math=False)
         self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
 
-    def _panel(self, ax: Any, j: int, kwargs: dict[str, Any]) -> Any:
+    def _panel(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
         from matplotlib.transforms import offset_copy
 
         values, alarm = self.rates[:, j], self.alarms[j]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled, text_colour
+from tailboost.core.array_types import Axes
 
 POINTS = 25  # numbers of rows in a curve
 # A curve goes from the needed rows (or the rows at hand) divided by SPAN to twice their number.
@@ -105,7 +106,7 @@ class PowerDisplay(Display):
 
     @classmethod
     def from_rows_needed(
-        cls, needed: Any, *, have: int | None = None, name: str | None = None, ax: Any = None, **kwargs: Any
+        cls, needed: Any, *, have: int | None = None, name: str | None = None, ax: Axes = None, **kwargs: Any
     ) -> Self:
         """Draw the result of `tailboost.rows_needed`.
 
@@ -120,7 +121,7 @@ class PowerDisplay(Display):
         """
         return cls.of(needed, have=have, name=name).plot(ax, **kwargs)
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         self.lines_, self.have_ = [], None
         for rows, power, words, needed, more in zip(
             self.rows, self.power, self.names, self.needed, self.more, strict=True

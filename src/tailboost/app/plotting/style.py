@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from itertools import product
 from typing import Any, Self
 
+from tailboost.core.array_types import Axes
+
 # Colours of Okabe and Ito with a contrast of at least 3 : 1 on white and on black.
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#83888F"
@@ -26,9 +28,9 @@ class Display(ABC):
         return None
 
     @abstractmethod
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None: ...
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None: ...
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Axes = None, *, name: str | None = None, **kwargs: Any) -> Self:
         """Draw the display, and return it.
 
         Parameters
@@ -62,7 +64,7 @@ def verdict_style(good: bool | None) -> tuple[str, str]:
     return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
 
 
-def fitted_text(ax: Any, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
+def fitted_text(ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
     """Write words from the left edge of the axes at y, cut to the figure's width less a margin in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
@@ -82,13 +84,13 @@ def fitted_text(ax: Any, x: float, y: float, words: str, *, margin: float = 24.0
     return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
 
 
-def titled(ax: Any, name: str | None) -> None:
+def titled(ax: Axes, name: str | None) -> None:
     """Set the title of axes, at the left; none if there is no name."""
     if name:
         ax.set_title(name, loc="left", fontsize="medium", wrap=True, parse_math=False)
 
 
-def keyed(ax: Any, **options: Any) -> None:
+def keyed(ax: Axes, **options: Any) -> None:
     """Add a legend if there are named artists; names are text, never mathematics."""
     if ax.get_legend_handles_labels()[1]:
         for text in ax.legend(**options).get_texts():
@@ -102,14 +104,14 @@ def text_colour() -> str:
     return str(mpl.rcParams["text.color"])
 
 
-def next_style(ax: Any, kind: str) -> dict[str, Any]:
+def next_style(ax: Axes, kind: str) -> dict[str, Any]:
     """Return colour and line style for another line of this kind on the axes."""
     drawn = sum(line.get_gid() == kind for line in ax.lines)
     colour, line = STYLES[drawn % len(STYLES)]
     return {"color": colour, "linestyle": line, "gid": kind}
 
 
-def reference_line(ax: Any, y: float, label: str) -> Any:
+def reference_line(ax: Axes, y: float, label: str) -> Any:
     """Return a dashed horizontal line; it is drawn once per label and axes."""
     for line in ax.lines:
         if line.get_gid() == label:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, styled, text_colour
-from tailboost.core.array_types import Floats
-from tailboost.core.judged import judged
-from tailboost.core.pipelines import final_step
+from tailboost.core.array_types import Axes, Floats, Groups, Model, Table
+from tailboost.core.judged import final_step, judged
 
 MARKERS = "sD^vPX*<>"
 SELECTED = "selected rule"
@@ -86,17 +85,17 @@ class TradeOffDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: Model,
+        X: Table,
         y: ArrayLike,
         *,
         rates: tuple[Any, Any] = (None, None),
         others: Mapping[str, Any] | None = None,
         sample_weight: ArrayLike | None = None,
-        groups: Any = None,
+        groups: Groups = None,
         show_selection: bool = True,
         name: str | None = None,
-        ax: Any = None,
+        ax: Axes = None,
         **kwargs: Any,
     ) -> Self:
         """Draw the trade-off of a fitted classifier on given rows, its limit, and its plain model.
@@ -168,7 +167,7 @@ class TradeOffDisplay(Display):
         return cls(limited, value, limit=limit, name=name or "on the given rows", **names)
 
     @classmethod
-    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
+    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any) -> Self:
         """Draw a trade-off on the selection data, with the selected rule and its limit.
 
         Parameters
@@ -180,7 +179,7 @@ class TradeOffDisplay(Display):
         """
         return cls.of(curve, name=name).plot(ax, **kwargs)
 
-    def _draw(self, ax: Any, name: str | None, kwargs: dict[str, Any]) -> None:
+    def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
         style = next_style(ax, "trade-off") | {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
         (self.line_,) = ax.plot(*without_jumps(self.limited, self.value), **styled(style, kwargs))
         colour = self.line_.get_color()
@@ -214,7 +213,7 @@ class TradeOffDisplay(Display):
         keyed(ax)
 
 
-def plain_models(classifier: Any) -> dict[str, Any]:
+def plain_models(classifier: Model) -> dict[str, Any]:
     """Return the plain model of a classifier by its name; none for a rule on scores of any kind."""
     return {} if judged(classifier).reads_scores else {"plain model": PlainModel(classifier)}
 
@@ -223,9 +222,9 @@ def plain_models(classifier: Any) -> dict[str, Any]:
 class PlainModel:
     """The most probable label of a classifier, without limits."""
 
-    classifier: Any
+    classifier: Model
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Table) -> Any:
         """Return the label with the largest probability."""
         final, rows = final_step(self.classifier, X)
         return final.classes_[np.asarray(final.predict_proba(rows)).argmax(axis=1)]

@@ -11,6 +11,7 @@ import numpy as np
 from tailboost.app.plotting import CVaRCurveDisplay, GroupsDisplay, LimitsDisplay, MonitorDisplay
 from tailboost.app.report.comparison_table import WORDS, WORST_CLASS, WORST_GROUP, ComparisonTable, figure_of
 from tailboost.app.report.svg import CURRENT, SOFT, both, tagged
+from tailboost.core.array_types import Axes
 
 if TYPE_CHECKING:
     from tailboost import Monitor
@@ -97,7 +98,7 @@ def tradeoff_chart(
     """
     title = title or f"error of the {WORDS[worst]}"
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         ax.set_xlabel("overall error")
         ax.set_title(f"{title}   ↙ better", loc="left", color=SOFT)
         _tidy(ax, "both")
@@ -122,7 +123,7 @@ def tradeoff_chart(
     return both(draw, label, 410)
 
 
-def _method(ax: Any, style: Style, worst: str, curve: Sequence[Any]) -> None:
+def _method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
     error, level = style["figures"]["error"], style["figures"][worst]
     name = tagged(style["kind"], f"{style['title']}: overall {_text(error)}, worst {_text(level)}")
     if len(curve) > 1:
@@ -151,7 +152,7 @@ def _marker(style: Style) -> dict[str, Any]:
     return {"marker": known or f"${style['symbol']}$", "markersize": 8 if known else 9, "markeredgewidth": 0}
 
 
-def _names(ax: Any, styles: Sequence[Style], points: Sequence[tuple[float, float]]) -> None:
+def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, float]]) -> None:
     """Write the name of each shown method near its point, over as few other elements as possible."""
     ax.figure.draw_without_rendering()
     pixels = ax.transData.transform(points)
@@ -188,7 +189,7 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
     alphas = table.settings["curve_alphas"]
     classes = len(table.data["classes"])
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         for style in reversed(styles):
             low, mean, high = (
                 np.array([f[end] for f in style["figures"]["cvar_curve"]], dtype=np.float64)
@@ -244,7 +245,7 @@ def error_chart(
         return ""
     block = len(styles) + 2  # a line of text, and one for each method
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         ax.set_xlim(*_span([v for f in figures for v in _numbers(f)]))
         ax.set_ylim(block * len(counts), 0)
         if ax.get_xlim()[0] < table.random_error < ax.get_xlim()[1]:
@@ -281,7 +282,7 @@ def limits_chart(lines: Sequence[LimitLine], words: str = "rate; thick line: lim
     """Draw limits, or differences, each with its verdict first."""
     display = LimitsDisplay(lines)
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         display.plot(ax)
         if not ax.get_xlabel().endswith("drawn"):
             ax.set_xlabel(words)
@@ -314,7 +315,7 @@ def classes_drawn(table: ComparisonTable) -> dict[str, int]:
     return {c: n for c, n in counts.items() if c in hardest}
 
 
-def _tidy(ax: Any, axis: Any) -> None:
+def _tidy(ax: Axes, axis: Any) -> None:
     """Draw a grid instead of a frame, with no more numbers than a phone has room for."""
     if ax.get_xscale() == "linear":
         ax.locator_params(axis="x", nbins=max(4, round(ax.figure.get_figwidth())))

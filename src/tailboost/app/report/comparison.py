@@ -24,7 +24,7 @@ from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, R
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
-from tailboost.core.interrupts import noticing_interrupts
+from tailboost.core.long_work import noticing_interrupts, steps
 from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.versions import versions
@@ -54,7 +54,7 @@ def compare(
     n_jobs: int | None = None,
     data_name: str = "data",
     command: str | None = None,
-    on_progress: Callable[[Results, int, int, str], None] | None = None,
+    on_progress: Callable[[Results], None] = lambda results: None,
 ) -> Results:
     """Fit each method on the same random splits and measure its errors on the test rows.
 
@@ -89,9 +89,8 @@ def compare(
         Passed to the methods.
     data_name, command : str
         Name of the data and command line, stored in the results.
-    on_progress : callable, default=None
-        Called as ``on_progress(results, done, total, text)`` before each fit and once at the end, with the
-        results of the ``done`` finished fits.
+    on_progress : callable, optional
+        Called before each fit and once at the end, with the results of the finished fits.
 
     Returns
     -------
@@ -146,10 +145,10 @@ def compare(
         ],
     }
     splits = _splits(table, labels, columns, cluster, document["settings"])
-    return _measured_on(document, selected, splits, on_progress or (lambda *_: None))
+    return _measured_on(document, selected, splits, on_progress)
 
 
-def _described(table: Any, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _described(table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the description of the data for the results."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
@@ -168,18 +167,18 @@ def _measured_on(
     document: dict[str, Any],
     methods: Sequence[Method],
     splits: Iterator[tuple[DataSplit, dict[str, Any]]],
-    report: Callable[[Results, int, int, str], None],
+    report: Callable[[Results], None],
 ) -> Results:
     """Return the results of each method on each split, which are added to the document."""
-    results, repeats, done = Results(document), document["settings"]["repeats"], 0
-    total = repeats * len(methods)
+    results, name = Results(document), document["data"]["name"]
+    total = document["settings"]["repeats"] * len(methods)
     try:
-        with noticing_interrupts() as interrupted:
+        with noticing_interrupts() as interrupted, steps(f"fits on {name}", total) as done:
             for split, description in splits:
                 document["splits"].append(description)
                 repeat = description["repeat"]
                 for method, entry in zip(methods, document["methods"], strict=True):
-                    report(results, done, total, f"repeat {repeat + 1} of {repeats}: {method.title}")
+                    report(results)
                     record, failure, messages = _measure(
                         method, split, document["settings"], description["fit_seed"]
                     )
@@ -193,11 +192,11 @@ def _measured_on(
                         entry["figures"] = summarise(
                             [{k: v for k, v in r.items() if k not in UNSUMMARISED} for r in entry["repeats"]]
                         )
-                    done += 1
+                    done(detail=method.title)
         document["status"] = "complete"
     except KeyboardInterrupt:
         document["status"] = "interrupted"
-    report(results, done, total, "done" if document["status"] == "complete" else "interrupted")
+    report(results)
     return results
 
 
@@ -228,7 +227,7 @@ class DataSplit:
 
 
 def _splits(
-    table: Any,
+    table: Table,
     labels: NDArray[Any],
     groups: dict[str, NDArray[Any]],
     cluster: NDArray[Any],
@@ -334,7 +333,7 @@ def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     return dataclasses.replace(split, X_train=X_train, X_test=X_test)
 
 
-def _errors(answers: Any, split: DataSplit) -> dict[str, Any]:
+def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
     """Return the errors of answers to the test rows; a class without test rows is left out."""
     y, answers = split.y_test, np.asarray(answers)
     by_class = metrics.class_errors(y, answers, labels=split.classes)
@@ -407,11 +406,11 @@ def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _named(column: Any) -> NDArray[Any]:
+def _named(column: Column) -> NDArray[Any]:
     return np.array([group_name(value) for value in np.asarray(column).tolist()], dtype=str)
 
 
-def _revealing(table: Any, values: NDArray[Any]) -> list[str] | None:
+def _revealing(table: Table, values: NDArray[Any]) -> list[str] | None:
     """Return the names of features that reveal a group column; None if this is unknown."""
     (features,) = revealing_features(table, np.unique(values, return_inverse=True)[1])
     return None if features is None else [str(feature) for feature in features]

@@ -18,7 +18,7 @@ from torch import Tensor
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape
 from tailboost.core.fingerprints import digest, hash_rows
-from tailboost.core.refit import fitting_apart
+from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss

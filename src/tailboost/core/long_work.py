@@ -1,18 +1,29 @@
-"""Progress of long work: what is done, of how much, and about how long the rest takes."""
+"""Long work: its progress, Ctrl-C, and a fit whose results are kept only if it ends.
+
+Some learners, such as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
+model.
+"""
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-
-__all__ = ["Steps", "duration", "print_line", "steps", "telling"]
+from types import FrameType
+from typing import Any, TypeAlias, TypeVar
 
 # Seconds of work without a line, and between two lines.
 PATIENCE, PAUSE = 5.0, 2.0
+
+# Attributes of scikit-learn about an estimator and not about a fit; each is the start of a name.
+OF_SKLEARN = ("_metadata_request", "_sklearn_output_config", "_skl_", "_callback_fit_ctx", "_parent_callback")
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ def telling(
 
     Examples
     --------
-    >>> from tailboost.core.progress import steps, telling
+    >>> from tailboost.core.long_work import steps, telling
     >>> with telling(print, patience=0, pause=0), steps("rounds", 2) as done:
     ...     done()
     ...     done(detail="the last one")
@@ -141,10 +152,129 @@ def duration(seconds: float) -> str:
 
     Examples
     --------
-    >>> from tailboost.core.progress import duration
+    >>> from tailboost.core.long_work import duration
     >>> duration(12.3), duration(400), duration(9000)
     ('12 s', '7 min', '2.5 h')
     """
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def noticing_interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a test for the arrival of SIGINT. Other effects of SIGINT remain.
+
+    The yielded function takes no argument and returns True after SIGINT. It always returns False if SIGINT is
+    ignored, and in threads other than the main one.
+
+    Examples
+    --------
+    >>> from tailboost.core.long_work import noticing_interrupts
+    >>> with noticing_interrupts() as interrupted:
+    ...     pass  # a fit; the learner may catch Ctrl-C
+    >>> interrupted()
+    False
+    """
+    came = threading.Event()
+
+    def answering(before: _Handler) -> _Handler:
+        def notice(number: int, frame: FrameType | None) -> None:
+            came.set()
+            before(number, frame)
+
+        return notice
+
+    with _handling(answering):
+        yield came.is_set
+
+
+@contextmanager
+def ending_at_interrupts() -> Iterator[None]:
+    """End the block with KeyboardInterrupt at the first SIGINT, even if code in the block catches this.
+
+    SIGINT raises a private exception, so no library mistakes the signal for a request to stop early. The
+    block runs unchanged if SIGINT is ignored, and in threads other than the main one.
+    """
+    came = False
+
+    def answering(before: _Handler) -> _Handler:
+        def end(number: int, frame: FrameType | None) -> None:
+            nonlocal came
+            came = True
+            raise _End
+
+        return end
+
+    try:
+        with _handling(answering):
+            yield
+    except _End:
+        raise KeyboardInterrupt from None
+    if came:  # code in the block caught even this exception
+        raise KeyboardInterrupt
+
+
+class _End(BaseException):
+    """Exception at SIGINT; learners catch KeyboardInterrupt, and callers catch Exception."""
+
+
+@contextmanager
+def _handling(answering: Callable[[_Handler], _Handler]) -> Iterator[None]:
+    """Replace the handler of SIGINT in the block, unless SIGINT is ignored or this is not the main thread."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, answering(before))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# -- fits ----------------------------------------------------------------------------------------------------
+
+
+def unfitted(estimator: E) -> E:
+    """Return a copy with the same parameter objects and without the results of a fit.
+
+    Results are the private attributes and those whose names end with an underscore, as in scikit-learn.
+    """
+
+    def is_result(name: str) -> bool:
+        if name.startswith(OF_SKLEARN):
+            return False
+        return name.startswith("_") or name.endswith("_")
+
+    copied: Any = object.__new__(type(estimator))
+    copied.__dict__.update({name: value for name, value in vars(estimator).items() if not is_result(name)})
+    result: E = copied
+    return result
+
+
+@contextmanager
+def fitting_apart(estimator: E) -> Iterator[E]:
+    """Yield an unfitted copy; at the end of the block the estimator takes its state, in one assignment.
+
+    If the block raises, the estimator is not changed: parameters, answers and stored files are those of the
+    fit before.
+
+    Examples
+    --------
+    >>> from tailboost.core.long_work import fitting_apart
+    >>> class Model:
+    ...     pass
+    >>> model = Model()
+    >>> model.C, model.classes_ = 1.0, ["ill", "well"]
+    >>> with fitting_apart(model) as fitted:
+    ...     fitted.coef_ = 2.0
+    >>> vars(model)
+    {'C': 1.0, 'coef_': 2.0}
+    """
+    apart = unfitted(estimator)
+    yield apart
+    estimator.__dict__ = apart.__dict__
