@@ -16,6 +16,7 @@ CALLS = {
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
     "prediction.py": ["paired", "--only", "moons"],
+    "sparse_tables.py": ["--only", "one-hot, linear", "--rows", "300"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],
 }
 

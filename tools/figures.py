@@ -32,6 +32,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
         "results/field-strong.json",
         "benchmarks/capacity.json",
         "benchmarks/prediction.json",
+        "benchmarks/sparse_tables.json",
     ),
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(

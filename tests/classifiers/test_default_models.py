@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.default_models import TableKind, default_estimators, strong_estimators
+from tailboost.classifiers.default_models import (
+    TableKind,
+    default_estimators,
+    distinct_numbers,
+    hurried,
+    strong_estimators,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,22 +33,22 @@ def problem_of(X, y):
     return TrainingSet(X, y, np.ones(n), None, int(y.max()) + 1, np.arange(n), n, None)
 
 
-def text(n=600, d=2_000, K=3):
-    """Return sparse counts: a class has words of its own, beside words of all."""
+def text(n, d=2_000, K=3):
+    """Return TF-IDF of made texts: a class has words of its own, beside words of all."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, K, n)
     own = rng.integers(0, 300, (n, 4)) * K + y[:, None]
     words = np.hstack([own, rng.integers(0, d, (n, 30))])
     X = sp.csr_matrix((np.ones(words.size), (np.repeat(np.arange(n), words.shape[1]), words.ravel())), (n, d))
-    return X, y
+    return TfidfTransformer().fit_transform(X), y
 
 
 def test_wide_sparse_tables_get_linear_models_and_naive_bayes(tmp_path):
-    X, y = text()
-    mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:400], y[:400])
+    X, y = text(2_000)
+    mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:800], y[:800])
     assert list(mix.named_estimators_) == ["linear", "plain", "bayes"]
-    alone = LogisticRegression().fit(X[:400], y[:400])
-    assert mix.score(X[400:], y[400:]) > alone.score(X[400:], y[400:])
+    alone = LogisticRegression().fit(X[:800], y[:800])
+    assert log_loss(y[800:], mix.predict_proba(X[800:])) < log_loss(y[800:], alone.predict_proba(X[800:]))
     save_model(mix, tmp_path / "text.model")
     np.testing.assert_array_equal(load_model(tmp_path / "text.model").predict(X), mix.predict(X))
     assert [name for name, _ in strong_estimators(TableKind.of(problem_of(X, y)))] == list(
@@ -48,6 +56,60 @@ def test_wide_sparse_tables_get_linear_models_and_naive_bayes(tmp_path):
     )
     narrow = RobustMixtureClassifier(random_state=0).fit(X[:100, :50], y[:100])
     assert list(narrow.named_estimators_) == ["boosted", "forest", "linear"]
+
+
+def test_wide_one_hot_tables_get_boosted_trees_that_see_interactions():
+    rng = np.random.default_rng(0)
+    codes = np.maximum(rng.integers(-4, 8, (1_200, 20)), 0)
+    y = (codes[:, 0] == 0) ^ (codes[:, 1] == 0)
+    X = sp.csr_matrix(np.eye(8)[codes].reshape(len(y), -1))
+    assert distinct_numbers(X) == (1,) * 160
+    mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:800], y[:800])
+    assert list(mix.named_estimators_) == ["boosted", "linear", "plain", "bayes"]
+    assert mix.score(X[800:], y[800:]) > 0.95
+    assert LogisticRegression().fit(X[:800], y[:800]).score(X[800:], y[800:]) < 0.75
+
+
+def test_distinct_numbers_are_counted_in_each_column():
+    X = np.random.default_rng(0).poisson(1.0, (60, 30)).astype(float)
+    each = [len(np.unique(column[column != 0])) for column in X.T]
+    for form in (sp.csr_matrix, sp.csc_matrix, sp.coo_array):
+        assert distinct_numbers(form(X)) == tuple(each)
+    assert distinct_numbers(sp.csr_matrix((5, 3))) == (0, 0, 0)
+
+
+def test_wide_sparse_tables_with_many_numbers_get_no_boosted_trees():
+    for numbers in ([2] * 150, [1] * 10_001, [1] * 110 + [300] * 100):
+        kind = TableKind(1_000, len(numbers), True, tuple(numbers))
+        assert "boosted" not in dict(default_estimators(kind))
+    some = TableKind(1_000, 150, True, (*[1] * 130, *[5_000] * 20))  # one-hot columns and some of numbers
+    assert "boosted" in dict(default_estimators(some))
+
+
+def test_wide_dense_tables_get_trees_on_few_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(450, 320)).astype(np.float32)
+    y = ((X[:, 0] > 0) & (X[:, 1] > 0)).astype(int)
+    mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:300], y[:300])
+    assert list(mix.named_estimators_) == ["boosted", "forest", "linear", "kernel"]
+    alone = LogisticRegression(max_iter=1_000).fit(X[:300], y[:300])
+    assert mix.score(X[300:], y[300:]) > alone.score(X[300:], y[300:])
+    save_model(mix, tmp_path / "wide.model")
+    np.testing.assert_array_equal(load_model(tmp_path / "wide.model").predict(X), mix.predict(X))
+    kind = TableKind.of(problem_of(X, y))
+    assert [name for name, _ in strong_estimators(kind)] == list(mix.named_estimators_)
+    assert "kernel" not in dict(default_estimators(TableKind(5_001, 320)))
+
+
+def test_linear_models_come_first_under_a_time_limit():
+    one_hot = TableKind(1_000, 600, True, (1,) * 600)
+    for kind in (TableKind(), one_hot, TableKind(1_000, 600, True, (9,) * 600), TableKind(400, 600)):
+        for make in (default_estimators, strong_estimators):
+            named = make(kind)
+            names = [name for name, _ in hurried(named)]
+            assert sorted(names) == sorted(dict(named))
+            assert names[0] in ("plain", "linear")
+            assert "boosted" not in names[:2]
 
 
 def test_the_kind_counts_distinct_rows():

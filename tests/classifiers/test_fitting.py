@@ -1,12 +1,13 @@
 """How the models behind a mixture are fitted, and what is kept of them."""
 
-import time
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from conftest import errors_of, noisy
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import KFold, TimeSeriesSplit
+from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -14,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tailboost import RobustMixtureClassifier, load_model, save_model
 from tailboost.boosting.cross_fitting import Split
 from tailboost.boosting.training_set import TrainingSet
+from tailboost.classifiers import fitting, robust_mixture
 from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import Clock, fit_models
@@ -129,31 +131,84 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
     assert "(7 folds)" in RobustMixtureClassifier(cv=7).fit(X, y).rates_.words
 
 
-class Slow(GaussianNB):
-    """Takes longer than there is time."""
+class Counted(GaussianNB):
+    """Notes the rows of its fits; the clock advances by one second for each."""
+
+    rows: ClassVar[list[int]] = []
 
     def fit(self, X, y, sample_weight=None):
-        time.sleep(0.02)
+        self.rows.append(len(y))
         return super().fit(X, y, sample_weight)
 
 
-def test_what_time_does_not_reach_is_left_out_and_said(capsys):
+@pytest.fixture
+def clock(monkeypatch):
+    """Replace the time by the number of fits so far."""
+    Counted.rows.clear()
+    for module in (fitting, robust_mixture):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: float(len(Counted.rows))))
+    return Counted.rows
+
+
+@pytest.mark.parametrize("limit", range(1, 14))
+def test_no_fit_begins_after_the_time_limit(clock, limit):
     X, y = noisy(6, n=120, K=2)
-    models = [("first", Slow()), ("second", GaussianNB()), ("third", GaussianNB())]
+    models = [("first", Counted()), ("second", Counted()), ("third", Counted())]
+    hasty = RobustMixtureClassifier(models, max_time=limit, cv=3, random_state=0)
+    late = ["first", "second", "third"][limit // 4 :]
+    if limit >= 12:
+        hasty.fit(X, y)
+    else:
+        with pytest.warns(FitInterruptedWarning, match="max_time is over") as caught:
+            hasty.fit(X, y)
+        assert str(late[limit < 4 :]) in str(caught[-1].message)
+    assert len(clock) == min(limit, 12)  # three folds and all rows, for each
+    assert list(hasty.named_estimators_) == ["first", "second", "third"][: max(limit // 4, 1)]
+
+
+@pytest.mark.parametrize("reached", [1, 2, 3])
+def test_folds_that_were_reached_judge_the_first_model(clock, reached):
+    X, y = noisy(6, n=120, K=2)
+    splits = list(StratifiedKFold(3).split(X, y))
+    given = {"cv": splits, "random_state": 0}
+    with pytest.warns(FitInterruptedWarning, match=f"'first' was judged on {reached} of 3 held-out parts"):
+        hasty = RobustMixtureClassifier([("first", Counted())], max_time=reached, **given).fit(X, y)
+    assert clock == [80] * reached
+    whole = RobustMixtureClassifier([("first", GaussianNB())], **given).fit(X, y)
+    judged = np.sort(np.concatenate([held for _, held in splits[:reached]]))
+    np.testing.assert_array_equal(hasty._outputs.logs[0], whole._outputs.logs[0][judged])
+    own = GaussianNB().fit(X[splits[0][0]], y[splits[0][0]])
+    np.testing.assert_allclose(hasty.estimators_[0].predict_proba(X), own.predict_proba(X))
+    words = hasty.rates_.words
+    assert words.startswith(f"out-of-fold probabilities of {40 * reached} of the 120 training rows")
+    if reached == 1:  # the rows judge the model that answers
+        wrong = hasty.predict(X[judged]) != y[judged]
+        assert hasty.subgroup_errors_[1] == pytest.approx(wrong[y[judged] == 1].mean())
+
+
+def test_what_time_does_not_reach_is_left_out_and_said(capsys, tmp_path):
+    X, y = noisy(6, n=120, K=2)
+    models = [("first", GaussianNB()), ("second", GaussianNB()), ("third", GaussianNB())]
     hasty = RobustMixtureClassifier(models, max_time=1e-9, verbose=1, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
         hasty.fit(X, y)
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 6  # five folds, and the fit that stays
-    assert printed[0].startswith("fits: 1 of 18, about ")
-    assert all(line.endswith("left; first") for line in printed)
-    alone = RobustMixtureClassifier(models[:1], random_state=0).fit(X, y)
-    assert hasty.candidates_ == alone.candidates_
-    assert list(hasty.named_estimators_) == ["first"]
-    np.testing.assert_array_equal(hasty.predict_proba(X), alone.predict_proba(X))
-    defaults = RobustMixtureClassifier(max_time=1e-9, random_state=0)
-    with pytest.warns(FitInterruptedWarning, match=r"\['forest', 'linear'\] are left out"):
-        defaults.fit(X, y)
+    (printed,) = capsys.readouterr().out.splitlines()
+    assert printed.startswith("fits: 1 of 18, about ")
+    assert printed.endswith("left; first")
+    for kind in (None, "strong"):  # linear models are the first
+        defaults = RobustMixtureClassifier(kind, max_time=1e-9, random_state=0)
+        with pytest.warns(FitInterruptedWarning, match=r"'linear' was judged on 1 of 5 held-out parts"):
+            defaults.fit(X, y)
+        assert list(defaults.named_estimators_) == ["linear"]
+    save_model(defaults, tmp_path / "hasty.model")
+    np.testing.assert_array_equal(load_model(tmp_path / "hasty.model").predict(X), defaults.predict(X))
+    held = RobustMixtureClassifier(models, max_time=1e-9, cv=0.25, random_state=0)
+    with pytest.warns(FitInterruptedWarning):
+        held.fit(X, y)
+    assert "30 of the 120 training rows (1 split)" in held.rates_.words
+    val = RobustMixtureClassifier(models, max_time=1e-9, random_state=0)
+    with pytest.warns(FitInterruptedWarning, match=r"\['second', 'third'\] are left out"):
+        val.fit(X[:80], y[:80], X_val=X[80:], y_val=y[80:])
     frozen = [("given", FrozenEstimator(GaussianNB().fit(X[:60], y[:60]))), *models]
     hasty = RobustMixtureClassifier(frozen, max_time=1e-9, random_state=0)
     with pytest.warns(FitInterruptedWarning, match=r"\['first', 'second', 'third'\]"):

@@ -23,6 +23,7 @@ from tailboost.app.registry import METHODS
 from tailboost.core.long_work import unfitted
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
+from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.stopped import StoppedBoost
 from tailboost.learners.stumps import StumpClassifier
 
@@ -64,10 +65,8 @@ def mine(name):
 NAMES = [*OURS, "robustmixture"]
 OTHERS = {name: m.make for name, m in METHODS.items() if m.make().__module__.startswith("tailboost")}
 OTHERS = {name: make for name, make in OTHERS.items() if not METHODS[name].ours}
-OTHERS |= {
-    cls.__name__: cls
-    for cls in (HistTreeClassifier, HistBoostClassifier, StumpClassifier, TableForest, StoppedBoost)
-}
+TABLE_LEARNERS = (HistTreeClassifier, HistBoostClassifier, StumpClassifier, TableForest)
+OTHERS |= {cls.__name__: cls for cls in (*TABLE_LEARNERS, ScreenedBoost, StoppedBoost)}
 
 
 def takes(clf, name):

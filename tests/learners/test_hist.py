@@ -61,11 +61,7 @@ def test_stump_finds_the_split_of_least_gini(seed, missing, K):
                 best = min(best, gini(y, weight, left[:, None], K))
         best = min(best, gini(y, weight, np.isnan(column)[:, None], K))
     ours = gini(y, weight, tree.predict_proba(X), K)
-    # With missing values XGBoost does not look at the split "missing or not" alone.
-    slack = 1e-4 * weight.sum()
-    assert ours >= best - slack
-    if not missing:
-        assert ours <= best + slack
+    assert ours == pytest.approx(best, abs=1e-4 * weight.sum())
 
 
 @pytest.mark.parametrize("K", [2, 3, 5])
@@ -289,6 +285,27 @@ def test_columns_that_cannot_be_read_are_named(kind):
     frame = pd.DataFrame({"fine": range(20), "odd one": column})
     with pytest.raises(ValueError, match="odd one"):
         HistTreeClassifier().fit(frame, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("values", ["ones", "wide", "negative", "counts"])
+@pytest.mark.parametrize("form", ["sparse", "NaN"])
+def test_trees_split_by_presence_alone(form, values, K):
+    """One-hot columns have no threshold, and presence may matter more than any number."""
+    rng = np.random.default_rng(0)
+    there = rng.random((400, 4)) < 0.5
+    numbers = {
+        "ones": np.ones(there.shape),
+        "wide": rng.lognormal(0, 3, there.shape),
+        "negative": -rng.lognormal(0, 3, there.shape),
+        "counts": rng.poisson(20, there.shape) + 1.0,
+    }[values]
+    y = (there[:, 0] ^ there[:, 1]) + (K - 2) * (there[:, 2] & there[:, 0])
+    X = sp.csr_matrix(there * numbers) if form == "sparse" else np.where(there, numbers, np.nan)
+    for learner in (HistTreeClassifier(max_depth=12), HistBoostClassifier(n_estimators=30)):
+        assert learner.fit(X, y).score(X, y) == 1.0
+    # With as many numbers as bins, a bin for the missing rows is left.
+    assert HistBoostClassifier(n_estimators=30, max_bins=2).fit(X, y).score(X, y) == 1.0
 
 
 @pytest.mark.parametrize("cls", [HistTreeClassifier, HistBoostClassifier])

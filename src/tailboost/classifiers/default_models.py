@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, Self
 
-from scipy.sparse import issparse
+import numpy as np
+import scipy.sparse as sp
 
 from tailboost.boosting.cross_fitting import CROSS_FIT_UP_TO
 from tailboost.boosting.training_set import TrainingSet
@@ -15,6 +16,7 @@ from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableBayes, TableLinear
+from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.stopped import StoppedBoost
 
 Named = list[tuple[str, Any]]
@@ -25,8 +27,15 @@ BOOSTED: tuple[tuple[float, dict[str, Any]], ...] = (
     (CROSS_FIT_UP_TO, {"n_estimators": "auto", "max_depth": 6, "learning_rate": 0.1}),
     (inf, {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0}),
 )
-# Sparse tables with more columns get linear models and naive Bayes: trees take a hundred times as long there.
+# On tables with more columns boosted trees and forests take a thousand times as long as logistic regression,
+# see `benchmarks/sparse_tables.py`.
 FEW_COLUMNS = 300
+FEW_SPARSE_COLUMNS = 100
+# Wide sparse tables get boosted trees if most columns have one number, as one-hot columns have, and all
+# columns together have at most this many bins, at most BINS a column. The time of the trees grows with the
+# bins. On counts of words the trees brought no gain.
+MOST_BINS = 10_000
+BINS = 256
 
 
 @dataclass(frozen=True)
@@ -41,21 +50,47 @@ class TableKind:
         Number of columns.
     sparse : bool
         Whether the table is a sparse matrix.
+    numbers : tuple of int
+        Numbers of distinct stored numbers of the columns of a sparse matrix.
     """
 
     n_rows: int = 1_000
     n_columns: int = 20
     sparse: bool = False
+    numbers: tuple[int, ...] = ()
 
     @property
     def is_text(self) -> bool:
         """Whether the table is sparse and wide, as counts of words are."""
-        return self.sparse and self.n_columns > FEW_COLUMNS
+        return self.sparse and self.n_columns > FEW_SPARSE_COLUMNS
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether most columns of a wide sparse table say only whether they are filled."""
+        bins = np.minimum(self.numbers, BINS)
+        return self.is_text and float(np.median(bins)) <= 1.0 and int(bins.sum()) <= MOST_BINS
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the table has more columns than trees can try, and few rows."""
+        return not self.sparse and self.n_columns > FEW_COLUMNS and self.n_rows <= FIVE_FOLDS_UP_TO
 
     @classmethod
     def of(cls, problem: TrainingSet) -> Self:
         """Return the kind of a training table."""
-        return cls(problem.n_distinct(), prod(problem.X.shape[1:]), bool(issparse(problem.X)))
+        sparse = bool(sp.issparse(problem.X))
+        numbers = distinct_numbers(problem.X) if sparse else ()
+        return cls(problem.n_distinct(), prod(problem.X.shape[1:]), sparse, numbers)
+
+
+def distinct_numbers(X: Any) -> tuple[int, ...]:
+    """Return the number of distinct stored numbers of each column of a sparse matrix."""
+    table = sp.coo_matrix(X)
+    order = np.lexsort((table.data, table.col))
+    columns, numbers = table.col[order], table.data[order]
+    another = np.ones(len(order), dtype=bool)
+    another[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
+    return tuple(np.bincount(columns[another], minlength=table.shape[1]).tolist())
 
 
 def default_estimators(kind: TableKind | None = None) -> Named:
@@ -71,24 +106,30 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     list of (str, estimator)
     """
     kind = TableKind() if kind is None else kind
+    size = next(size for most, size in BOOSTED if kind.n_rows <= most)
+    boosted = ("boosted", HistBoostClassifier(**size))
     if kind.is_text:
-        return [
+        linear: Named = [
             ("linear", TableLinear(C=10.0, scaling=0.5)),
             ("plain", TableLinear(scaling=0.0)),
             ("bayes", TableBayes()),
         ]
-    size = next(size for most, size in BOOSTED if kind.n_rows <= most)
-    return [
-        ("boosted", HistBoostClassifier(**size)),
-        ("forest", TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)),
-        ("linear", TableLinear()),
-    ]
+        return [boosted, *linear] if kind.is_one_hot else linear
+    forest = TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)
+    if kind.is_wide:
+        return [
+            ("boosted", ScreenedBoost()),
+            ("forest", forest.set_params(max_features="sqrt")),
+            ("linear", TableLinear(C=0.001)),
+            ("kernel", TableLinear(C=10.0, landmarks=500)),
+        ]
+    return [boosted, ("forest", forest), ("linear", TableLinear())]
 
 
 def strong_estimators(kind: TableKind | None = None) -> Named:
     """Return the estimators of ``estimators="strong"``: the default ones and three more.
 
-    Sparse tables of many columns get the default ones alone. On 28 tables without a part in their selection
+    Tables of many columns get the default ones alone. On 28 tables without a part in their selection
     the three reduced the log loss by .0044 ± .0029 and the overall error by .0037 ± .0023; a fit took 3.6
     times as long (`results/field-strong.md`).
 
@@ -101,7 +142,7 @@ def strong_estimators(kind: TableKind | None = None) -> Named:
     -------
     list of (str, estimator)
     """
-    if kind is not None and kind.is_text:
+    if kind is not None and (kind.is_text or kind.is_wide):
         return default_estimators(kind)
     extra = TableForest(n_trees=200, leaf_rows=1.0, max_features=0.8, best_cuts=0.0, prior=0.01)
     return [
@@ -110,6 +151,14 @@ def strong_estimators(kind: TableKind | None = None) -> Named:
         ("kernel", TableLinear(C=10.0, landmarks=500)),
         ("stopped", StoppedBoost()),
     ]
+
+
+HURRIED = ("plain", "bayes", "linear", "kernel", "forest", "boosted", "stopped", "extra")
+
+
+def hurried(estimators: Named) -> Named:
+    """Return default estimators in the order of fits with a time limit: linear models come first."""
+    return sorted(estimators, key=lambda named: HURRIED.index(named[0]))
 
 
 #: The estimators for each value of the parameter ``estimators`` without models.

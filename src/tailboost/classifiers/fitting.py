@@ -71,7 +71,8 @@ def fit_models(
     n_jobs : int or None
         Number of parallel fits.
     clock : Clock
-        Time limit; the first estimator is always fitted.
+        Time limit. The first fit has none. If no estimator has all its fits,
+        the parts that the first one reached are the selection data, and its model of the first part answers.
     factors : ndarray of shape (n,), optional
         Factors from ``class_weight``. The fits use weights times factors, the selection data only weights.
 
@@ -85,17 +86,30 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(problem, cv, seed, all(frozen), scores=scores)
-    selected = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
     fits, stopped = _fits(
         estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
     )
-    if late := [estimators[i][0] for i, found in fits.items() if None in found]:
-        why = "fit was interrupted" if stopped else "max_time is over"
+    why = "fit was interrupted" if stopped else "max_time is over"
+    late = [i for i, found in fits.items() if None in found]
+    if len(late) == len(fits):  # not even the first estimator has all its fits
+        reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
+        first = max(late, key=lambda i: len(reached[i]))
         warn_user(
-            f"{why}: {late} {'is' if len(late) == 1 else 'are'} left out of the mixture",
+            f"{why}: {estimators[first][0]!r} was judged on {len(reached[first])} of {len(parts.held)} "
+            "held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
+        parts = parts.only(reached[first], problem)
+        fits[first] = [fits[first][j] for j in (*reached[first], reached[first][0])]
+        late.remove(first)
+    if late:
+        names = [estimators[i][0] for i in late]
+        warn_user(
+            f"{why}: {names} {'is' if len(late) == 1 else 'are'} left out of the mixture",
+            FitInterruptedWarning,
+        )
+    selected = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
     models, log_probabilities = Models([], problem.n_classes, [], []), []
     fold_fits: list[Fit]
     for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
@@ -156,10 +170,12 @@ def _fits(
         fits[i] = []
         if frozen[i]:
             continue
-        # The first estimator has no time limit, unless a frozen one can answer instead.
-        own_clock = clock if i or any(frozen) else replace(clock, until=np.inf)
         jobs = table_jobs if isinstance(estimator, TableLearner) else other_jobs
-        jobs[i] = name, _seeded(estimator, seed), own_clock
+        jobs[i] = name, _seeded(estimator, seed), clock
+    if not any(frozen):  # otherwise a frozen one can answer
+        jobs = table_jobs or other_jobs
+        i, (name, estimator, _) = next(iter(jobs.items()))
+        jobs[i] = name, estimator, replace(clock, sure=True)
     row_masks, stopped = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], False
     with (
         steps("fits", len(row_masks) * (len(table_jobs) + len(other_jobs))) as done,
@@ -175,7 +191,7 @@ def _fits(
             if other_jobs:
                 fitter, queue = _Fitter(problem, weighted), list(other_jobs.items())
                 found = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(fitter)(*job, rows) for _, job in queue for rows in row_masks
+                    delayed(fitter)(*job, *numbered) for _, job in queue for numbered in enumerate(row_masks)
                 )
                 for place, fit in enumerate(found):
                     if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
@@ -199,10 +215,12 @@ class Clock:
     """Time limit of the fits."""
 
     until: float  # seconds since the epoch, valid in all processes
+    sure: bool = False  # whether the first fit of the estimator has no time limit
 
-    def timed(self, fit: Callable[[], Any]) -> Any:
-        """Return the result of ``fit``; None after the time limit."""
-        return None if time.time() >= self.until else fit()
+    def timed(self, fit: Callable[[], Any], number: int) -> Any:
+        """Return the result of the ``number``-th fit of an estimator, from 0; None after the time limit."""
+        late = time.time() >= self.until and not (self.sure and number == 0)
+        return None if late else fit()
 
 
 @dataclass(frozen=True)
@@ -265,9 +283,22 @@ class Parts:
             fold[part] = j
             held.append(part)
             fitted.append(rest)
-        count = f"{(fold >= 0).sum():,} of the {n:,} training rows ({len(held)} splits)"
+        return cls._splits(problem, held, fitted)
+
+    @classmethod
+    def _splits(cls, problem: TrainingSet, held: list[Mask], fitted: list[Mask]) -> Parts:
+        """Return parts that need not contain all rows."""
+        parts = cls(held, fitted, problem.rows, "splits")
+        fold = parts.fold
+        count = f"{(fold >= 0).sum():,} of the {len(fold):,} training rows"
         rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
-        return cls(held, fitted, replace(rows, words=f"out-of-fold probabilities of {count}"), "splits")
+        words = f"out-of-fold probabilities of {count} ({len(held)} split{'s' * (len(held) > 1)})"
+        return replace(parts, rows=replace(rows, words=words))
+
+    def only(self, numbers: list[int], problem: TrainingSet) -> Parts:
+        """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
+        parts = self._splits(problem, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers])
+        return replace(parts, rows=replace(parts.rows, refit=len(numbers) > 1))
 
     @property
     def fold(self) -> Ints:
@@ -313,8 +344,8 @@ class _Fitter:
     problem: TrainingSet
     weighted: bool
 
-    def __call__(self, name: str, estimator: Model, clock: Clock, rows: Mask) -> Fit | None:
-        fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows))
+    def __call__(self, name: str, estimator: Model, clock: Clock, number: int, rows: Mask) -> Fit | None:
+        fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows), number)
         return fit
 
     def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
@@ -364,20 +395,21 @@ class _OneTable:
         if parts.held and parts.complementary and isinstance(session, Partitioned):
             session.leave_out(parts.fold)
         models = list[Any]()
-        for rows in parts.fitted:
-            models.append(clock.timed(partial(session.fit, weight, self.seed, rows)))
-            if models[-1] is None:
-                return [None]
-            self.done(detail=name)
-        if parts.is_partition and isinstance(session, AveragingLearner):
+        for number, rows in enumerate(parts.fitted):
+            models.append(clock.timed(partial(session.fit, weight, self.seed, rows), number))
+            if models[-1] is not None:
+                self.done(detail=name)
+        if None not in models and parts.is_partition and isinstance(session, AveragingLearner):
             final = session.mean(models, weight, parts.fitted)
             final = None if final is None else final.table_  # a classifier with the mean probabilities
         if final is None:
-            final = clock.timed(partial(session.fit, weight, self.seed))
-        if final is None:
-            return [None]
-        self.done(detail=name)
-        return [(model, np.asarray(model.classes_, dtype=np.intp)) for model in (*models, final)]
+            final = clock.timed(partial(session.fit, weight, self.seed), len(models))
+        if final is not None:
+            self.done(detail=name)
+        return [
+            None if model is None else (model, np.asarray(model.classes_, dtype=np.intp))
+            for model in (*models, final)
+        ]
 
 
 def _seeded(estimator: Model, seed: int) -> Any:

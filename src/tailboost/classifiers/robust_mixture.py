@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
@@ -150,8 +150,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
     max_time : float, optional
-        Time limit in seconds, after which no further estimator is fitted. Estimators that are not fitted in
-        all folds are left out, with a warning. The first is always fitted. Selection is not limited.
+        Time limit in seconds, after which no fit begins: the fits end at most one fit later. Estimators that
+        are not fitted in all folds are left out, with a warning. If all are, the folds that the first one
+        reached are the selection data, and its model of the first fold answers. The default models are
+        fitted in another order: linear models, forest, boosted trees. Selection is not limited.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -472,6 +474,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.__dict__.update(found)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+            if self.max_time is not None:
+                estimators = hurried(estimators)
         if given.clusters is not None:
             problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():

@@ -47,6 +47,8 @@ except ImportError:  # an optional extra; without it scikit-learn's trees are us
 # weights and penalties are multiplied by one factor, which does not change the trees.
 WEIGHT_RANGE = (2.0**-4, 2.0**40)
 HEAVIEST = 1e30  # largest penalty after scaling
+# Numbers of this size bound the bins of columns with missing values. XGBoost doubles them without overflow.
+FURTHEST = np.float32(1e38)
 SKLEARN_BINS = 255  # most bins of a column in scikit-learn's boosting
 
 # n_estimators="auto": trees grow in steps of STEP, until the last WAIT of the trees, and at least LEAST_WAIT,
@@ -70,21 +72,29 @@ def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDA
     The shape is (largest number of bins of a column, d).
     """
     table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
-    n_rows = 1 + max(map(len, thresholds))
-    for j, kind in enumerate(feature_types):
-        if kind == "c":  # categories are their own bins
-            n_rows = max(n_rows, int(np.nanmax(table[:, j], initial=0)) + 1)
-    reference = np.full((max(n_rows, 2), len(thresholds)), np.nan, dtype=np.float32)
+    missing = _has_missing(table)
     for j, c in enumerate(thresholds):
-        if feature_types[j] == "c":
-            codes = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
-            reference[: len(codes), j] = codes
+        if feature_types[j] == "c":  # categories are their own bins
+            thresholds[j] = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
+        elif missing[j]:  # a split of all numbers from the missing ones has a threshold above all numbers
+            thresholds[j] = np.r_[-FURTHEST, c[: max(max_bins - 2, 1)], FURTHEST]
         elif len(c):
-            reference[0, j] = np.nextafter(c[0], np.float32(-np.inf))  # opens bin 0
-            reference[1 : 1 + len(c), j] = c
+            thresholds[j] = np.r_[np.nextafter(c[0], np.float32(-np.inf)), c]  # opens bin 0
         else:
-            reference[0, j] = 0.0
+            thresholds[j] = np.zeros(1, dtype=np.float32)
+    reference = np.full((max(2, *map(len, thresholds)), len(thresholds)), np.nan, dtype=np.float32)
+    for j, values in enumerate(thresholds):
+        reference[: len(values), j] = values
     return reference
+
+
+def _has_missing(table: Table) -> Mask:
+    """Return which columns have missing values, shape (d,); absent entries are missing."""
+    if sp.issparse(table):
+        present = np.bincount(table.indices[~np.isnan(table.data)], minlength=table.shape[1])
+        missing: Mask = present < table.shape[0]
+        return missing
+    return np.array([bool(np.isnan(column).any()) for column in table.T])
 
 
 def _load(content: bytes) -> Any:

@@ -20,7 +20,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Floats, Model
-from tailboost.core.output import write_output
+from tailboost.core.files import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import FURTHEST, TableLinear

@@ -192,6 +192,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
+    **_names("tailboost.learners.screened", "ScreenedBoost"),
     **_names("tailboost.learners.stopped", "StoppedBoost"),
     # -- nets
     **_names("tailboost.learners.torch.net_data", "RowPreparation"),
