@@ -45,7 +45,15 @@ from tailboost.selection.selected import (
     SelectedTail,
     without_tiny,
 )
-from tailboost.selection.selecting import Selection, first_candidates, select, selected, within_budget
+from tailboost.selection.selecting import (
+    FEW_STARTS,
+    STARTS,
+    Selection,
+    first_candidates,
+    select,
+    selected,
+    within_budget,
+)
 from tailboost.selection.stratum_probabilities import StratumProbabilities
 from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 
@@ -106,12 +114,13 @@ class Engine(ABC):
             problem.error_budget is not None,
         )
 
-        def within(program: Program) -> Selection:
+        def within(program: Program, starts: int = FEW_STARTS) -> Selection:
             if not self.grows:
                 return select(pool, program, randomized=problem.randomized)
-            return selected(pool, program, randomized=problem.randomized, budgeted=budgeted)
+            about = {"randomized": problem.randomized, "budgeted": budgeted}
+            return selected(pool, program, **about, starts=starts)
 
-        best = within(program)
+        best = within(program, STARTS)
         if not (best.solution.feasible or problem.aims):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)

@@ -163,7 +163,7 @@ class StoredModel:
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target
-        return None if schema is None else schema.name
+        return self.notes.get("target") if schema is None else schema.name
 
     @property
     def group_columns(self) -> list[str]:
