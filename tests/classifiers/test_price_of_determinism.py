@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_curve
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.exceptions import ConfidenceNotReachedWarning
+from tailboost.core.exceptions import ConfidenceNotReachedWarning, DeterminismWarning
 from tailboost.selection.selected import Comparison
 from tailboost.selection.selecting import select
 
@@ -84,6 +85,27 @@ def test_the_price_is_told_with_a_confidence_too():
     own, reached = (float(x) for x in re.search(r"error: ([.\d]+) .* has ([.\d]+) there", message).groups())
     assert own == pytest.approx(free._selected.selection.value, abs=1e-4)
     assert reached == pytest.approx(drawn._selected.selection.value, abs=1e-4)
+
+
+def test_the_price_is_told_in_the_credit_loan_example_of_fairlearn():
+    """A column that is noisier for women, as many defaults as payments, and odds gaps of at most .01."""
+    data, random = tb.datasets.load_credit_default(), np.random.default_rng(1234)
+    y, women = data.target.to_numpy().astype(int), (data.groups["sex"] == "female").to_numpy()
+    X = data.data.drop(columns="SEX").assign(interest=random.normal(2 * y, 1 + women))
+    paid, defaulted = (random.permutation(np.flatnonzero(y == label))[:4300] for label in (0, 1))
+    rows = np.concatenate([paid, defaulted])
+    model = HistGradientBoostingClassifier(learning_rate=0.03, max_leaf_nodes=10, max_depth=3)
+    model.set_params(random_state=0).fit(X.iloc[rows], y[rows])
+    limits = [rates.gap(of(1, by="women")) <= 0.01 for of in (rates.miss, rates.false_alarm)]
+    about = {"groups": {"women": women[rows].astype(int)}, "by_group": True, "limits": limits}
+    with pytest.warns(DeterminismWarning, match="price of determinism") as caught:
+        tb.tune(model, X.iloc[rows], y[rows], **about)
+    (message,) = said(caught, "price of determinism")
+    own, reached = (float(x) for x in re.search(r"error: ([.\d]+) .* has ([.\d]+) there", message).groups())
+    assert own > 0.35
+    assert reached < 0.25
+    drawn = tb.tune(model, X.iloc[rows], y[rows], randomized=True, **about)
+    assert drawn._selected.selection.value == pytest.approx(reached, abs=1e-4)
 
 
 def three_groups(n):

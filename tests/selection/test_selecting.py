@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
+from tailboost.selection import program as programs
 from tailboost.selection.candidates import Candidate, decide, expected_costs
 from tailboost.selection.data import SelectionData
 from tailboost.selection.program import Program, grow, mixed, solve
@@ -168,6 +169,30 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
         if alone.keeps:
             assert alone.value >= alone.bound - 1e-9
     assert solved
+
+
+@pytest.mark.parametrize(("bound", "most"), [(1.0, 1), (0.1, 3)])
+def test_a_selection_solves_few_programs(bound, most, monkeypatch):
+    """One if the best rule keeps the limits; else one for the growth, one after it, one after a search."""
+    table, _ = atoms(0, 2, 2, 8)
+    program = Program.of_rates(table.strata, Objective.of(rates.error()), [rates.miss("a") <= bound])
+    pool, solved = first_candidates(table, program), []
+
+    class Counted(programs.Master):
+        def __init__(self, *about):
+            solved.append(self)
+            super().__init__(*about)
+
+    monkeypatch.setattr(programs, "Master", Counted)
+    found = selected(pool, program)
+    assert found.keeps
+    assert 1 <= len(solved) <= most
+    columns = [programs.Master(program, pool).solve().value]  # all columns at once
+    one_by_one = programs.Master(program, first_candidates(table, program))
+    for counts in pool.counts[one_by_one.n_candidates :]:
+        one_by_one.add(counts)
+    assert one_by_one.n_candidates == len(pool.counts)
+    assert one_by_one.solve().value == pytest.approx(columns[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -265,12 +265,12 @@ class Master:
         self.highs, self.first, self.n_candidates = highs, n_free + n_rows, len(pool.counts)
         if self.n_candidates:
             counts = pool.all_counts.reshape(self.n_candidates, -1)
-            entries = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
-            n, size = entries.shape
+            columns = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
+            n, size = columns.shape
             starts = np.arange(0, n * size, size, dtype=np.int32)
-            places = np.tile(np.arange(size, dtype=np.int32), n)
+            rows = np.tile(np.arange(size, dtype=np.int32), n)
             ends = np.zeros(n), np.full(n, infinity)
-            highs.addCols(n, counts @ program.cost, *ends, n * size, starts, places, entries.ravel())
+            highs.addCols(n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel())
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""

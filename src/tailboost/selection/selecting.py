@@ -126,30 +126,29 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
         return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
-    best = _best(program, counts)
-    best = _best(program, counts, charge_of(solution)) if best is None else best
+    best = _best(program, counts, charge_of(solution))
     value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
     if by_limit.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
     return Selection(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
 
 
-def _best(program: Program, counts: Floats, charge: float | None = None) -> int | None:
-    """Return the number of the best counts within all limits; None if there are none, without ``charge``."""
+def _best(program: Program, counts: Floats, charge: float) -> int:
+    """Return the number of the best counts within all limits; without any, violations have a charge."""
     values, violations = program.evaluate(counts)
     eligible = np.flatnonzero(violations <= SLIGHT)
     if not len(eligible):
-        if charge is None:
-            return None
         values, eligible = values + charge * violations, np.arange(len(values))
     errors = overall_errors(program, counts[eligible]).round(DECIMALS)
     return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
 
 
 def _least(pool: Pool, program: Program) -> int:
-    """Return the number of the candidate that `select` returns, without a mixture if it keeps the limits."""
-    best = _best(program, pool.all_counts)
-    return int(select(pool, program).numbers[0]) if best is None else best
+    """Return the number of the candidate that `select` returns; the mixture is solved only for a charge."""
+    counts = pool.all_counts
+    if (program.evaluate(counts)[1] <= SLIGHT).any():
+        return _best(program, counts, 0.0)
+    return int(select(pool, program).numbers[0])
 
 
 def overall_errors(program: Program, counts: Floats) -> Floats:
