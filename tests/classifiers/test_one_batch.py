@@ -16,7 +16,7 @@ from tailboost import rates
 from tailboost.classifiers.calibrating import OneBatch, default_share, drawn_part
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.rates import Answered
+from tailboost.rates import Answered, checked_limits
 
 
 class Population:
@@ -143,6 +143,8 @@ def test_the_share_depends_on_what_the_rows_decide():
         ]
     ]  # fmt: skip
     assert shares == [0.1, 0.1, 0.2, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3]
+    of_one = checked_limits(["miss(1, by=group) <= {a: .2}"])
+    assert default_share(of_one, strata, by_group=True) == 0.1
 
 
 # -- models ------------------------------------------------------------------------------------------------

@@ -311,7 +311,7 @@ class Response:
     """Output of the learner in a round: a base model and its losses."""
 
     base_model: Model
-    losses: NDArray[Any]  # shape (n,): its losses on the training rows, for the player
+    losses: NDArray[Any]  # shape (n,): its losses for the player, see `cross_fitting.ask`
     answers: Ints  # shape (n_selection,): its class numbers for the selection data
     # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.
     probabilities: NDArray[np.float32] | None = None

@@ -279,7 +279,11 @@ class BaseBoostClassifier(
     def _learn(
         self, rows: LabelledRows, validation: LabelledRows, routed: dict[str, Any], context: object
     ) -> None:
-        """Set all attributes of the fit, in a classifier without any."""
+        """Set all attributes of the fit, in a classifier without any.
+
+        `_read` sets those of rows, labels and fingerprints, `_boosting` resolved parameters, `_settle` the
+        trace and the ensemble, `_conclude` those of a subclass; this method sets the others.
+        """
         rows.check_indexes()
         validation.check_indexes("_val")
         with noticing_interrupts() as interrupted, ExitStack() as resources:

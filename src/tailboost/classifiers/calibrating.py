@@ -38,7 +38,7 @@ from tailboost.core.long_work import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
-from tailboost.guarantees.rank_rules import shares_of
+from tailboost.guarantees.rank_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 
 __all__ = ["OneBatch", "calibrate"]
@@ -334,7 +334,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) ->
     """Return the fraction of the rows that select, see `calibrate`."""
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
-    if any(shares_of(limit, strata, []) is None for limit in limits):
+    if any(counted_answer(limit, strata) is None for limit in limits):
         return FOR_TESTS
     if any(limit.compares for limit in limits):
         return FOR_COMPARISONS if by_group and len(limits) == 1 else FOR_TESTS

@@ -729,9 +729,9 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) <= 0.4], got "
             f"{limits!r}"
         )
-    frozen = [(name, as_fitted(model)) for name, model in _named(models)]
+    named = [(name, as_fitted(model)) for name, model in _named(models)]
     classifier = RobustMixtureClassifier(
-        frozen,
+        named,
         objective=objective,
         limits=limits,
         error_budget=error_budget,

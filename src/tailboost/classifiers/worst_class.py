@@ -290,8 +290,8 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             with_erm=not self._votes,
             with_constants=self.include_constants and not self._votes,
         )
-        rule = Hedge(eta_for(self.eta, float(self._pools.count), T))
-        return Boosting(units, rule, combiner, self._schedule_of(units), self._demand(units, T))
+        player = Hedge(eta_for(self.eta, float(self._pools.count), T))
+        return Boosting(units, player, combiner, self._schedule_of(units), self._demand(units, T))
 
     def _limits(self, rows: Rows) -> tuple[Limit, ...]:
         """Return ``max_error`` as limits on the errors of the subgroups."""

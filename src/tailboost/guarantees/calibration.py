@@ -239,12 +239,12 @@ def calibrate_selected(
     made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
     level = made[-1].spent * (1.0 - confidence)
     for procedure in procedures:
-        applies, passed, tested = procedure.run(level)
+        applies, passed, answered = procedure.run(level)
         if applies:
             break
     if passed is None:
-        selected = {(line.rate, line.subgroup): line.value for line in tested.judge.rates_}
-        families = targets.families(tested)
+        selected = {(line.rate, line.subgroup): line.value for line in answered.judge.rates_}
+        families = targets.families(answered)
         raise not_certified(families, procedure.tested, confidence, made, attempts, selected)
     return _certified(passed, procedure, targets, fresh, confidence, made)
 

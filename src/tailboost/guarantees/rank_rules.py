@@ -59,11 +59,8 @@ class Share:
         return np.unique(rows.place[self.rows])
 
 
-def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
-    """Return the limited shares by subgroup; None if its rate is no share of one answer.
-
-    ``rows_of`` has the name and the counted rows of each subgroup.
-    """
+def counted_answer(limit: Limit, strata: Strata) -> int | None:
+    """Return the answer of which the limited rate is a share, 0 or 1; None if it is no such share."""
     rate = limit.rate
     if rate.is_ratio or rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
         return None
@@ -73,7 +70,17 @@ def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]])
     same = len(classes) > 0 and (among[classes] == 1.0).all() and (each == each[0]).all()
     if not same or sorted(each[0].tolist()) != [0.0, 1.0]:
         return None
-    answer = int(each[0].argmax())
+    return int(each[0].argmax())
+
+
+def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
+    """Return the limited shares by subgroup; None if its rate is no share of one answer.
+
+    ``rows_of`` has the name and the counted rows of each subgroup.
+    """
+    answer = counted_answer(limit, strata)
+    if answer is None:
+        return None
     if limit.compares:
         return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
     bounds = limit.bounds([name for name, _ in rows_of])
