@@ -100,10 +100,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=[0, SPLITS])
     parser.add_argument("--record", type=Path, nargs="+")
     arguments = parser.parse_args()
-    if arguments.record:
-        record(arguments)
-    else:
-        run(arguments)
+    (record if arguments.record else run)(arguments)
 
 
 if __name__ == "__main__":

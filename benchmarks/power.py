@@ -3,13 +3,13 @@
     python benchmarks/power.py --out CASES.json [--populations FILE.npz] [--draws N] [--only …] [--rows N …]
     python benchmarks/power.py --record CASES.json … [--before OLD.json …] [--populations FILE.npz]
 
-The first command runs `tune` and `calibrate`. The second one writes benchmarks/power.json and the picture of
+The first command runs `calibrate`. The second one writes benchmarks/power.json and the picture of
 the page: means over draws, the oracle, and the paired difference to the cases of another version.
 
 A population is a distribution over groups, 200 values of a score, and two labels: made ones, the bundled
 credit data with the scores of a boosted model, and those of a file (arrays NAME_M of shape
-(groups, values, 2) and NAME_s, the scores). Each draw has independent rows. `tailboost.tune` takes the first
-.3 of them, `tailboost.calibrate` the others.
+(groups, values, 2) and NAME_s, the scores). Each draw has independent rows, one batch for
+`tailboost.calibrate`, which selects on a part of them.
 
 Useful: certified, and at least a tenth of the way from the answer that is always safe (a constant, or
 deferral of all rows) to the best rule within the limit. Captured: the part of this way, 0 without a
@@ -40,7 +40,7 @@ from tailboost.rates.ranks import most_reached
 
 RECORD = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "power.png"
-VALUES, SELECTION, USEFUL = 200, 0.3, 0.1
+VALUES, USEFUL = 200, 0.1
 LEAST_GAIN = 0.005  # populations in which a limit leaves less to gain are left out
 TAUS = np.arange(6.0, -0.01, -0.1)  # standard deviations by which the oracle's rules are tighter
 PAIR_TAUS = np.arange(5.0, -0.01, -0.5)
@@ -307,25 +307,22 @@ def given(X: Any) -> Any:
 
 
 def ours(world: World, limits: Any, rows: Any, *, randomized: Any = "auto") -> tuple[Any, float]:
-    """Return the certified rule of `tune` and `calibrate` (None without one), and processor seconds."""
+    """Return the certified rule of `calibrate` (None without one), and processor seconds."""
     g, b, y = rows
-    X, first = np.column_stack([1 - world.scores[b], world.scores[b]]), int(SELECTION * len(y))
+    X = np.column_stack([1 - world.scores[b], world.scores[b]])
     began = time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = tb.tune(
-                given, X[:first], y[:first], groups={"group": g[:first]}, limits=limits(),
+            found = tb.calibrate(
+                given, X, y, groups={"group": g}, limits=limits(), equal_rows="natural", attempts=1,
                 objective=rates.deferred() if world.kind == "answered" else "error",
                 by_group=True, randomized=randomized, random_state=0,
             )  # fmt: skip
-            found = tb.calibrate(
-                model, X[first:], y[first:], groups={"group": g[first:]}, equal_rows="natural", attempts=1
-            )
     except (tb.NotCertifiedError, tb.InfeasibleLimitsError):
         return None, time.process_time() - began
     seconds = time.process_time() - began
-    return answers(found, world, np.unique(g[:first])), seconds
+    return answers(found, world, np.unique(g)), seconds
 
 
 def run(arguments: Any) -> dict[str, Any]:
@@ -471,10 +468,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, nargs="+")
     parser.add_argument("--before", type=Path, nargs="+")
     arguments = parser.parse_args()
-    if arguments.record:
-        record(arguments)
-    else:
-        run(arguments)
+    (record if arguments.record else run)(arguments)
 
 
 if __name__ == "__main__":

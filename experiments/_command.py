@@ -11,8 +11,8 @@ import experiments
 from experiments import _check
 from tailboost.app.cli import options
 from tailboost.app.cli.shared import BadInput, bad_input, make_folder, say_aside
+from tailboost.core.files import is_same_file
 from tailboost.core.long_work import ending_at_interrupts
-from tailboost.core.output import is_same_file
 
 
 def reproduce(

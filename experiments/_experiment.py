@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.app.report.results import interval
 from tailboost.classifiers import FitInterruptedWarning
-from tailboost.core.output import write_output
+from tailboost.core.files import write_output
 from tailboost.core.versions import versions
 
 T = TypeVar("T")

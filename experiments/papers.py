@@ -19,7 +19,7 @@ from experiments._experiment import markdown
 from experiments._image_tables import PUBLISHED_BY_THETA, WORST, with_theta
 from experiments.variance import TASKS
 from experiments.worst_class_artificial import BOOSTING
-from tailboost.core.output import write_output
+from tailboost.core.files import write_output
 
 Record = Mapping[str, Any]
 

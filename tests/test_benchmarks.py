@@ -15,6 +15,7 @@ CALLS = {
     "confidence.py": ["--only", "a miss rate", "--draws", "2"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
+    "sparse_tables.py": ["--only", "one-hot, linear", "--rows", "300"],
     "timing.py": ["mixture", "path", "curve", "files", "draws", "--quick", "--alone"],
 }
 

@@ -28,7 +28,11 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/limits.md": ("benchmarks/confidence.json",),
     "docs/power.md": ("benchmarks/power.json",),
     "docs/unlabeled.md": ("benchmarks/counts.json",),
-    "docs/mixture.md": ("results/field-strong.json", "benchmarks/capacity.json"),
+    "docs/mixture.md": (
+        "results/field-strong.json",
+        "benchmarks/capacity.json",
+        "benchmarks/sparse_tables.json",
+    ),
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tailboost.core.output import held
+from tailboost.core.files import held
 
 
 @pytest.fixture(scope="module")

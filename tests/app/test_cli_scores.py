@@ -262,6 +262,12 @@ def test_a_model_file_is_certified_too(files):
     assert strict.stderr.strip().endswith("not certified: error: all rows")
 
 
+def test_a_model_file_names_its_target(files):
+    tune(files, "--group", "lang", *LIMITS, out="named.model")
+    command = "certify", files / "named.model", files / "fresh.csv"
+    assert done(*command) == done(*command, "--target", "label")
+
+
 def test_two_scores_of_one_label_are_not_combined(files):
     two = pd.read_csv(files / "scores.csv").assign(b=lambda rows: rows["p_toxic"])
     two.to_csv(files / "two.csv", index=False)

@@ -13,6 +13,7 @@ from tailboost.classifiers.default_models import (
     TableKind,
     default_estimators,
     distinct_numbers,
+    hurried,
     strong_estimators,
 )
 
@@ -98,6 +99,17 @@ def test_wide_dense_tables_get_trees_on_few_columns(tmp_path):
     kind = TableKind.of(problem_of(X, y))
     assert [name for name, _ in strong_estimators(kind)] == list(mix.named_estimators_)
     assert "kernel" not in dict(default_estimators(TableKind(5_001, 320)))
+
+
+def test_linear_models_come_first_under_a_time_limit():
+    one_hot = TableKind(1_000, 600, True, (1,) * 600)
+    for kind in (TableKind(), one_hot, TableKind(1_000, 600, True, (9,) * 600), TableKind(400, 600)):
+        for make in (default_estimators, strong_estimators):
+            named = make(kind)
+            names = [name for name, _ in hurried(named)]
+            assert sorted(names) == sorted(dict(named))
+            assert names[0] in ("plain", "linear")
+            assert "boosted" not in names[:2]
 
 
 def test_the_kind_counts_distinct_rows():

@@ -195,7 +195,7 @@ def test_what_time_does_not_reach_is_left_out_and_said(capsys, tmp_path):
     (printed,) = capsys.readouterr().out.splitlines()
     assert printed.startswith("fits: 1 of 18, about ")
     assert printed.endswith("left; first")
-    for kind in (None, "strong"):  # the fastest model is the first
+    for kind in (None, "strong"):  # linear models are the first
         defaults = RobustMixtureClassifier(kind, max_time=1e-9, random_state=0)
         with pytest.warns(FitInterruptedWarning, match=r"'linear' was judged on 1 of 5 held-out parts"):
             defaults.fit(X, y)

@@ -613,7 +613,6 @@ class TestList:
     def test_none_is_of_a_module_that_reads_files_or_starts_work(self):
         machinery = (
             "core.files",
-            "core.output",
             "app.cli",
             "app.report",
             "dask",

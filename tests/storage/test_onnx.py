@@ -10,6 +10,7 @@ import tailboost as tb
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import TableLinear
+from tailboost.learners.screened import ScreenedBoost
 from tailboost.rates import deferred, error
 
 pytest.importorskip("onnx")
@@ -48,6 +49,23 @@ def test_default_models(K, params, tmp_path):
     np.testing.assert_array_equal(said, mix.predict(X))
     np.testing.assert_allclose(shares, mix.predict_distribution(X), atol=1e-5)
     assert asked(tmp_path / "m.onnx", X[:1])[0][0] == said[0]
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_models_of_wide_tables(K, tmp_path):
+    X, y = rows(K)
+    X = np.hstack([np.random.default_rng(1).normal(size=(900, 6)), X])  # the trees use the later columns
+    models = [("boosted", ScreenedBoost(n_columns=5)), ("kernel", TableLinear(C=10.0, landmarks=40))]
+    mix = tb.RobustMixtureClassifier(models, random_state=0).fit(X[:500], y[:500])
+    assert mix.estimators_[0].columns_.min() >= 5
+    tb.export_onnx(mix, tmp_path / "m.onnx")
+    said, shares = asked(tmp_path / "m.onnx", X)
+    np.testing.assert_array_equal(said, mix.predict(X))
+    np.testing.assert_allclose(shares, mix.predict_distribution(X), atol=1e-5)
+    for number in (0, 1):  # each model alone, so that no small weight hides it
+        alone = tb.RobustMixtureClassifier(models[number : number + 1], random_state=0).fit(X[:500], y[:500])
+        tb.export_onnx(alone, tmp_path / "one.onnx")
+        np.testing.assert_array_equal(asked(tmp_path / "one.onnx", X)[0], alone.predict(X))
 
 
 @pytest.mark.parametrize("randomized", [False, True])

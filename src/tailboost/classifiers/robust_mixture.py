@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, quickest_first
+from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
@@ -153,7 +153,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         Time limit in seconds, after which no fit begins: the fits end at most one fit later. Estimators that
         are not fitted in all folds are left out, with a warning. If all are, the folds that the first one
         reached are the selection data, and its model of the first fold answers. The default models are
-        fitted in the order of their times, the fastest first. Selection is not limited.
+        fitted in another order: linear models, forest, boosted trees. Selection is not limited.
     n_jobs : int, optional
         Fits at the same time, as in joblib.
     random_state : int, RandomState or None
@@ -475,7 +475,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
             if self.max_time is not None:
-                estimators = quickest_first(estimators)
+                estimators = hurried(estimators)
         if given.clusters is not None:
             problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
             if (problem.clusters == problem.clusters[0]).all():

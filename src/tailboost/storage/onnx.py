@@ -19,11 +19,12 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
-from tailboost.core.array_types import Floats, Model
-from tailboost.core.output import write_output
+from tailboost.core.array_types import Floats, Ints, Model
+from tailboost.core.files import write_output
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
-from tailboost.learners.linear import FURTHEST, TableLinear
+from tailboost.learners.linear import FURTHEST, KERNEL_WIDTH, TableLinear
+from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rule import Rule, RulePart, tie_break
@@ -45,7 +46,7 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     clf : RobustMixtureClassifier
-        Fitted on numeric columns, with the default models, scikit-learn's forests, classifiers of XGBoost or
+        Fitted on numeric columns, with the default models of dense tables, forests of scikit-learn, XGBoost,
         LightGBM, or models that ``skl2onnx`` converts.
     path : path
         The file.
@@ -174,7 +175,10 @@ class _Graph:
             return self.op("Softmax", total, axis=1)
         if isinstance(model, HistBoostClassifier) and model.backend_ == "xgboost":
             _refuse_categories(model.table_, name)
-            return self._boosted(model.booster_, model.n_features_in_, name)
+            return self._boosted(model.booster_, np.arange(model.n_features_in_), name)
+        if isinstance(model, ScreenedBoost) and model.model_.backend_ == "xgboost":
+            _refuse_categories(model.table_, name)
+            return self._boosted(model.model_.booster_, model.columns_, name)
         if isinstance(model, TableForest):
             _refuse_categories(model.table_, name)
             P = self._forest(model.batches_)
@@ -182,7 +186,7 @@ class _Graph:
                 return P
             scaled = self.op("Mul", P, self.constant(1.0 - model.prior))
             return self.op("Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None]))
-        if isinstance(model, TableLinear) and len(model.classes_) == self.K and not model.landmarks:
+        if isinstance(model, TableLinear) and len(model.classes_) == self.K:
             _refuse_categories(model.table_, name)
             return self._linear(model)
         if len(model.classes_) != self.K:
@@ -197,7 +201,7 @@ class _Graph:
             booster = inner.get_booster()
             last = booster.attr("best_iteration")  # after early stopping later trees do not predict
             return self._boosted(
-                booster if last is None else booster[: int(last) + 1], inner.n_features_in_, name
+                booster if last is None else booster[: int(last) + 1], np.arange(inner.n_features_in_), name
             )
         if project == "lightgbm":
             return self._leaf_wise(inner.booster_.dump_model(), name)
@@ -210,8 +214,8 @@ class _Graph:
         )
         return self.op("Cast", found, to=TensorProto.DOUBLE)
 
-    def _boosted(self, booster: Any, n_columns: int, name: str) -> str:
-        """Return the probabilities of a booster of XGBoost."""
+    def _boosted(self, booster: Any, columns: Ints, name: str) -> str:
+        """Return the probabilities of a booster of XGBoost, fitted on these columns."""
         learner = json.loads(bytes(booster.save_raw("json")))["learner"]
         kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
         if kind != "gbtree" or objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
@@ -229,11 +233,11 @@ class _Graph:
             left, value = np.array(tree["left_children"]), np.array(tree["split_conditions"], np.float32)
             leaf = [{target: float(v)} if child < 0 else None for child, v in zip(left, value, strict=True)]
             trees.append(
-                _Tree("BRANCH_LT", left, np.array(tree["right_children"]), np.array(tree["split_indices"]),
+                _Tree("BRANCH_LT", left, np.array(tree["right_children"]), columns[tree["split_indices"]],
                       value.astype(float), np.array(tree["default_left"]), leaf)
             )  # fmt: skip
         # The initial score is the margin of a row minus the leaves of its trees.
-        row = np.full((1, n_columns), np.nan, dtype=np.float32)
+        row = np.full((1, len(columns)), np.nan, dtype=np.float32)
         margins = booster.inplace_predict(row, predict_type="margin", missing=np.nan, validate_features=False)
         begin = np.ravel(margins).astype(np.float64)
         for tree in trees:
@@ -313,14 +317,25 @@ class _Graph:
         return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
 
     def _linear(self, model: TableLinear) -> str:
-        """Return the probabilities of a logistic regression; a missing value counts as the mean."""
+        """Return the probabilities of a linear or kernel model; a missing value counts as the mean."""
         values = self.op(
             "Div", self.op("Sub", "X64", self.constant(model.mean_)), self.constant(model.scale_)
         )
         present = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
         clipped = self.op("Clip", present, self.constant(-FURTHEST), self.constant(FURTHEST))
+        if model.landmarks:
+            clipped = self._kernels(clipped, model)
         z = self.op("MatMul", clipped, self.constant(model.coef_.T))
         return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
+
+    def _kernels(self, rows: str, model: TableLinear) -> str:
+        """Return the features of a kernel model: Gaussian kernels of the landmarks, whitened."""
+        marks = np.asarray(model.landmarks_, dtype=np.float64)
+        own = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
+        products = self.op("MatMul", rows, self.constant(2.0 * marks.T))
+        distance = self.op("Sub", self.op("Add", own, self.constant((marks**2).sum(axis=1)[None])), products)
+        kernels = self.op("Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1])))
+        return self.op("MatMul", kernels, self.constant(model.whitening_.T))
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""

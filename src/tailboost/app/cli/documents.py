@@ -15,8 +15,7 @@ from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input
 from tailboost.core.array_types import Table
-from tailboost.core.files import digest
-from tailboost.core.output import write_output
+from tailboost.core.files import digest, write_output
 from tailboost.guarantees.ledger import Ledger
 
 RULE_FILE = ".json"

@@ -21,8 +21,8 @@ from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
+from tailboost.core.files import held
 from tailboost.core.judged import judged
-from tailboost.core.output import held
 from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
 from tailboost.guarantees.fresh_rows import FreshInput
@@ -163,7 +163,7 @@ class StoredModel:
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
         schema = None if self.encoder is None else self.encoder.schema_.target
-        return None if schema is None else schema.name
+        return self.notes.get("target") if schema is None else schema.name
 
     @property
     def group_columns(self) -> list[str]:

@@ -19,8 +19,8 @@ from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, kno
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
+from tailboost.core.files import held
 from tailboost.core.judged import judged
-from tailboost.core.output import held
 from tailboost.guarantees.monitor import monitored_columns
 
 ALARM = 3  # exit code

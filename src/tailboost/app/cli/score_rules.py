@@ -126,7 +126,8 @@ def tune(
             classifier = selection.run(rows, more, trained_on)
             rule = classifier.rule_
     if as_model:
-        notes = {"data": data.name, **selection.notes, "not_features": [target[0], *selection.not_features]}
+        about = {"data": data.name, "target": target[0], **selection.notes}
+        notes = {**about, "not_features": [target[0], *selection.not_features]}
         save_model(classifier, out, notes=notes)
     else:
         write_out(out, selection.document(classifier, rule))

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tailboost.core.files import is_same_file, write_output
 from tailboost.core.long_work import PATIENCE, telling
-from tailboost.core.output import is_same_file, write_output
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name

@@ -43,7 +43,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import stats
 
-from tailboost.core.output import write_output
+from tailboost.core.files import write_output
 
 SCHEMA_VERSION = 1
 LEVEL = 0.95
