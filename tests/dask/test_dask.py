@@ -258,6 +258,22 @@ def test_certify_counts_rows_without_labels_as_in_memory(limited, parts):
     same_certificate(td.certify(limited, Md, None, groups=hd, rates=LABEL_FREE), alone)
 
 
+def test_certify_takes_probabilities_by_model():
+    P, y, groups, _ = said(900)
+    fresh, more = said(700, seed=2), said(400, seed=3)
+    names = list(P)
+    yd, gd, *Pd = blocks(3, y, groups, *P.values())
+    mix = td.DaskRobustMixtureClassifier.from_probabilities(
+        dict(zip(names, Pd, strict=True)), yd, groups=gd, limits=["selected(1) <= .5"]
+    )
+    Q, (u,) = dict(zip(names, blocks(2, *fresh[0].values()), strict=True)), blocks(2, fresh[1])
+    M = dict(zip(names, blocks(2, *more[0].values()), strict=True))
+    here = tb.certify(mix.to_local(), fresh[0], fresh[1], rates=["selected(1) <= .9"], X_unlabeled=more[0])
+    same_certificate(td.certify(mix, Q, u, rates=["selected(1) <= .9"], X_unlabeled=M), here)
+    with pytest.raises(TypeError, match=f"X\\['{names[0]}'\\] is a ndarray"):
+        td.certify(mix, fresh[0], u)
+
+
 def test_certify_refuses_rows_without_labels_as_in_memory(limited, model):
     X, y, groups, _ = table(5, n=500)
     seen, _, of_seen, _ = table(4, n=600)

@@ -67,7 +67,8 @@ def certify(
     model : fitted classifier or pipeline
         With ``classes_``: one of `tailboost.dask`, or of one machine.
     X, y : Dask array or data frame of shape (n, d), (n,)
-        Fresh rows and their labels, with the same partitions. With ``y=None`` the rows have no labels.
+        Fresh rows and their labels, with the same partitions. With ``y=None`` the rows have no labels. For a
+        rule made from probabilities, X is a dict of them by model; so is ``X_unlabeled``.
     groups : Dask array of shape (n,) or (n, c), column or data frame, optional
         Groups of the rows.
     X_unlabeled : Dask array or data frame of shape (m, d), optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,8 @@ class DaskColumn:
 def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any, ...]]:
     """Return the partitions of X with those of other columns, as delayed objects; None for missing columns.
 
-    The other columns get the partitions of X; messages call X ``name``.
+    The other columns get the partitions of X; messages call X ``name``. If X is a dict of collections, such
+    as probabilities by model, each of its partitions is a dict.
 
     Raises
     ------
@@ -46,6 +48,11 @@ def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any
     ValueError
         If the partitions differ.
     """
+    if isinstance(X, Mapping) and X:
+        models = [DaskColumn(f"{name}[{key!r}]", values) for key, values in X.items()]
+        aligned = partitions(wide(models[0].values), *models, *others, name=models[0].name)
+        ends = 1 + len(models)
+        return [(dict(zip(X, block[1:ends], strict=True)), *block[ends:]) for block in aligned]
     for column in (DaskColumn(name, X), *others):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
