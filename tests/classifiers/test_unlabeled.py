@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, binomtest
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
@@ -284,6 +286,19 @@ class TestCopies:
         new = np.array([5, 5, 5, 7, *range(100, 200)], dtype=np.uint64) << np.uint64(32)
         known = np.array([5, 5, 9, *range(100, 150)], dtype=np.uint64) << np.uint64(32)
         assert copies_of(known, new).tolist() == [True, True, False, False] + [True] * 50 + [False] * 50
+
+    def test_used_rows_are_known_behind_the_steps_of_a_pipeline(self):
+        score = pd.DataFrame({"p": MODEL.predict_proba(X)[:, 1]})
+        clf = tb.tune(tb.Scores("p", 1), score, Y, limits=[rates.selected(1) <= 0.6])
+        percent = make_pipeline(FunctionTransformer(lambda table: table / 100.0), clf)
+        new = pd.DataFrame({"p": MODEL.predict_proba(FRESH)[:, 1]})
+        for table, known in ((100.0 * score, True), (100.0 * new, False)):
+            about = {"X_unlabeled": table, "rates": ["selected(1) <= .6"]}
+            if known:
+                with pytest.raises(LeakageError, match="selection data of the rule"):
+                    tb.certify(percent, None, None, **about)
+            else:
+                assert len(tb.certify(percent, None, None, **about).rates) == 1
 
     def test_rows_without_labels_are_no_fresh_rows(self):
         with pytest.raises(LeakageError, match="decision rule was selected on 100% of these rows"):

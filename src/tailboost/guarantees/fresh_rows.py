@@ -861,7 +861,8 @@ class _Unlabeled:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, equal_rows=judge.equal_rows)
         if used := judged(final).used_rows_:
-            refuse_used(UsedRows.unlabeled(own[kept], "calibration rows"), used, judge.equal_rows)
+            of_final = own[kept] if table is X else hash_rounded_rows(as_table(table))
+            refuse_used(UsedRows.unlabeled(of_final, "calibration rows"), used, judge.equal_rows)
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, X, own[kept], repeated)
 
