@@ -1,10 +1,11 @@
 """Useful and captured improvement of certified rules in populations with known truth, beside an oracle.
 
     python benchmarks/power.py --out CASES.json [--populations FILE.npz] [--draws N] [--only …] [--rows N …]
-    python benchmarks/power.py --record CASES.json … [--before OLD.json …] [--populations FILE.npz]
+    python benchmarks/power.py --record CASES.json … [--before VERSION OLD.json …] [--populations FILE.npz]
 
 The first command runs `calibrate`. The second one writes benchmarks/power.json and the picture of
-the page: means over draws, the oracle, and the paired difference to the cases of another version.
+the page: means over draws, the oracle, and the paired difference to the cases of another version, which it
+adds to those to earlier versions.
 
 A population is a distribution over groups, 200 values of a score, and two labels: made ones, the bundled
 credit data with the scores of a boosted model, and those of a file (arrays NAME_M of shape
@@ -380,7 +381,8 @@ def cases_of(files: list[Path]) -> dict[Any, dict[str, Any]]:
 
 def record(arguments: Any) -> None:
     """Write the record: a table by limit and rows, and paired differences."""
-    new, old = cases_of(arguments.record), cases_of(arguments.before or [])
+    version, *before = arguments.before or ["none"]
+    new, old = cases_of(arguments.record), cases_of([Path(file) for file in before])
     every, table, paired = populations(arguments.populations), [], []
     for limit, (kind, level, _) in LIMITS.items():
         for n in sorted({key[2] for key in new if key[1] == limit}):
@@ -411,6 +413,7 @@ def record(arguments: Any) -> None:
                 row[f"{what} difference"] = [round(mean, 3), round(half, 3)]
             paired.append(row)
             print(row, flush=True)
+    earlier = json.loads(RECORD.read_text(encoding="utf-8"))["paired"]
     document = {
         "command": "python benchmarks/power.py, see its first lines",
         "populations": {
@@ -418,7 +421,7 @@ def record(arguments: Any) -> None:
             for name, (mass, _) in every.items()
         },
         "table": table,
-        "paired": paired,
+        "paired": earlier | ({version: paired} if paired else {}),
     }
     RECORD.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     draw(table)
@@ -466,7 +469,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(LIMITS))
     parser.add_argument("--out", type=Path, default=Path("power-cases.json"))
     parser.add_argument("--record", type=Path, nargs="+")
-    parser.add_argument("--before", type=Path, nargs="+")
+    parser.add_argument("--before", nargs="+")
     arguments = parser.parse_args()
     (record if arguments.record else run)(arguments)
 
