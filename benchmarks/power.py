@@ -434,7 +434,7 @@ def draw(table: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["limit"] for row in table))
+    names = list(dict.fromkeys(row["limit"].removesuffix(RANDOMISED) for row in table))
     columns = 3
     fig, axes = plt.subplots(
         -(-len(names) // columns), columns, figsize=(9, 2.5 * -(-len(names) // columns)), sharey=True,
@@ -449,6 +449,10 @@ def draw(table: list[dict[str, Any]]) -> None:
             oracle = [row["oracle captured"] for row in rows]
             ax.plot(n, oracle, "o--", color="grey", label="oracle, one tested rule")
         ax.plot(n, [row["captured"] for row in rows], "o-", color="C0", label="tailboost.calibrate")
+        drawn = [row["captured"] for row in table if row["limit"] == name + RANDOMISED]
+        if drawn:
+            ax.plot(n, drawn, "s:", color="C1", label="randomized=True")
+            ax.legend(fontsize=8, loc="upper left", frameon=False)
         ax.set(xscale="log", ylim=(-0.03, 1.03), title=name, xticks=n, xticklabels=[f"{x:,}" for x in n])
         ax.minorticks_off()
         ax.grid(axis="y", alpha=0.3)

@@ -262,10 +262,12 @@ def test_a_model_file_is_certified_too(files):
     assert strict.stderr.strip().endswith("not certified: error: all rows")
 
 
-def test_a_model_file_names_its_target(files):
+def test_a_model_file_names_its_target_and_takes_the_columns_that_it_needs(files):
     tune(files, "--group", "lang", *LIMITS, out="named.model")
     command = "certify", files / "named.model", files / "fresh.csv"
     assert done(*command) == done(*command, "--target", "label")
+    pd.read_csv(files / "fresh.csv").assign(other=1, toxic=0).to_csv(files / "more.csv", index=False)
+    assert done(*command[:2], files / "more.csv").splitlines()[:9] == done(*command).splitlines()[:9]
 
 
 def test_two_scores_of_one_label_are_not_combined(files):
@@ -343,7 +345,7 @@ def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
         assert "the rule was selected on probabilities" in line
     older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
     (tmp_path / "older.json").write_text(json.dumps(older))
-    assert "format 1, not 2; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
+    assert "format 1, not 3; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
 
 
 def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path):

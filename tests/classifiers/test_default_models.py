@@ -76,6 +76,8 @@ def test_distinct_numbers_are_counted_in_each_column():
     for form in (sp.csr_matrix, sp.csc_matrix, sp.coo_array):
         assert distinct_numbers(form(X)) == tuple(each)
     assert distinct_numbers(sp.csr_matrix((5, 3))) == (0, 0, 0)
+    stored = sp.csc_matrix(([0.0, 1.0, np.nan, np.nan], ([0, 1, 2, 3], [0, 0, 1, 1])), shape=(5, 2))
+    assert distinct_numbers(stored) == (1, 1)  # stored zeros count as others, missing values as one number
 
 
 def test_wide_sparse_tables_with_many_numbers_get_no_boosted_trees():

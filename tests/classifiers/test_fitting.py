@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from conftest import errors_of, noisy
+from scipy.sparse import csr_matrix
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
@@ -78,8 +79,9 @@ def test_the_default_models_read_one_table(monkeypatch):
 def test_a_number_beyond_float32_is_refused_and_named():
     X, y = noisy(3, n=60, K=2)
     X[7, 1] = 1e300
-    with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
-        RobustMixtureClassifier(random_state=0).fit(X, y)
+    for form in (np.asarray, csr_matrix):
+        with pytest.raises(ValueError, match=r"too large for float32 in column\(s\) \['1'\]"):
+            RobustMixtureClassifier(random_state=0).fit(form(X), y)
     X[7, 1] = 0.0
     mix = RobustMixtureClassifier(random_state=0).fit(X, y)
     X[7, 1] = 1e300

@@ -170,6 +170,7 @@ def test_grades_and_missing_scores():
         ({"limits": "gap(miss(1, by=label)) <= .2"}, "write by='label' for a limit on each label"),
         ({"Y": Y.replace(1, 2)}, "a column of 0 and 1 for each label"),
         ({"Y": Y[["toxic"]]}, "Y has no column 'threat'"),
+        ({"randomized": True}, "randomized: rules of several labels are thresholds of each label"),
         ({"Y": Y.assign(threat=0)}, "all rows have the label 'threat', or none has it"),
         ({"scores": [*SCORES, SCORES[0]]}, "each needs a label of its own"),
         ({"X": pd.concat([X, X[["s_toxic"]]], axis=1)}, "more than one column of this name"),
@@ -268,6 +269,47 @@ def test_misses_by_label_have_the_rank_of_each_label(kind):
         errors = [np.sum((of_label > t) != truth) for t in of_label[of_label < highest]]
         # The selection data add their losses, so the least error on the fresh rows may be lower.
         assert np.sum(answers != truth) <= min(errors) + 0.01 * len(truth)
+
+
+def test_independent_rows_are_fresh_although_labels_depend_on_each_other():
+    """Ten on/off detectors of one cause: few contents, so many rows agree by chance."""
+
+    def detected(n, seed):
+        rng = np.random.default_rng(seed)
+        cause = rng.normal(size=(n, 1))
+        z = 0.9 * cause + 0.45 * rng.normal(size=(n, 10))
+        on = (z + 0.3 * rng.normal(size=z.shape) > 1).astype(int)
+        return pd.DataFrame(on), pd.DataFrame((z > 1).astype(int))
+
+    scores = [tb.Scores(k, k) for k in range(10)]
+    for seed in range(6):
+        rules = tb.tune_labels(scores, *detected(400, 2 * seed), limits=["miss(1, by=label) <= .9"])
+        fresh = detected(500, 2 * seed + 1)
+        assert rules.certify(*fresh).n_rows == 500
+        with pytest.raises(tb.LeakageError, match="400 of these 400 rows"):
+            rules.certify(*detected(400, 2 * seed))
+
+
+def test_further_rows_without_labels_are_no_copies():
+    rules = tb.tune_labels(SCORES, X, Y, limits=["selected(1) <= .5"])
+    more, _ = rows(500, 21)
+    both = rules.certify(FRESH, TRUTH, X_unlabeled=pd.concat([FRESH[:300], more]))
+    assert both.rates[0].n == len(FRESH) + 500
+
+
+def test_no_rows_are_refused():
+    rules = tb.tune_labels(SCORES, X, Y)
+    for call in (rules.predict, lambda X: tb.tune_labels(SCORES, X, Y[:0])):
+        with pytest.raises(ValueError, match="X has no rows"):
+            call(X[:0])
+
+
+def test_a_refused_target_is_no_attempt():
+    rules = tb.tune_labels(SCORES, X, Y, limits="miss(1, by=label) <= .3")
+    with pytest.raises(tb.NotCertifiedError) as raised:
+        rules.calibrate(FRESH, TRUTH.assign(threat=0))
+    assert "attempt" not in str(raised.value)
+    assert rules.calibrate(FRESH, TRUTH).certificate_.attempts[0].spent == pytest.approx(0.9)
 
 
 def test_a_label_without_a_passing_threshold_is_never_answered():

@@ -207,6 +207,8 @@ def calibrate(
         try:
             return batch.certified(**options)
         except NotCertifiedError as error:
+            if not error.advice:  # no attempt was made
+                raise
             raise NotCertifiedError(
                 error.reason,
                 error.shortfalls,

@@ -51,7 +51,7 @@ class TableKind:
     sparse : bool
         Whether the table is a sparse matrix.
     numbers : tuple of int
-        Numbers of distinct stored numbers of the columns of a sparse matrix.
+        Numbers of distinct numbers other than 0 of the columns of a sparse matrix.
     """
 
     n_rows: int = 1_000
@@ -84,10 +84,15 @@ class TableKind:
 
 
 def distinct_numbers(X: Any) -> tuple[int, ...]:
-    """Return the number of distinct stored numbers of each column of a sparse matrix."""
+    """Return the number of distinct numbers other than 0 of each column of a sparse matrix.
+
+    Missing values are one number.
+    """
     table = sp.coo_matrix(X)
-    order = np.lexsort((table.data, table.col))
-    columns, numbers = table.col[order], table.data[order]
+    stored = table.data != 0
+    numbers, columns = np.where(np.isnan(table.data), np.inf, table.data)[stored], table.col[stored]
+    order = np.lexsort((numbers, columns))
+    columns, numbers = columns[order], numbers[order]
     another = np.ones(len(order), dtype=bool)
     another[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
     return tuple(np.bincount(columns[another], minlength=table.shape[1]).tolist())

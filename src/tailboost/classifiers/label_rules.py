@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_length, columns_by_name
+from tailboost.core.checks import check_indexes, check_length, columns_by_name, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import Judged
@@ -38,8 +38,8 @@ from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
-# Rules of format 1 had no kinds of scores.
-FORMAT = 2
+# Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label.
+FORMAT = 3
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
 LABEL, ANY = "label", "any label"
 SCORE = "score"
@@ -72,8 +72,7 @@ class LabelRules:
     certificate_ : Certificate or None
         From `calibrate`.
     used_rows_ : tuple of UsedRows
-        The selection data and the calibration rows, to recognise them. Each row counts once with each label
-        and once as a whole.
+        The selection data and the calibration rows, to recognise them.
     ledger_ : Ledger
         The attempts to calibrate the rules.
 
@@ -103,6 +102,8 @@ class LabelRules:
         dict of str to ndarray of shape (n,)
             1, 0, or "human review" for a deferred row.
         """
+        if not n_rows_of(X):
+            raise ValueError("X has no rows")
         answers = {
             name: rule.predict(score_columns(X, [rule.column], f"the rule of {name!r}"))
             for name, rule in self.rules.items()
@@ -217,6 +218,8 @@ class LabelRules:
         try:
             found = calibrate_selected(model, given, limits=stated, **about)
         except NotCertifiedError as error:
+            if not error.advice:  # no attempt was made
+                raise
             advice = (
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "
                 "cannot be used again, also not with other limits."
@@ -283,6 +286,8 @@ class LabelRules:
         given: dict[str, Any] = {"X": None, "y": None}
         if X is not None:
             given = self.pairs(X, Y, clusters=clusters)
+            if X_unlabeled is not None:
+                X_unlabeled = _further_rows([rule.column for rule in self.rules.values()], X, X_unlabeled)
         if X_unlabeled is not None:
             more = self.pairs(X_unlabeled)
             given |= {"X_unlabeled": more["X"], "groups_unlabeled": more["groups"], "model": more["model"]}
@@ -401,6 +406,11 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def objective_(self) -> Objective:
         """The error of all pairs."""
         return Objective.of(error())
+
+    def cases(self, X: Table) -> Mask:
+        """Return the rows as a whole: the labels of a row depend on each other."""
+        cases: Mask = X[:, 0] == len(self.rules.rules)
+        return cases
 
     def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
@@ -561,12 +571,20 @@ def tune_labels(
         raise ValueError(f"scores: each needs a label of its own, none of them {ANY!r}; got {names}")
     if several := [score for score in given if len(score.column_list) > 1]:
         raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
+    if refused := [name for name in ("by_group", "randomized") if name in params]:
+        raise ValueError(f"{refused[0]}: rules of several labels are thresholds of each label, without draws")
     stated = _stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
+    if not n_rows_of(X):
+        raise ValueError("X has no rows")
     y = _indicators(Y, names)
     if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
-    more = None if X_unlabeled is None else _further_rows(given, X, X_unlabeled)
+    more = (
+        None
+        if X_unlabeled is None
+        else _further_rows([score.column_list[0] for score in given], X, X_unlabeled)
+    )
     fitted = [_CalibratedScore.of(score, X, y[:, k], more) for k, score in enumerate(given)]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
@@ -574,8 +592,8 @@ def tune_labels(
     selection = LabelSelection(names, fitted, X, y, classifier, more)
     found = replace(selection.within(stated, None), limits=checked_limits(limits))
     pairs = found.pairs(X, Y)
-    tables = [pairs["X"], *([] if more is None else [found.pairs(more)["X"]])]
-    used = UsedRows.of(hash_rounded_rows(np.concatenate(tables)), pairs["y"], "selection data")
+    cases = [pairs["X"][-len(y) :], *([] if more is None else [found.pairs(more)["X"][-n_rows_of(more) :]])]
+    used = UsedRows.of(hash_rounded_rows(np.concatenate(cases)), pairs["y"][-len(y) :], "selection data")
     if missed := [line for line in found.lines if line.met is False]:
         words = "; ".join(
             f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
@@ -585,15 +603,14 @@ def tune_labels(
     return replace(found, used_rows_=(used,))
 
 
-def _further_rows(scores: Sequence[Scores], X: Table, X_unlabeled: Table) -> Any:
-    """Return the scores of rows without labels, without copies of rows with labels.
+def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
+    """Return the rows without labels, without copies of rows with labels; ``names`` are the score columns.
 
     Raises
     ------
     ValueError
         If no row remains, or a column is missing.
     """
-    names = [score.column_list[0] for score in scores]
     tables = [
         np.asarray(score_columns(table, names, title), dtype=np.float64)
         for table, title in ((X, "X"), (X_unlabeled, "X_unlabeled"))

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Floats, Groups, Ints, Model, Table
+from tailboost.core.array_types import Axes, Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     Fingerprint,
@@ -48,7 +48,7 @@ INTERNAL = frozenset(
             "used_rows_",
         ),
         *("can_defer", "weighs_groups", "reads_scores", "draws", "latest_certificate"),
-        *("opened", "count_known", "refuse_seen", "example_groups"),
+        *("opened", "cases", "count_known", "refuse_seen", "example_groups"),
         *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
@@ -189,6 +189,10 @@ class Judged:
             ``X`` itself, unless the models of the candidates can answer once for several classifiers.
         """
         return X
+
+    def cases(self, X: Table) -> Mask | None:
+        """Return which rows of a table stand for a case each; None: all, unless a case has several rows."""
+        return None
 
     def _checked(self, X: Table) -> Any:
         """Return a table in the form of the fit."""

@@ -180,6 +180,7 @@ class NotCertifiedError(ValueError):
         self.reason = message
         self.shortfalls = tuple(shortfalls)
         self.attempts = attempts
+        self.advice = advice
 
 
 def calibrate_selected(
@@ -397,6 +398,11 @@ def _certified(
     if targets.limits:
         classifier.limits = targets.limits
     _warn_of_useless(answered, targets)
+    if told := _with_one_answer(answered, targets):
+        words = f"{', '.join(told)}: the certified rule gives every row there one answer"
+        notes.append(f"{words}.")
+        if not untested:
+            warn_user(words, UselessRuleWarning)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
     errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
     about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
@@ -418,6 +424,20 @@ def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Pr
                 of = "" if other.name is None else f" of {unit_name(other.name)}"
                 given = None if np.isnan(one.mean) else float(one.mean)
                 yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))
+
+
+def _with_one_answer(fresh: FreshRows, targets: Targets) -> list[str]:
+    """Return the names of limited groups whose rows have one answer, if not all rows have."""
+    answered, found = fresh.answered, dict[str, None]()
+    if answered.actions.ndim > 1 or len(np.unique(answered.actions)) == 1:
+        return []
+    for by in dict.fromkeys(limit.rate.by for limit in targets.limits):
+        names, inside = answered.strata.subgroups(by)
+        for name, unit in zip(names, inside, strict=True) if by not in (None, "class", "cell") else ():
+            there = answered.actions[unit[answered.stratum]]
+            if len(there) and (there == there[0]).all():
+                found[unit_name(name)] = None
+    return list(found)
 
 
 def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
@@ -521,7 +541,8 @@ def not_certified(
         + (
             f"For {rule}: {'; '.join(map(str, shortfalls))}."
             if shortfalls
-            else "Each target could be certified by itself, but on these rows no rule keeps all of them."
+            else "Each target could be certified by itself, but on these rows no rule with several answers "
+            "keeps all of them."
         ),
         shortfalls,
         attempts,

@@ -97,6 +97,7 @@ class FreshRows:
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
     only_scores: bool = False  # whether the rule reads scores alone
     n_unlabeled: int = 0  # the last rows, which have no labels
+    cases: Mask | None = None  # shape (n,): the rows that stand for a case, see `Judged.cases`; None: all
     training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
     opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
     # Returns ``answered`` and ``drawn`` of another model for these rows.
@@ -121,8 +122,10 @@ class FreshRows:
     def used(self) -> UsedRows:
         """The rows with their labels, to recognise them later."""
         assert self.hashes is not None
-        known = self.y[: len(self) - self.n_unlabeled]
-        return UsedRows.of(self.hashes, np.asarray(self.answered.strata.classes)[known])
+        cases = slice(None) if self.cases is None else self.cases
+        n = len(self) - self.n_unlabeled
+        known = self.y[:n][cases if self.cases is None else self.cases[:n]]
+        return UsedRows.of(self.hashes[cases], np.asarray(self.answered.strata.classes)[known])
 
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows that can count in a rate: those with labels if it needs labels."""
@@ -575,6 +578,7 @@ class _Judge:
     hashes: Hashes | None = None  # of the rows with labels
     repeated: Ints | None = None
     known: Fingerprint | None = None  # the named training rows
+    cases: Mask | None = None  # as of `FreshRows`
 
     @classmethod
     def of_array(
@@ -628,9 +632,9 @@ class _Judge:
         equal_rows, known = reason_of_equal_rows(final, given.equal_rows), None
         if given.training_rows is not None:
             known = fingerprint_of(given.training_rows, lambda rows: _in_form_of(X, rows))
-        hashes, repeated = np.zeros(0, dtype=np.uint64), None
+        hashes, repeated, cases = np.zeros(0, dtype=np.uint64), None, None
         if labels is not None:
-            hashes = hash_rounded_rows(as_table(X))
+            hashes, cases = hash_rounded_rows(as_table(X)), judged(final).cases(table)
             if known is not None:
                 refuse_training_rows(known, hashes, equal_rows)
             repeated = final.count_known(table) if judged(final).knows_rows else None
@@ -653,8 +657,9 @@ class _Judge:
                 final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
             if used := judged(final).used_rows_:
                 of_final = hashes if table is X else hash_rounded_rows(as_table(table))
-                refuse_used(UsedRows.of(of_final, labels), used, equal_rows)
-        seen: dict[str, Any] = {"hashes": hashes, "repeated": repeated, "known": known}
+                of_cases = slice(None) if cases is None else cases
+                refuse_used(UsedRows.of(of_final[of_cases], labels[of_cases]), used, equal_rows)
+        seen: dict[str, Any] = {"hashes": hashes, "repeated": repeated, "known": known, "cases": cases}
         return cls(
             final, classes, listed is not None, equal_rows, only_scores=judged(final).reads_scores, **seen
         )
@@ -773,12 +778,14 @@ def fresh_rows(
     answered, drawn = ask(model)
     kinds: set[Any] = {("group", column) for column in there.columns}
     kinds |= {*["class"] * judge.classes_listed, *["group"] * there.all_listed}
-    hashes, repeated = judge.hashes, judge.repeated
+    hashes, repeated, cases = judge.hashes, judge.repeated, judge.cases
     if more is not None and more.hashes is not None:
         hashes = more.hashes if hashes is None else np.concatenate([hashes, more.hashes])
         repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
+    if more is not None and more.cases is not None:
+        cases = more.cases if cases is None else np.concatenate([cases, more.cases])
     complete = repeated is not None and judge.final.seen_rows_.complete
-    overlap = hashes, repeated, complete, kinds, judge.equal_rows, clusters, judge.only_scores, n_more
+    overlap = hashes, repeated, complete, kinds, judge.equal_rows, clusters, judge.only_scores, n_more, cases
     return FreshRows(answered, drawn, judge.rules, *overlap, judge.known, opened, ask, model)
 
 
@@ -825,6 +832,7 @@ class _Unlabeled:
     X: Table = None  # None: only the answers are known
     hashes: Hashes | None = None
     repeated: Ints | None = None  # as of `FreshRows`
+    cases: Mask | None = None
 
     @classmethod
     def of(
@@ -852,19 +860,23 @@ class _Unlabeled:
             return cls(n, columns)
         own = hash_rounded_rows(as_table(X))
         assert judge.hashes is not None
-        kept = np.flatnonzero(not_among(judge.hashes, own))
+        _, table = final_step(model, X)
+        cases = judged(judge.final).cases(table)
+        # A classifier whose cases have several rows has left out copies before.
+        kept = np.flatnonzero(not_among(judge.hashes, own)) if cases is None else np.arange(n)
         if judge.known is not None:
             refuse_training_rows(judge.known, own[kept], judge.equal_rows)
-        X, repeated, final = take(X, kept), None, judge.final
-        _, table = final_step(model, X)
+        new, repeated, final = take(X, kept), None, judge.final
+        X, table = new, new if table is X else take(table, kept)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, equal_rows=judge.equal_rows)
         if used := judged(final).used_rows_:
             of_final = own[kept] if table is X else hash_rounded_rows(as_table(table))
-            refuse_used(UsedRows.unlabeled(of_final, "calibration rows"), used, judge.equal_rows)
+            of_cases = of_final if cases is None else of_final[cases]
+            refuse_used(UsedRows.unlabeled(of_cases, "calibration rows"), used, judge.equal_rows)
         columns = {name: values[kept] for name, values in columns.items()}
-        return cls(len(kept), columns, X, own[kept], repeated)
+        return cls(len(kept), columns, X, own[kept], repeated, cases)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -42,7 +42,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         "number" is any number that grows with the probability of ``label``: a grade from 1 to 5, a distance.
         Only the order of its values matters. "number" needs a single column. Scores outside the range of the
         kind are refused: [0, 1] for probabilities (values are rounded if they exceed it by at most .01), and
-        ±1e200 for logits and numbers, so infinite ones are refused too.
+        ±1e200 for logits and numbers, so infinite ones are refused too. Probabilities below 1e-6 count as
+        1e-6, and those above 1 − 1e-6 alike; for a score of very rare events state "number".
     missing : float, optional
         The score of rows without one. By default such rows are refused.
 

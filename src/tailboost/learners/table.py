@@ -57,8 +57,12 @@ class TableReader:
             If a number does not fit float32, or X is an array although `fit` found categories.
         """
         if self.sparse_ or sp.issparse(X):
-            table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
+            with np.errstate(over="ignore"):
+                table = sp.csr_matrix(summed(X), dtype=np.float32, copy=True)
             table.eliminate_zeros()  # in place
+            if np.isinf(table.data).any():
+                columns = np.unique(table.indices[np.isinf(table.data)])
+                _refuse_infinite(np.full((1, len(columns)), np.inf, dtype=np.float32), columns)
             return table if self.sparse_ else table.toarray()
         if not hasattr(X, "iloc"):
             if "c" in self.feature_types:

@@ -282,7 +282,7 @@ class SelectedRule(Selected):
         if self.program.strata.has_unlabeled:
             table = replace(table, notes=(*table.notes, UNLABELED))
         before, value = self.untightened, self.selection.value
-        if before is None:
+        if before is None or before == value:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
         return replace(table, notes=(*table.notes, price))

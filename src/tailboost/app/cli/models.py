@@ -218,6 +218,9 @@ class StoredModel:
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
         features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])
+        if judged(self.classifier).reads_scores:  # such a table may hold other scores and labels
+            scores = list(getattr(self.classifier, "feature_names_in_", features))  # absent after an array
+            features = features[scores] if {*scores} <= {*features} else features
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
