@@ -5,9 +5,9 @@
     python benchmarks/power.py --record CASES.json … [--others MAPIE.json] [--before VERSION OLD.json …]
         [--populations FILE.npz]
 
-The first command runs `calibrate`, with ``--mapie`` MAPIE's risk controller with Bonferroni's correction, where
-it has the limit. The last one writes benchmarks/power.json and the picture of the page: means over draws, the
-oracle, and the paired difference to the cases of another version, which it adds to those to earlier versions.
+The first command runs `calibrate`, with ``--mapie`` MAPIE's risk controller with Bonferroni's correction.
+The last one writes benchmarks/power.json and the picture of the page: means over draws, the oracle,
+and the paired difference to the cases of another version, which it adds to those to earlier versions.
 
 A population is a distribution over groups, 200 values of a score, and two labels: made ones, the bundled
 credit data with the scores of a boosted model, and those of a file (arrays NAME_M of shape
