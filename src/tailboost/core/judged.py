@@ -269,7 +269,13 @@ class Judged:
         return [*self._own_records(), *((rows, "a frozen model was made on") for rows, _ in inner)]
 
     def refuse_seen(
-        self, counts: Ints, X: Table = None, y: Ints | None = None, *, equal_rows: EqualRows = "copies"
+        self,
+        counts: Ints,
+        X: Table = None,
+        y: Ints | None = None,
+        *,
+        equal_rows: EqualRows = "copies",
+        name: str = "X",
     ) -> None:
         """Raise if more rows were used to train or select this classifier than chance explains.
 
@@ -284,13 +290,15 @@ class Judged:
             fit. "natural": refused if rows equal rows of the fit more often, by four standard errors, than
             the rows of the fit equal one another. Also refused if labels agree with the kept labels of equal
             rows more often than in 999 of 1,000 random draws.
+        name : str, default="X"
+            Name of the rows in messages.
 
         Raises
         ------
         LeakageError
             Gives the reason.
         """
-        refuse_known(self._records(), counts, equal_rows)
+        refuse_known(self._records(), counts, equal_rows, name)
         stored = self._rows_kept()
         if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
             return
@@ -383,7 +391,9 @@ def intervals_of(table: RateTable) -> Floats:
     return np.full((len(table.lines), 2), np.nan) if intervals is None else intervals
 
 
-def refuse_known(records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal_rows: EqualRows) -> None:
+def refuse_known(
+    records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal_rows: EqualRows, name: str = "X"
+) -> None:
     """Raise if more rows are known than chance explains.
 
     Parameters
@@ -392,7 +402,7 @@ def refuse_known(records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal
         The known rows, with their use as the start of a sentence.
     counts : ndarray of shape (m, 2)
         For each record the number of equal rows, and the number of rows compared.
-    equal_rows : {"copies", "natural"}
+    equal_rows, name
         As in `Judged.refuse_seen`.
 
     Raises
@@ -403,14 +413,14 @@ def refuse_known(records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal
     for (fingerprints, use), (repeated, sampled) in zip(records, counts.tolist(), strict=True):
         if equal_rows == "copies" and too_many(repeated, sampled):
             raise LeakageError(
-                f"X: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
+                f"{name}: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
                 "there are smaller than on new rows: give rows that were not used to train or select the "
                 "classifier. If features take so few values that fresh rows equal training rows, and "
                 f"nobody copied a row, set {EQUAL_BY_NATURE}"
             )
         if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
             raise LeakageError(
-                f"X: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
+                f"{name}: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
                 f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
                 "Some of these rows must be copies"
             )

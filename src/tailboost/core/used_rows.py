@@ -113,12 +113,12 @@ def check_equal_rows(value: object) -> None:
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
 
 
-def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows) -> None:
-    """Raise if rows were used to select or calibrate a rule."""
+def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X") -> None:
+    """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule."""
     for earlier in used:
         if shared := rows.shared_with(earlier, equal_rows):
             raise LeakageError(
-                f"X: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
+                f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
                 "Give fresh rows"
             )
 

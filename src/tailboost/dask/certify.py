@@ -193,10 +193,10 @@ class _Counted:
         equal_rows = reason_of_equal_rows(final, equal_rows)
         repeated = _sum([part.repeated for part in there])
         if repeated is not None:
-            final.refuse_seen(repeated, equal_rows=equal_rows)
+            final.refuse_seen(repeated, equal_rows=equal_rows, name=name)
         if judged(final).used_rows_:
             used = UsedRows.together([part.used for part in there if part.used is not None])
-            refuse_used(used, judged(final).used_rows_, equal_rows)
+            refuse_used(used, judged(final).used_rows_, equal_rows, name)
         shortest_of_all = [short for part in there for short in part.shortest]
         return cls(added([part.table for part in there]), repeated, shortest_of_all, used)
 

@@ -311,10 +311,10 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
     return table
 
 
-def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRows) -> None:
+def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRows, name: str = "X") -> None:
     """Raise if rows, given by their `hash_rounded_rows`, are among named training rows."""
     mask = known.knows(hashes)
-    refuse_known([(known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows)
+    refuse_known([(known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -865,16 +865,18 @@ class _Unlabeled:
         # A classifier whose cases have several rows has left out copies before.
         kept = np.flatnonzero(not_among(judge.hashes, own)) if cases is None else np.arange(n)
         if judge.known is not None:
-            refuse_training_rows(judge.known, own[kept], judge.equal_rows)
+            refuse_training_rows(judge.known, own[kept], judge.equal_rows, "X_unlabeled")
         new, repeated, final = take(X, kept), None, judge.final
         X, table = new, new if table is X else take(table, kept)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
-            final.refuse_seen(repeated, equal_rows=judge.equal_rows)
+            final.refuse_seen(repeated, equal_rows=judge.equal_rows, name="X_unlabeled")
         if used := judged(final).used_rows_:
             of_final = own[kept] if table is X else hash_rounded_rows(as_table(table))
             of_cases = of_final if cases is None else of_final[cases]
-            refuse_used(UsedRows.unlabeled(of_cases, "calibration rows"), used, judge.equal_rows)
+            refuse_used(
+                UsedRows.unlabeled(of_cases, "calibration rows"), used, judge.equal_rows, "X_unlabeled"
+            )
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, X, own[kept], repeated, cases)
 
