@@ -288,6 +288,11 @@ def test_independent_rows_are_fresh_although_labels_depend_on_each_other():
         assert rules.certify(*fresh).n_rows == 500
         with pytest.raises(tb.LeakageError, match="400 of these 400 rows"):
             rules.certify(*detected(400, 2 * seed))
+        monitor = tb.Monitor.of(rules.certify(*fresh))
+        for batch in range(2):
+            monitor = monitor.add(**rules.pairs(*detected(500, 100 + 2 * seed + batch)))
+        with pytest.raises(tb.LeakageError, match="rows were given twice"):
+            monitor.add(**rules.pairs(*detected(500, 101 + 2 * seed)))
 
 
 def test_further_rows_without_labels_are_no_copies():

@@ -295,7 +295,7 @@ class TestCopies:
         for table, known in ((100.0 * score, True), (100.0 * new, False)):
             about = {"X_unlabeled": table, "rates": ["selected(1) <= .6"]}
             if known:
-                with pytest.raises(LeakageError, match="^X_unlabeled: .* selection data of the rule"):
+                with pytest.raises(LeakageError, match=r"^X_unlabeled: .* selection data of the rule"):
                     tb.certify(percent, None, None, **about)
             else:
                 assert len(tb.certify(percent, None, None, **about).rates) == 1

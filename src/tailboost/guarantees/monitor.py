@@ -16,7 +16,7 @@ from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.drawing import display
 from tailboost.core.files import digest
 from tailboost.core.fingerprints import CHANCE, RowCounts, hash_rounded_rows
-from tailboost.core.judged import final_step, group_arguments, last_step
+from tailboost.core.judged import final_step, group_arguments, judged, last_step
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.batches import (
@@ -305,7 +305,9 @@ class Monitor:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
             natural = reason_of_equal_rows(model, equal_rows) == "natural"
-            contents = RowCounts.of(hash_rounded_rows(as_table(X))) if natural else None
+            cases = judged(last_step(model)).cases(X)
+            hashes = hash_rounded_rows(as_table(X)) if natural else None
+            contents = None if hashes is None else RowCounts.of(hashes if cases is None else hashes[cases])
             batch_rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
             refuse_repeated(batch_rows, ids, self.given)
             given = [*self.given, batch_rows]
