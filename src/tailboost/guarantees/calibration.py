@@ -6,10 +6,11 @@ import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
+from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import UselessRuleWarning
 from tailboost.core.long_work import steps
@@ -250,6 +251,31 @@ def calibrate_selected(
     return _certified(passed, procedure, targets, fresh, confidence, made)
 
 
+class Procedure(Protocol):
+    """A way to certify all targets on fresh rows.
+
+    Attributes
+    ----------
+    method : str
+        Name of the procedure in certificates.
+    tested : str
+        What a refusal is about: the rule whose rates it names.
+    """
+
+    method: str
+    tested: str
+
+    def made(self, classifier: Model) -> str:
+        """Return how the certified classifier was made, for the certificate."""
+
+    def run(self, level: float) -> tuple[bool, Model | None, FreshRows]:
+        """Return whether the procedure applies, the certified classifier if there is one, and the rows.
+
+        The rows have the answers that a refusal names. If the procedure does not apply, it has read nothing
+        of the fresh rows but their numbers, so the next one may have the whole level.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """What has to be certified: limits on rates, or largest errors of classes, groups or cells."""
@@ -288,7 +314,7 @@ class Targets:
             words = "; ".join(map(str, absent))
             raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
 
-    def procedures(self, model: Any, fresh: FreshRows) -> list[Any]:
+    def procedures(self, model: Model, fresh: FreshRows) -> list[Procedure]:
         """Return the procedures by power; a later one runs if an earlier one does not apply."""
         if self.kind is not None:
             return [FixedSequence(candidates(model, self.kind, self.allowed), fresh, self)]
@@ -323,7 +349,7 @@ class FixedSequence:
     method = "fixed sequence"
     tested = "the safest rule"
 
-    def made(self, classifier: Any) -> str:
+    def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made."""
         stated = "; ".join(map(str, classifier.limits)) if self.targets.limits else ""
         return (
@@ -331,7 +357,7 @@ class FixedSequence:
             f"them were tested for each rule.{f' It was selected within {stated}.' if stated else ''}"
         )
 
-    def run(self, level: float) -> tuple[bool, Any, FreshRows]:
+    def run(self, level: float) -> tuple[bool, Model | None, FreshRows]:
         """Return True, the certified classifier or None, and the rows with the answers tested last."""
         passed, rules = None, list(self.rules)
         with steps("tested rules", len(rules)) as done:
@@ -364,8 +390,8 @@ def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
 
 
 def _certified(
-    classifier: Any,
-    procedure: Any,
+    classifier: Model,
+    procedure: Procedure,
     targets: Targets,
     fresh: FreshRows,
     confidence: float,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.core.array_types import Floats, Ints
+from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.tie_breaks import TieBreaks
@@ -107,7 +107,7 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     return losses
 
 
-def scores_of(model: Any, family: ThresholdFamily, fresh: FreshRows) -> tuple[Floats, Ints]:
+def scores_of(model: Model, family: ThresholdFamily, fresh: FreshRows) -> tuple[Floats, Ints]:
     """Return the score of each fresh row, and the number of its threshold, shape (n,) each."""
     scores, places = zip(*(model.scores_of(family, part) for part in fresh.opened), strict=True)
     return np.concatenate(scores), np.concatenate(places)
@@ -350,7 +350,7 @@ def at_ranks(shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresho
 class RankRules:
     """The rules of one classifier with different thresholds, with the fresh rows and the limits on shares."""
 
-    model: Any
+    model: Model
     family: ThresholdFamily
     shares: list[Share]
     rows: ScoredRows
@@ -361,12 +361,12 @@ class RankRules:
     method = "ranks"
     tested = "the given rule"
 
-    def made(self, classifier: Any) -> str:
+    def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made."""
         return "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 
     @classmethod
-    def of(cls, model: Any, limits: Sequence[Limit], fresh: FreshRows) -> RankRules | None:
+    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> RankRules | None:
         """Return the procedure; None if the limits are not about shares, or several limits compare groups.
 
         Parameters
