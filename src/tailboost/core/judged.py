@@ -191,7 +191,18 @@ class Judged:
         return X
 
     def cases(self, X: Table) -> Mask | None:
-        """Return which rows of a table stand for a case each; None: all, unless a case has several rows."""
+        """Return which rows of a table stand for a case each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,), or None
+            None, which stands for all rows, unless a case has several rows.
+        """
         return None
 
     def _checked(self, X: Table) -> Any:
