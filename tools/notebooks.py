@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,10 @@ def execute(path: Path) -> None:
     if any(cell.source.startswith("!") for cell in notebook.cells):
         language["pygments_lexer"] = "ipython3"  # for calls of the shell
     notebook.metadata["language_info"] = language
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":  # a warning names the file of a cell, which differs by run
+                output.text = re.sub(r"^\S*ipykernel_\S+?:\d+: ", "", output.text, flags=re.MULTILINE)
     nbformat.write(notebook, path)
 
 
