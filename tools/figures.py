@@ -30,6 +30,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/mixture.md": (
         "results/field-strong.json",
+        "results/field-decomposition.json",
         "benchmarks/capacity.json",
         "benchmarks/prediction.json",
         "benchmarks/sparse_tables.json",
@@ -37,7 +38,17 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/broken-limits.md": ("results/broken-limits.json",),
     "docs/field.md": tuple(
         f"results/field-{name}.json"
-        for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes", "strong")
+        for name in (
+            "published",
+            "limits",
+            "many",
+            "curves",
+            "oracle",
+            "subgroups",
+            "classes",
+            "strong",
+            "decomposition",
+        )
     ),
 }
 #: Their figures are definitions, are printed by code that tests run, or come from benchmarks/README.md,
