@@ -25,8 +25,8 @@ class Combiner(Protocol):
     def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective and the gap of its solve."""
 
-    def first(self, n_rounds: int) -> None:
-        """Drop all but the first rounds."""
+    def keep(self, n_rounds: int) -> None:
+        """Keep the first rounds alone."""
 
     def settle(self, game: Game[Any]) -> Any:
         """Return the ensemble of the rounds so far."""
@@ -104,4 +104,4 @@ class Boosting:
             observe=note,
             interrupted=checkpoints.interrupted,
         )
-        self.combiner.first(game.n_rounds)  # without a round that an interrupt left half added
+        self.combiner.keep(game.n_rounds)  # without a round that an interrupt left half added

@@ -28,11 +28,10 @@ from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.problem import WORST_CLASS, Problem, objective_named
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 from tailboost.selection.summary import Bounds, Summary, mixture_summary
 from tailboost.solvers import mixture_path
 
@@ -49,7 +48,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     tol: float
     cv: Any
     ensemble_: MixtureEnsemble
-    combiner_: Mixture | SubgroupMixture
+    combiner_: Mixture
 
     def _schedule(self) -> Schedule:
         """Return how many rounds are played, and when they stop early."""
@@ -84,13 +83,8 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         return Grouping.of(self.classes_)
 
     @property
-    def _counting(self) -> SubgroupMixture:
-        """Hypotheses as candidates with confusion counts, for the subgroups of the objective."""
-        return self.combiner_.counting(self._grouping)
-
-    @property
     def _engine(self) -> HypothesisEngine:
-        return HypothesisEngine(self._counting)
+        return HypothesisEngine(self.combiner_)
 
     @property
     def _stated(self) -> Problem:
@@ -99,7 +93,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     @property
     def _selected(self) -> Selected:
         """The rule of `predict`, with its rates on the selection data."""
-        made = self._cached("selected", lambda: self._engine.result(self.combiner_, self.ensemble_))
+        made = self._cached("selected", lambda: self._engine.result(self.ensemble_))
         return cast("Selected", made)
 
     def _counts(self) -> Floats:
@@ -121,7 +115,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         if self._stated.over_rows:
             return None
         predicted = self._subgroup_table()
-        drawn = self._errors(self._counting.mixed(self.estimator_weights_))
+        drawn = self._errors(self.combiner_.mixed(self.estimator_weights_))
         pairs = zip(predicted, drawn, strict=True)
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             return predicted
@@ -140,8 +134,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             self.alpha = alpha
-        by_groups = not combiner.objective.over_rows and self._counting.steering.needs_groups
-        if groups is not None and same and not by_groups:
+        if groups is not None and same and not combiner.steering.needs_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given and objective == "worst_group" and groups is None:
             raise ValueError("objective='worst_group' needs groups")
@@ -171,7 +164,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
 
     def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
-        return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping=grouping))
+        return HypothesisEngine(Mixture.on(pool, WORST_CLASS, grouping=grouping))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self.combiner_.limits
@@ -180,7 +173,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             problem = replace(problem, objective=aim, limits=limits)
         if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
             self.set_params(error_budget=problem.error_budget)
-        self._answer_by(engine.combiner(problem))
+        self._answer_by(engine.mixture_for(problem))
         if max_error is None and given and problem.limits:
             cast("SelectedRule", self._selected).warn_of_violations()
         if max_error is not None:
@@ -188,14 +181,12 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             missed = [(x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False]
             if missed:
                 strict = any(limit.strict for limit in problem.limits)
-                warn_of_missed(missed, self._counting, self._rows_kept().words, strict=strict)
+                warn_of_missed(missed, self.combiner_, self._rows_kept().words, strict=strict)
 
-    def _answer_by(
-        self, combiner: Mixture | SubgroupMixture, ensemble: MixtureEnsemble | None = None
-    ) -> None:
-        """Answer by another combiner of the same hypotheses; by default by its own mixture."""
-        self.combiner_ = combiner
-        self._set_ensemble(combiner.settle(self.game_) if ensemble is None else ensemble)
+    def _answer_by(self, mixture: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
+        """Answer by another mixture of the same hypotheses, or by given weights of them."""
+        self.combiner_ = mixture
+        self._set_ensemble(mixture.settle(self.game_) if ensemble is None else ensemble)
 
     def _aimed(
         self, engine: HypothesisEngine, aim: Any, max_error: Stated
@@ -206,7 +197,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
                 f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
                 "'worst_group'"
             )
-        rate = aim.rate if aim.rate.by is not None else self._counting.steering  # of earlier limits
+        rate = aim.rate if aim.rate.by is not None else self.combiner_.steering  # of earlier limits
         strata = engine.data.strata
         names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
@@ -230,21 +221,21 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        counting, new = self._counting, copy.copy(self)
+        mixture, new = self.combiner_, copy.copy(self)
         about_error = error() in (objective.rate, *(limit.rate for limit in limits))
-        budget = None if about_error else counting.error_budget
-        problem = Problem(objective, limits, error_budget=budget, randomized=counting.randomized)
-        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
+        budget = None if about_error else mixture.error_budget
+        problem = Problem(objective, limits, error_budget=budget, randomized=mixture.randomized)
+        if not mixture.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=budget)
-        new._answer_by(self._engine.combiner(problem))
+        new._answer_by(self._engine.mixture_for(problem))
         return new
 
     def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         new = copy.copy(self)
         if own is None:
-            new._answer_by(rule.combiner, rule.ensemble)
+            new._answer_by(rule.mixture, rule.ensemble)
         else:
-            new._answer_by(self._engine.combiner(rule.problem.within(others)), rule.ensemble)
+            new._answer_by(self._engine.mixture_for(rule.problem.within(others)), rule.ensemble)
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, None]]:
@@ -390,7 +381,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
 
 def warn_of_missed(
     missed: Sequence[tuple[Any, float, float]],
-    combiner: SubgroupMixture,
+    mixture: Mixture,
     words: str,
     reasons: Sequence[str] = (),
     strict: bool = False,
@@ -401,7 +392,7 @@ def warn_of_missed(
     ----------
     missed : sequence of (name, error, limit)
         The subgroups.
-    combiner : SubgroupMixture
+    mixture : Mixture
         The candidates.
     words : str
         Name of the selection data.
@@ -413,6 +404,6 @@ def warn_of_missed(
     below = "less than " * strict
     named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
     more = " and others" if len(named) > NAMED else ""
-    subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
-    because = "".join(f"; {reason}" for reason in (*reasons, combiner.unreachable) if reason)
+    subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
     warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)

@@ -26,7 +26,7 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners.protocols import AveragingLearner
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, WorstRow
 from tailboost.selection.summary import Bounds
 
@@ -324,6 +324,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         combiner = Mixture(
             WorstRow() if self._even else CVaR(self.alpha),
             problem.n_classes,
+            grouping=self._grouping,
             even=self._even,
             with_constants=constants,
             runners_up=self._together and constants and problem.n_classes > 2,

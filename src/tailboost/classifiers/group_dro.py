@@ -16,7 +16,7 @@ from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
 from tailboost.core.array_types import Groups
 from tailboost.rates import Objective, error, largest
-from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.mixture import Mixture
 
 
 @with_parameters
@@ -137,7 +137,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
         )
         even = self.combine == "average"
-        combiner = SubgroupMixture(
+        combiner = Mixture(
             Objective.of(largest(error(by=self._named.kind))),
             problem.n_classes,
             grouping=self._grouping,

@@ -25,8 +25,8 @@ from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
+from tailboost.selection.mixture import Grouping
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import Grouping
 from tailboost.selection.summary import Bound, Bounds
 
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
@@ -145,7 +145,7 @@ class GroupedBoostClassifier(MixtureClassifier):
     @property
     def _own(self) -> bool:
         """Whether the combiner has the subgroups of the fit, not other subgroups given to `reweight`."""
-        return self._counting.steering.by == self._named.kind and not self._regrouped
+        return self.combiner_.steering.by == self._named.kind and not self._regrouped
 
     @property
     def _codes(self) -> list[int]:
@@ -163,18 +163,18 @@ class GroupedBoostClassifier(MixtureClassifier):
 
     def _error_values(self, counts: Floats) -> Floats:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        errors = self._counting.errors(counts)
+        errors = self.combiner_.errors(counts)
         return errors[self._codes] if self._own else errors
 
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        return self._error_values(self._counting.mixed(self.estimator_weights_))
+        return self._error_values(self.combiner_.mixed(self.estimator_weights_))
 
     @property
     def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        return intervals_of(self._errors(self._counting.mixed(self.estimator_weights_)))
+        return intervals_of(self._errors(self.combiner_.mixed(self.estimator_weights_)))
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound
 from tailboost.rates import Limit, Objective, Rate, error, largest
-from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.summary import Bounds
 
 # Default number of rounds of the error game.
@@ -278,7 +278,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         # The published vote minimises the largest error for any limits.
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
-        combiner = SubgroupMixture(
+        combiner = Mixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
             problem.n_classes,
             grouping=self._grouping,
@@ -371,7 +371,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
             return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
             return ""
-        constants = self._counting.constants
+        constants = self.combiner_.constants
         if constants is None or np.nanmax(self._error_values(self._counts())) < constants - TOLERANCE:
             return ""
         within = " within the error budget" * (self.error_budget is not None)
@@ -395,7 +395,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
     @property
     def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        return self._met(self._counting.mixed(self.estimator_weights_))
+        return self._met(self.combiner_.mixed(self.estimator_weights_))
 
     def _warn(self) -> None:
         super()._warn()
@@ -413,7 +413,7 @@ class WorstClassBoostClassifier(GroupedBoostClassifier):
         missed = [each for each in named if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)]
         if useless or missed:
             reasons = useless, self.trace_.stop_reason
-            warn_of_missed(missed, self._counting, words, reasons, strict)
+            warn_of_missed(missed, self.combiner_, words, reasons, strict)
 
     @property
     def _own_symbols(self) -> dict[str, str]:

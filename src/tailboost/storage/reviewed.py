@@ -223,8 +223,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
-    **_names("tailboost.selection.loss_mixture", "Mixture"),
-    **_names("tailboost.selection.subgroup_mixture", "Grouping", "ModelPool", "SubgroupMixture"),
+    **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
     **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.selection.probability_rule", "PowerDraw", "ProbabilityRule"),
