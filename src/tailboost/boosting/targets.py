@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS
-from tailboost.boosting.training_set import GroupNames, Rows, memberships
+from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, memberships
 from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
@@ -66,6 +66,11 @@ class NamedSubgroups:
         names = np.empty(len(cells), dtype=object)
         names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
+
+    @property
+    def codes(self) -> list[int]:
+        """Position of each subgroup among all cells; cells without training rows are absent."""
+        return list(range(len(self.names))) if self.cells is None else self.cells.tolist()
 
     def with_subgroups(self, rows: Rows) -> Rows:
         """Return rows with their subgroups as groups; −1 for a cell without training rows."""
@@ -136,6 +141,20 @@ class Pools:
         """Names of the pools, joined from the names of their subgroups."""
         words = [[units[u] for u in np.flatnonzero(self.pool == p).tolist()] for p in range(self.count)]
         return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
+
+
+def pooled_subgroups(
+    kind: str, problem: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
+) -> tuple[NamedSubgroups, Pools]:
+    """Return the subgroups of a problem and their pools, and number them as its groups."""
+    named = NamedSubgroups.of(kind, problem.rows, classes, groups)
+    tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
+    pools = Pools.small(named, tables, least)
+    problem.groups = named.with_subgroups(problem.rows).groups
+    if problem.validation is not None:
+        X_val, rows = problem.validation
+        problem.validation = X_val, named.with_subgroups(rows)
+    return named, pools
 
 
 def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:

@@ -10,25 +10,25 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.boosting import Schedule
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import Rows, rows_among, take
+from tailboost.boosting.targets import NamedSubgroups, checked_targets
+from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import LabelledRows, noting_seen, selection_data
+from tailboost.classifiers.input import LabelledRows, checked_table, noting_seen, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.judged import group_uses
+from tailboost.core.judged import Judged, cached, group_uses, intervals_of
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import WORST_CLASS, Problem, objective_named
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
@@ -41,21 +41,13 @@ KEPT = "the losses stored with the model (objective='worst_group' then takes the
 NAMED = 5
 
 
-class MixtureClassifier(BaseBoostClassifier, Reselection):
+class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ."""
 
-    n_iter_no_change: Any
-    tol: float
-    cv: Any
     ensemble_: MixtureEnsemble
     combiner_: Mixture
-
-    def _schedule(self) -> Schedule:
-        """Return how many rounds are played, and when they stop early."""
-        return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
-
-    def _cv(self) -> Any:
-        return self.cv
+    _named: NamedSubgroups  # the subgroups of the fit
+    _regrouped = False  # whether the groups are others than those of the fit
 
     @abstractmethod
     def _bounds(self) -> Bounds:
@@ -67,10 +59,16 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         check_is_fitted(self)
         return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
-    def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
-        self.ensemble_ = ensemble
-        self._results = {}
-        self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+        self._named = NamedSubgroups.of("class", problem.rows, self.classes_, None)
+        return problem
+
+    def _set_groups(self, names: GroupNames) -> None:
+        super()._set_groups(names)
+        self._regrouped = True
+
+    def _checked(self, X: Table) -> Any:
+        return checked_table(self, self._learner(), X)
 
     def _rows_kept(self) -> Rows:
         return self.combiner_.pool.rows
@@ -80,7 +78,8 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     @property
     def _grouping(self) -> Grouping:
         """Names of the groups of the selection data."""
-        return Grouping.of(self.classes_)
+        names = None if self._named.kind == "class" else self._group_names
+        return Grouping.of(self.classes_, names, self._named.cells)
 
     @property
     def _engine(self) -> HypothesisEngine:
@@ -93,19 +92,39 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     @property
     def _selected(self) -> Selected:
         """The rule of `predict`, with its rates on the selection data."""
-        made = self._cached("selected", lambda: self._engine.result(self.ensemble_))
+        made = cached(self, "selected", lambda: self._engine.result(self.ensemble_))
         return cast("Selected", made)
 
-    def _counts(self) -> Floats:
-        """Return the confusion counts of `predict` on the selection data."""
-        return self._selected.counts
+    @property
+    def _own(self) -> bool:
+        """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
+        return bool(self.combiner_.steering.by == self._named.kind) and not self._regrouped
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        return self._selected.errors_of(counts)
+        table = self._selected.errors_of(counts)
+        if not self._own:
+            return table
+        names, lines = self._named.names.tolist(), [table.lines[code] for code in self._named.codes]
+        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
+
+    def _error_values(self, counts: Floats) -> Floats:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        errors = self.combiner_.errors(counts)
+        return errors[self._named.codes] if self._own else errors
+
+    @property
+    def expected_subgroup_errors_(self) -> Floats:
+        """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
+        return self._error_values(self.combiner_.mixed(self.estimator_weights_))
+
+    @property
+    def expected_subgroup_intervals_(self) -> Floats:
+        """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
+        return intervals_of(self._errors(self.combiner_.mixed(self.estimator_weights_)))
 
     def _subgroup_table(self) -> RateTable:
-        return self._errors(self._counts())
+        return self._errors(self._selected.counts)
 
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, of `predict` and of the randomised rule.
@@ -126,7 +145,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         if stated["confidence"] is not None:
             raise ValueError("confidence= has no meaning for boosting: it is for models")
         objective, combiner = stated["objective"], self.combiner_
-        alpha = self._alpha_for(objective, stated["alpha"])
+        alpha = _alpha_for(self, objective, stated["alpha"])
         same = objective is None and alpha is None
         aim = combiner.objective if same else objective_named(objective or "cvar", alpha)
         budget = combiner.error_budget
@@ -157,14 +176,31 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
         self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
         names = None if given.groups is None else self._group_names
-        return self._engine_of(self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names))
+        pool, grouping = self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names)
+        return HypothesisEngine(Mixture.on(pool, WORST_CLASS, grouping=grouping))
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
-        pool = self.combiner_.pool.regrouped(self._groups_of_judged(groups))
-        return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
-
-    def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
-        return HypothesisEngine(Mixture.on(pool, WORST_CLASS, grouping=grouping))
+        rows = self.combiner_.pool.rows
+        used = rows_among(groups, rows)
+        self._name_groups(groups)
+        names = self._group_names
+        kept = names.numbers_of(groups, "groups", len(used), used)
+        if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
+            absent_names = names.names[absent].tolist()
+            raise ValueError(
+                f"the selection data, {rows.words}, have no row in group(s) {absent_names}: "
+                "give X and y with rows of every group, or fit with cv=5"
+            )
+        if rows.fitted:
+            warn_user(
+                f"the selection data are {rows.words}, on which the hypotheses were fitted: their losses are "
+                "smaller than on new rows. Fit with another cv than 'train', or give other rows",
+                ResubstitutionWarning,
+            )
+        grouping = Grouping.of(self.classes_, names)
+        return HypothesisEngine(
+            Mixture.on(self.combiner_.pool.regrouped(kept), WORST_CLASS, grouping=grouping)
+        )
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self.combiner_.limits
@@ -210,16 +246,6 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _take_targets(self, max_error: Stated) -> None:
         """Set the limits given to `reweight`."""
 
-    def _alpha_for(self, objective: Stated, alpha: float | None) -> float | None:
-        """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
-        if alpha is None and objective in (None, "cvar"):
-            alpha = self.get_params(deep=False).get("alpha")
-        if objective == "cvar" and alpha is None:
-            raise ValueError(f"alpha is needed: {type(self).__name__} has none")
-        if objective not in (None, "cvar") and alpha is not None:
-            raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
-        return None if alpha is None else check_number(alpha, "alpha", 0, 1)
-
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         mixture, new = self.combiner_, copy.copy(self)
         about_error = error() in (objective.rate, *(limit.rate for limit in limits))
@@ -243,27 +269,6 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         answers = list(self.ensemble_.answers(self._checked(X)))
         return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
 
-    def _groups_of_judged(self, groups: Groups) -> Ints:
-        """Set the names of groups, and return the groups of the selection data as numbers."""
-        rows = self.combiner_.pool.rows
-        used = rows_among(groups, rows)
-        self._name_groups(groups)
-        names = self._group_names
-        kept = names.numbers_of(groups, "groups", len(used), used)
-        if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
-            absent_names = names.names[absent].tolist()
-            raise ValueError(
-                f"the selection data, {rows.words}, have no row in group(s) {absent_names}: "
-                "give X and y with rows of every group, or fit with cv=5"
-            )
-        if rows.fitted:
-            warn_user(
-                f"the selection data are {rows.words}, on which the hypotheses were fitted: their losses are "
-                "smaller than on new rows. Fit with another cv than 'train', or give other rows",
-                ResubstitutionWarning,
-            )
-        return kept
-
     def _summarise(self) -> Summary:
         classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
         summary = mixture_summary(self.game_, combiner, weights, self.gap_, self._bounds(), classes)
@@ -280,7 +285,8 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
         if groups is not None:
             raise ValueError(GROUPS_UNUSED)
-        return super()._scores(X)
+        check_is_fitted(self)
+        return self.ensemble_.scores(self._checked(X))
 
     def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
         if groups is not None:
@@ -377,6 +383,17 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         """
         for distribution in self.staged_predict_distribution(X):
             yield self.classes_[distribution.argmax(axis=1)]
+
+
+def _alpha_for(classifier: MixtureClassifier, objective: Stated, alpha: float | None) -> float | None:
+    """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
+    if alpha is None and objective in (None, "cvar"):
+        alpha = classifier.get_params(deep=False).get("alpha")
+    if objective == "cvar" and alpha is None:
+        raise ValueError(f"alpha is needed: {type(classifier).__name__} has none")
+    if objective not in (None, "cvar") and alpha is not None:
+        raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
+    return None if alpha is None else check_number(alpha, "alpha", 0, 1)
 
 
 def warn_of_missed(

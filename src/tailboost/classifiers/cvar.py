@@ -313,11 +313,6 @@ class CVaRBoostClassifier(MixtureClassifier):
             return self._over_rows.rounds_by_theory(self)
         return int(self.n_estimators)
 
-    def _schedule(self) -> Schedule:
-        if self._even:
-            return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
-        return super()._schedule()
-
     def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
@@ -330,7 +325,9 @@ class CVaRBoostClassifier(MixtureClassifier):
             runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
-        about = units, self._over_rows.player(self, units), combiner, self._schedule()
+        patience, tol = (None, 0.0) if self._even else (self.n_iter_no_change, self.tol)
+        schedule = Schedule.of(self._most_rounds(), patience, tol, self.max_time, self.verbose)
+        about = units, self._over_rows.player(self, units), combiner, schedule
         if not self._together:
             return Boosting(*about)
         return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)

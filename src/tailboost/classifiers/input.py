@@ -295,34 +295,31 @@ def check_validation(given: LabelledRows, validation: object) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def regrouped_attributes(classifier: Model, names: GroupNames) -> dict[str, Any]:
-    """Return a classifier's attributes for groups of other rows than the training rows.
+def regroup(classifier: Model, names: GroupNames) -> None:
+    """Give a classifier the groups of other rows than the training rows.
 
     The features that reveal the training groups are kept if all columns of groups have the same names and
     values. Groups of an array have no name, so the features that reveal them are unknown.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    return group_attributes(names, [features.get(column) for column in names.columns or (None,)])
+    _set_groups(classifier, names, [features.get(column) for column in names.columns or (None,)])
 
 
-def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, Any]:
-    """Return a classifier's attributes for groups, with the features that reveal each column of groups."""
-    return {
-        "_group_names": names,
-        "groups_": names.names,
-        "group_combinations_": names.combinations,
-        "group_features_": tuple(zip(names.columns or (None,), revealing, strict=True)),
-    }
+def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
+    """Give a classifier groups, with the features that reveal each column of groups."""
+    classifier._group_names, classifier.groups_ = names, names.names
+    classifier.group_combinations_ = names.combinations
+    classifier.group_features_ = tuple(zip(names.columns or (None,), revealing, strict=True))
 
 
 def read_training_set(
     classifier: Model, learner: Model, rows: LabelledRows, class_weight: object
-) -> tuple[TrainingSet, dict[str, Any]]:
-    """Return the checked training set, and the attributes of the classifier that it defines.
+) -> TrainingSet:
+    """Return the checked training set, and give the classifier the attributes that follow from it.
 
-    The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
-    that reveal them.
+    These are ``classes_``, the schema of the columns and, with groups, their names and the features that
+    reveal them.
     """
     y, groups = rows.y, rows.groups
     if y is None:
@@ -344,15 +341,12 @@ def read_training_set(
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
     table, group_numbers = X if used.all() else take(X, used), None
-    attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
+    classifier.classes_, classifier._table_schema = classes, schema
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         group_numbers = names.numbers_of(groups, "groups", len(y), used)
-        attributes |= group_attributes(names, revealing_features(table, group_numbers))
-    problem = TrainingSet(
-        table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
-    )
-    return problem, attributes
+        _set_groups(classifier, names, revealing_features(table, group_numbers))
+    return TrainingSet(table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None)
 
 
 # -- rows that were used before ------------------------------------------------------------------------------

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tailboost.core.array_types import Model, Seed
 from tailboost.core.spelling import did_you_mean
 
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -131,19 +130,3 @@ def with_parameters(cls: C) -> C:
     stated = [vars(base).get("_parameter_constraints", {}) for base in made.__mro__]
     made._parameter_constraints = dict(ChainMap(*stated))
     return cls
-
-
-@with_parameters
-class CommonParameters:
-    """Parameters of every boosting classifier."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
-
-    estimator: Model = field(default=None, kw_only=False)
-    class_weight: object = None
-    exact_weights: bool = False
-    max_time: float | None = None
-    checkpoint_dir: object = None
-    n_jobs: int | None = None
-    random_state: Seed = None
-    verbose: int = 0

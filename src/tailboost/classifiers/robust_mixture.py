@@ -470,8 +470,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
         estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
-        problem, found = read_training_set(self, self, given, None)
-        self.__dict__.update(found)
+        problem = read_training_set(self, self, given, None)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
             if self.max_time is not None:

@@ -31,7 +31,7 @@ from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.core.judged import group_uses
+from tailboost.core.judged import Judged, group_uses
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
@@ -60,7 +60,7 @@ class OpenedRows:
     tables: list[LogProbabilities]  # in batches
 
 
-class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
+class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     """Selection of a rule on out-of-fold probabilities of models, and the answers of the rule."""
 
     by_group: bool

@@ -323,15 +323,6 @@ class Judged:
 
     # -- errors on the selection data ------------------------------------------------------------------
 
-    _results: dict[str, Any]  # of `_cached`; a new selection sets an empty dict
-
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make``, computed at the first access."""
-        check_is_fitted(self)
-        if name not in self._results:
-            self._results[name] = make()
-        return self._results[name]
-
     def _subgroup_table(self) -> RateTable:
         """Return the error of `predict` on each subgroup, on the selection data."""
         return self.rates_
@@ -374,6 +365,15 @@ class Judged:
 
 
 OTHER = Judged()
+
+
+def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
+    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
+    check_is_fitted(classifier)
+    results: dict[str, Any] = classifier._results
+    if name not in results:
+        results[name] = make()
+    return results[name]
 
 
 def judged(model: Model) -> Judged:
