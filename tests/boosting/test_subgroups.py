@@ -13,8 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.cross_fitting import folds
-from tailboost.boosting.game import Response, Units, shrunk
-from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
+from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
 from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.engine import HypothesisEngine

@@ -23,8 +23,7 @@ from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import checked_table, labels_of
-from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
+from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
 from tailboost.core.judged import Judged, answered, cached

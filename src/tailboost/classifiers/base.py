@@ -21,13 +21,13 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.checkpoints import Checkpoints, identify
+from tailboost.boosting.boosting import Boosting, Checkpoints, Schedule, identify
 from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme
 from tailboost.boosting.game import Game, Response, round_seed
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
+    CONSTRAINTS,
     LabelledRows,
     check_group_arguments,
     check_validation,
@@ -37,14 +37,13 @@ from tailboost.classifiers.input import (
     read_training_set,
     refuse_learner,
     selection_data,
+    with_parameters,
 )
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Table
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.judged import holds_unknown
+from tailboost.core.judged import holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
-from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
 from tailboost.core.warn import warn_user

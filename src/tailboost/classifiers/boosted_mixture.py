@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.targets import NamedSubgroups, checked_targets
+from tailboost.boosting.game import NamedSubgroups, checked_targets
 from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import LabelledRows, checked_table, noting_seen, selection_data

@@ -16,8 +16,7 @@ from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveL
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,

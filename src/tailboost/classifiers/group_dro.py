@@ -9,14 +9,12 @@ from sklearn.base import _fit_context
 
 from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import Units, shrinkage_factor
+from tailboost.boosting.game import SHRINKAGE, Units, pooled_subgroups, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
-from tailboost.boosting.targets import SHRINKAGE, pooled_subgroups
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import with_parameters
+from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.classifiers.worst_class import DEPTH, N_TREES, warn_of_small
 from tailboost.core.array_types import Column, Groups, Ints, Table
 from tailboost.core.tables import unpack

@@ -10,8 +10,7 @@ from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user

@@ -41,11 +41,11 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
+from tailboost.selection.stratum_probabilities import stratum_probabilities
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule

@@ -15,23 +15,25 @@ from sklearn.utils._param_validation import StrOptions
 from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Demand, Scheme, ask
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.game import DECIMALS, Stopping, TargetSubgroups, shrinkage_factor
-from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.targets import (
+from tailboost.boosting.game import (
+    DECIMALS,
     MAX_ERRORS,
     SHRINKAGE,
     NamedSubgroups,
     Pools,
+    Stopping,
+    TargetSubgroups,
     allowed_errors,
     edge_from_share,
     is_kept,
     pooled_subgroups,
+    shrinkage_factor,
 )
+from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import with_callbacks
 from tailboost.classifiers.boosted_mixture import NAMED, MixtureClassifier, warn_of_missed
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import CONSTRAINTS, ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.subgroups import unit_name

@@ -14,11 +14,12 @@ from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
-from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
 from tailboost.selection.data import (
     AnySelectionData,
+    Candidate,
+    Pool,
     SelectionData,
     by_probabilities,
     combination_of_unlabeled,
@@ -26,14 +27,6 @@ from tailboost.selection.data import (
     with_unlabeled,
 )
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
-from tailboost.selection.probability_rule import (
-    POWERS,
-    PowerDraw,
-    ProbabilityRule,
-    group_features,
-    has_group_features,
-    stratum_probabilities,
-)
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, Solution, mixed
@@ -54,7 +47,15 @@ from tailboost.selection.selecting import (
     selected,
     within_budget,
 )
-from tailboost.selection.stratum_probabilities import StratumProbabilities
+from tailboost.selection.stratum_probabilities import (
+    POWERS,
+    PowerDraw,
+    ProbabilityRule,
+    StratumProbabilities,
+    group_features,
+    has_group_features,
+    stratum_probabilities,
+)
 
 
 class Engine(ABC):

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
-from tailboost.boosting.game import DECIMALS, Game, Response
+from tailboost.boosting.game import DECIMALS, Game, Response, is_kept
 from tailboost.boosting.players.hedge import without_outliers
-from tailboost.boosting.targets import is_kept
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Strata, error
-from tailboost.selection.candidates import Pool as Candidates
 from tailboost.selection.confidence import CountedRate, fold_spread
+from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, mixed, solve

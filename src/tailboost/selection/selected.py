@@ -35,9 +35,8 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.selection.candidates import Pool, decide, expected_costs
 from tailboost.selection.confidence import REFIT, LimitsOutlook, effective_rows, outlook
-from tailboost.selection.data import SelectionData, plain_state
+from tailboost.selection.data import Pool, SelectionData, decide, expected_costs, plain_state
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
