@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.boosting.game import MAX_ERRORS, edge_from_share
 from tailboost.boosting.players.hedge import theory_rounds
-from tailboost.boosting.targets import MAX_ERRORS, edge_from_share
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)

@@ -17,7 +17,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
+from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 
 TREE = HistTreeClassifier(max_depth=2)
 
@@ -273,7 +273,7 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         grouping = Grouping.of(np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
-            found = SubgroupMixture.on(ModelPool(rows, K), largest, grouping=grouping).constants
+            found = Mixture.on(ModelPool(rows, K), largest, grouping=grouping).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection import program as programs
-from tailboost.selection.candidates import Candidate, decide, expected_costs
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, grow, mixed, solve
 from tailboost.selection.selecting import first_candidates, select, selected, within_budget
 

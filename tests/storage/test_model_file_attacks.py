@@ -33,7 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.checkpoints import Checkpoints
+from tailboost.boosting.boosting import Checkpoints
 from tailboost.core.files import Lock, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.storage import constructors, load_model, parts, reviewed, save_model
@@ -273,7 +273,7 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "tailboost.core.files.Lock",
-            "tailboost.boosting.checkpoints.Checkpoints",
+            "tailboost.boosting.boosting.Checkpoints",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
