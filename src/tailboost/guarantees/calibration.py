@@ -233,8 +233,8 @@ def calibrate_selected(
     fresh = fresh_rows(model, given, rates, () if checked else (rule,), opens=True)
     targets = Targets.of(fresh, checked, max_error, rule)
     targets.refuse_absent(fresh, confidence, earlier)
-    about = checked, confidence, rule, given.subgroups, given.equal_rows
-    call = repr((sorted(targets.allowed.items(), key=repr), *about))
+    stated = checked, confidence, rule, given.subgroups, given.equal_rows
+    call = repr((sorted(targets.allowed.items(), key=repr), *stated))
     procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
@@ -430,9 +430,17 @@ def _certified(
         if not untested:
             warn_user(words, UselessRuleWarning)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
-    errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
-    about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
-    classifier.certificate_ = Certificate(errors, *about, tuple(_price(fresh, answered, targets)))
+    classifier.certificate_ = Certificate(
+        [] if targets.limits else certified,
+        confidence,
+        len(fresh),
+        tuple(notes),
+        model=copy.copy(classifier),
+        rows=fingerprints,
+        attempts=attempts,
+        rates=tuple(certified) if targets.limits else (),
+        price=tuple(_price(fresh, answered, targets)),
+    )
     return classifier
 
 
