@@ -447,6 +447,11 @@ class _ListedGroups:
     all_listed: bool  # whether these are all columns
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
+    @property
+    def kinds(self) -> set[Any]:
+        """What has a complete list of groups, as in `FreshRows`."""
+        return {("group", column) for column in self.columns} | {*["group"] * self.all_listed}
+
     @classmethod
     def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
@@ -716,16 +721,29 @@ class _Questions:
     """Rows in parts, those with labels first, and how the answers of a model to them are counted."""
 
     judge: _Judge
+    given: FreshInput
     rates: Sequence[Rate]
     of_errors: bool  # whether errors are counted, not the rates
-    parts: list[tuple[Any, Any]]  # tables with their groups
-    tables: Sequence[Any]  # these tables, or as a model has opened them
-    truth: Labels  # any label of rows without one: `without_labels` takes it away
-    n_unlabeled: int
-    of_rows: dict[str, Any]  # what `Answered.of` reads of the rows
-    combinations: tuple[tuple[Any, ...], ...] | None
-    cost_range: Any
-    pairs: bool  # whether groups of one column are named (column, value)
+    there: _ListedGroups
+    columns: Mapping[Any, Labels]  # groups of the first rows
+    more: _Unlabeled
+    labels: Labels | None  # of the rows with labels, if any
+    parts: list[tuple[Any, Any]]  # tables, or as a model has opened them, with their groups
+
+    @cached_property
+    def truth(self) -> Labels:
+        """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
+        known = self.judge.classes[:0] if self.labels is None else self.labels
+        return np.concatenate([known, np.repeat(self.judge.classes[:1], self.more.n)])
+
+    @cached_property
+    def groups(self) -> Any:
+        """Groups of all rows, None without groups."""
+        if not self.given.has_unlabeled:
+            return self.given.groups
+        own = {name: column[: len(self.truth) - self.more.n] for name, column in self.columns.items()}
+        joined = {name: np.concatenate([own[name], self.more.groups[name]]) for name in own}
+        return joined.get(None, joined) if joined else None
 
     def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
         """Return the answers of a model, and the expected losses of its randomised rule."""
@@ -733,7 +751,7 @@ class _Questions:
         if judge.answers is not None:
             answers = judge.answers
         else:
-            lasts = [final_step(model, table) for table in self.tables]
+            lasts = [final_step(model, table) for table, _ in self.parts]
             last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
             needs_deferral = not self.of_errors and any(rate.needs_deferral for rate in self.rates)
@@ -743,17 +761,24 @@ class _Questions:
                     for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
                 ])  # fmt: skip
             rule = "predict" if self.of_errors or marked is not None else rules_of(last)[-1]
-            answers = np.concatenate([
-                answers_of(model, table, rule, of)
-                for table, (_, of) in zip(self.tables, self.parts, strict=True)
-            ])  # fmt: skip
+            answers = np.concatenate([answers_of(model, table, rule, of) for table, of in self.parts])
             if "randomised" in judge.rules and self.of_errors:
-                shares = answers_of(model, self.tables[0], "randomised", self.parts[0][1])
+                shares = answers_of(model, self.parts[0][0], "randomised", self.parts[0][1])
                 drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
-        answered = Answered.of(self.truth, answers, deferred=marked, labels=judge.classes, **self.of_rows)
-        answered = answered.without_labels(self.n_unlabeled) if self.n_unlabeled else answered
-        answered = replace(answered, strata=replace(answered.strata, known=self.combinations))
-        return _for_bounds(answered, self.cost_range, pairs=self.pairs), drawn
+        answered = Answered.of(
+            self.truth,
+            answers,
+            groups=self.groups,
+            deferred=marked,
+            costs=self.given.costs if any(rate.needs_costs for rate in self.rates) else None,
+            labels=judge.classes,
+            # A "worst" error seen is about the groups among these rows.
+            known=self.there.values if self.there.all_listed or not self.of_errors else {},
+        )
+        answered = answered.without_labels(self.more.n) if self.more.n else answered
+        answered = replace(answered, strata=replace(answered.strata, known=self.there.combinations))
+        pairs = self.of_errors and None not in self.columns
+        return _for_bounds(answered, self.given.cost_range, pairs=pairs), drawn
 
 
 def fresh_rows(
@@ -789,41 +814,26 @@ def fresh_rows(
         judge = _Judge.of_model(model, given, labels, listed, rates).with_rules(rules)
     else:
         judge = replace(_Judge.of_array(model, given, labels, listed, rates), final=fitted)
-    more, together = None, given.groups
-    parts = [] if labels is None else [(given.X, given.groups)]
+    more, parts = _Unlabeled(0, {}), [] if labels is None else [(given.X, given.groups)]
     if given.has_unlabeled:
         more = _Unlabeled.of(judge, model, given, columns if n_labelled else None)
         columns = more.groups if labels is None else columns
-        joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
-        together = joined.get(None, joined) if joined else None
-        parts.append((more.X, more.groups.get(None, more.groups) if joined else None))
-    n_more, of_errors = 0 if more is None else more.n, rules is None or bool(rules)
+        parts.append((more.X, more.groups.get(None, more.groups) if more.groups else None))
     there = _ListedGroups.of(judge.final, named, columns)
     opened = tuple(model.opened(*part) for part in parts) if opens else ()
-    of_rows: dict[str, Any] = {
-        "groups": together,
-        "costs": given.costs if any(rate.needs_costs for rate in rates) else None,
-        # A "worst" error seen is about the groups among these rows.
-        "known": there.values if there.all_listed or not of_errors else {},
-    }
-    some = judge.classes[:0] if labels is None else labels
     ask = _Questions(
         judge=judge,
+        given=given,
         rates=rates,
-        of_errors=of_errors,
-        parts=parts,
-        tables=opened or tuple(table for table, _ in parts),
-        truth=np.concatenate([some, np.repeat(judge.classes[:1], n_more)]),
-        n_unlabeled=n_more,
-        of_rows=of_rows,
-        combinations=there.combinations,
-        cost_range=given.cost_range,
-        pairs=of_errors and None not in columns,
+        of_errors=rules is None or bool(rules),
+        there=there,
+        columns=columns,
+        more=more,
+        labels=labels,
+        parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)] if opens else parts,
     )
     answered, drawn = ask(model)
-    kinds: set[Any] = {("group", column) for column in there.columns}
-    kinds |= {*["class"] * judge.classes_listed, *["group"] * there.all_listed}
-    met = judge.met if more is None else judge.met.joined(more.met)
+    met = judge.met.joined(more.met)
     return FreshRows(
         answered,
         drawn,
@@ -831,11 +841,11 @@ def fresh_rows(
         hashes=met.hashes,
         repeated=met.repeated,
         complete=met.repeated is not None and judge.final.seen_rows_.complete,
-        listed=kinds,
+        listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
         equal_rows=judge.equal_rows,
         clusters=clusters,
         only_scores=judge.only_scores,
-        n_unlabeled=n_more,
+        n_unlabeled=more.n,
         cases=met.cases,
         training_rows=judge.known,
         opened=opened,
