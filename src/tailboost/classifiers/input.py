@@ -23,7 +23,6 @@ from tailboost.boosting.training_set import (
     UnlabeledRows,
     take,
 )
-from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -39,6 +38,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, tiny_hashes, too_many
 from tailboost.core.judged import count_by_frozen
+from tailboost.core.schema import learn_columns, read_columns
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.used_rows import copies_of

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Model, Table
 from tailboost.core.checks import n_rows_of
 from tailboost.core.judged import judged, label_shares, last_step
+from tailboost.core.schema import dtype_kind
 
 MOST_ROWS = 32
 MOST_BYTES = 65_536
@@ -126,7 +127,7 @@ def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
             for value, missing in zip(drawn, drawn.isna(), strict=True)
         ]
         kind = drawn.dtype
-        categories = (list(kind.categories), bool(kind.ordered)) if hasattr(kind, "categories") else None
+        categories = (list(kind.categories), bool(kind.ordered)) if dtype_kind(kind) == "categories" else None
         if not _storable([*values, *(categories or ([],))[0]]):
             return None
         columns.append((str(kind), values, categories))
