@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
 from typing import Any, Literal, Self
@@ -250,6 +250,34 @@ def subgroup_words(subgroup: object) -> str:
 
 
 @dataclass(frozen=True)
+class MeanBound:
+    """A confidence bound on the mean of independent numbers in [0, 1].
+
+    ``upper(values, level)`` is below the mean with a probability of at most the level.
+    """
+
+    name: str  # the method in certificates
+    upper: Callable[[Floats, float], float]
+    of_counts: bool = False  # whether all values must be 0 or 1
+
+
+#: Bounds on means; the first one that suits the values is used.
+MEAN_BOUNDS = [
+    MeanBound(
+        EXACT,
+        lambda values, level: clopper_pearson_upper(round(float(values.sum())), len(values), level),
+        of_counts=True,
+    ),
+    MeanBound(BETTING, betting_upper),
+]
+
+
+def mean_bound(*, counts: bool) -> MeanBound:
+    """Return the bound for numbers in [0, 1]; all of them are 0 or 1 with ``counts``."""
+    return next(bound for bound in MEAN_BOUNDS if counts or not bound.of_counts)
+
+
+@dataclass(frozen=True)
 class RateFamily:
     """A rate with its rows by subgroup, and its limit."""
 
@@ -301,7 +329,7 @@ class RateFamily:
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples, method = self.limit, self.samples, EXACT if self.exact else BETTING
+        limit, samples, method = self.limit, self.samples, mean_bound(counts=self.exact).name
         ends, names = [self.ends(sample, level) for sample in samples], [sample.name for sample in samples]
         compares = limit is not None and limit.compares
         targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
@@ -439,7 +467,7 @@ class RateFamily:
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        return sample.low + width * upper_mean(scaled, level, self.exact)[0]
+        return sample.low + width * mean_bound(counts=self.exact).upper(scaled, level)
 
 
 def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float, float]:
@@ -462,13 +490,6 @@ def _clopper_pearson(shares: Floats, sizes: Floats, level: float) -> tuple[Float
         low = np.where(counts > 0, beta.ppf(level, counts, others + 1.0), 0.0)
         high = np.where(others > 0, beta.ppf(1.0 - level, counts + 1.0, others), 1.0)
     return low, high
-
-
-def upper_mean(values: Floats, level: float, exact: bool) -> tuple[float, str]:
-    """Return an upper bound on the mean of numbers in [0, 1] (``exact`` if 0 or 1), and its method."""
-    if exact:
-        return clopper_pearson_upper(round(float(values.sum())), len(values), level), EXACT
-    return betting_upper(values, level), BETTING
 
 
 def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
