@@ -15,7 +15,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import hash_rounded_rows
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
-from tailboost.rates.ranks import most_reached
+from tailboost.rates.bounds import most_reached
 from tailboost.storage import load_model, save_model
 
 SELECTED = rates.selected(1, by="group")
