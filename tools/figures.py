@@ -30,7 +30,6 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/mixture.md": (
         "results/field-strong.json",
-        "results/field-decomposition.json",
         "benchmarks/capacity.json",
         "benchmarks/prediction.json",
         "benchmarks/sparse_tables.json",

@@ -53,7 +53,7 @@ TEST_FOLDS = 5
 STEPS = 200
 BUDGETS = (0.02, 0.05)
 #: Tables on which the strong estimators were selected, and the others.
-SIDES = {
+SIDES: dict[str, Callable[[str], bool]] = {
     "all": lambda title: True,
     "others": lambda title: title not in SELECTED_ON,
     "of the selection": lambda title: title in SELECTED_ON,
@@ -110,8 +110,9 @@ def models_of(bench: Bench, seed: int) -> tuple[list[Fitted], int]:
         of_folds = [probabilities(model, X_test) for model in models]
         by_logs = np.exp(np.mean([logs_of(P) for P in of_folds], axis=0))
         refit, means = probabilities(last, X_test), isinstance(session, AveragingLearner)
-        logs = [logs_of(P) for P in (out_of_fold, by_logs, np.mean(of_folds, axis=0), refit)]
-        found.append(Fitted(name, *logs, means, seconds))
+        summed = np.mean(of_folds, axis=0)
+        held, folds, folds_summed, last_logs = map(logs_of, (out_of_fold, by_logs, summed, refit))
+        found.append(Fitted(name, held, folds, folds_summed, last_logs, means, seconds))
     return found, len(default_estimators(kind))
 
 
