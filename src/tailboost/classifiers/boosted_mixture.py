@@ -59,9 +59,9 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         check_is_fitted(self)
         return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
-        self._named = NamedSubgroups.of("class", problem.rows, self.classes_, None)
-        return problem
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
+        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
+        return training
 
     def _set_groups(self, names: GroupNames) -> None:
         super()._set_groups(names)

@@ -412,28 +412,28 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         stated = check_parameters(self, given.groups)
         unlabeled.check(given.groups, stated, given.clusters)
         weighted = given.sample_weight is not None or self.class_weight is not None
-        problem, estimators = self._read_rows(given, weighted)
+        training, estimators = self._read_rows(given, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         named = None
         if training_rows is not None:
             named = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
-        costs = check_costs(given.costs, problem.n_given, self.classes_, problem.used)
+        costs = check_costs(given.costs, training.n_given, self.classes_, training.used)
         if validation.any_given:
-            costs = self._read_validation(problem, given, validation, frozen=frozen)
-        X_unlabeled, more = self._check_strata(stated, problem, costs, unlabeled)
+            costs = self._read_validation(training, given, validation, frozen=frozen)
+        X_unlabeled, more = self._check_strata(stated, training, costs, unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
-            problem,
+            training,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            factors=class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y],
+            factors=class_factors(self.class_weight, self.classes_, training.y, training.weight)[training.y],
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
+        self.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on these rows
         self.used_rows_, self.ledger_ = (), Ledger()
         # Learners for prepared tables contain no models of earlier fits.
         others = [
@@ -441,18 +441,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for _, model in estimators
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
-        features = problem.X if problem.validation is None else problem.validation[0]
+        features = training.X if training.validation is None else training.validation[0]
         rows = _noting_fitted(outputs.rows, features, others, X_unlabeled, named)
         score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
         outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
-        if problem.validation is None:
-            places = np.arange(len(problem.y))
+        if training.validation is None:
+            places = np.arange(len(training.y))
             if rows.used is not None:
-                places = np.searchsorted(problem.used, rows.used)
+                places = np.searchsorted(training.used, rows.used)
             costs, features = None if costs is None else costs[places], take(features, places)
         if more is not None:
             outputs = outputs.with_unlabeled(X_unlabeled, more)
-        trained_on = NO_ROWS if frozen else problem.fingerprints  # frozen models are not fitted here
+        trained_on = NO_ROWS if frozen else training.fingerprints  # frozen models are not fitted here
         if named is not None:
             trained_on = named if frozen else Fingerprint.union([named, trained_on])
         complete = named is not None or not (others and holds_unknown(others))
@@ -462,30 +462,30 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features = np.zeros((n_rows_of(features), 1))
             X_unlabeled = None if more is None else np.zeros((len(more), 1))
         else:
-            self._keep_chosen_rows(problem, more, frozen=frozen)
+            self._keep_chosen_rows(training, more, frozen=frozen)
         self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
     def _read_rows(self, given: LabelledRows, weighted: bool) -> tuple[TrainingSet, list[tuple[str, Any]]]:
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
         estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
-        problem = read_training_set(self, self, given, None)
+        training = read_training_set(self, self, given, None)
         if named:
-            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+            estimators = DEFAULTS[self.estimators](TableKind.of(training))
             if self.max_time is not None:
                 estimators = hurried(estimators)
         if given.clusters is not None:
-            problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
-            if (problem.clusters == problem.clusters[0]).all():
+            training.clusters = numbered(given.clusters, "clusters", training.n_given)[training.used]
+            if (training.clusters == training.clusters[0]).all():
                 raise ValueError(
                     "clusters has one value only: none of its rows can be held out without the others"
                 )
         if given.groups is not None:
             self._check_columns()
-        return problem, estimators
+        return training, estimators
 
     def _read_validation(
-        self, problem: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
+        self, training: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
     ) -> Floats | None:
         """Add the given selection data to the rows; return their costs."""
         check_group_arguments(given.groups, validation)
@@ -495,21 +495,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         X_val = checked_table(self, self, validation.X)
         X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:
-            rows = noting_seen(problem.fingerprints, X_val, rows)
-        problem.validation = X_val, rows
+            rows = noting_seen(training.fingerprints, X_val, rows)
+        training.validation = X_val, rows
         return check_costs(validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
 
     def _check_strata(
-        self, stated: Problem, problem: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
+        self, stated: Problem, training: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
     ) -> tuple[Any, UnlabeledRows | None]:
         """Find missing groups, labels or costs before a fit; return the rows without labels."""
-        names, features, more = None if problem.groups is None else self._group_names, None, None
-        rows = problem.rows if problem.validation is None else problem.validation[1]
+        names, features, more = None if training.groups is None else self._group_names, None, None
+        rows = training.rows if training.validation is None else training.validation[1]
         strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
         Program.of_rates(strata, stated.counted, stated.limits)
         if unlabeled.X is not None:
-            val = [] if problem.validation is None else [problem.validation[0]]
-            features, more = unlabeled.read(self, [problem.X, *val])
+            val = [] if training.validation is None else [training.validation[0]]
+            features, more = unlabeled.read(self, [training.X, *val])
             combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
             strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
         warn_of_limits(stated.limits, strata)
@@ -523,11 +523,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             self.used_rows_ = (*self.used_rows_, UsedRows.unlabeled(more.hashes, "selection data"))
 
-    def _keep_chosen_rows(self, problem: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
+    def _keep_chosen_rows(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
         """Keep the fingerprints of the selection data."""
-        self.chosen_rows_ = (problem.fingerprints,) if frozen else ()
-        if problem.validation is not None:
-            self.chosen_rows_ = (Fingerprint.of_rows(problem.validation[0]),)
+        self.chosen_rows_ = (training.fingerprints,) if frozen else ()
+        if training.validation is not None:
+            self.chosen_rows_ = (Fingerprint.of_rows(training.validation[0]),)
         if more is not None:
             self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 

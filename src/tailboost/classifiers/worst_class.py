@@ -314,13 +314,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """Whether the hypotheses vote."""
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
         kind = self.subgroups
         if kind == "auto":
-            kind = "class" if problem.groups is None else "group"
-        groups = None if problem.groups is None else self._group_names
+            kind = "class" if training.groups is None else "group"
+        groups = None if training.groups is None else self._group_names
         least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(kind, problem, self.classes_, groups, least)
+        self._named, self._pools = pooled_subgroups(kind, training, self.classes_, groups, least)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
@@ -328,20 +328,20 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 "class_loss='error', or give gamma or a larger fraction"
             )
         self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
-        return problem
+        return training
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         indicator, T = self._indicator, self._most_rounds()
-        units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
+        units = target_subgroups(training, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         # The published vote minimises the largest error for any limits.
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
         combiner = Mixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            problem.n_classes,
+            training.n_classes,
             grouping=self._grouping,
             limits=self._limits(scheme.selection_rows),
             error_budget=self.error_budget,
@@ -522,13 +522,13 @@ def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
 
 
 def target_subgroups(
-    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    training: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
-    problem : TrainingSet
+    training : TrainingSet
         Training set.
     scheme : Scheme
         Selection data of the game.
@@ -542,12 +542,12 @@ def target_subgroups(
         Pseudo-rows, for losses that are no indicators.
     """
     rows = scheme.selection_rows
-    assert problem.groups is not None
+    assert training.groups is not None
     assert rows.groups is not None
     index = pools.index(rows.groups)
     size = rows.sizes(index, pools.count)
     measured = size > 0
-    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, rows.weight)
+    units = TargetSubgroups.groups(pools.index(training.groups), training.weight, index, rows.weight)
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
