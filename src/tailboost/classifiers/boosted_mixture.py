@@ -86,7 +86,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         return HypothesisEngine(self.combiner_)
 
     @property
-    def _stated(self) -> Problem:
+    def _problem(self) -> Problem:
         return self.combiner_.problem
 
     @property
@@ -131,7 +131,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
         None if the objective is about rows.
         """
-        if self._stated.over_rows:
+        if self._problem.over_rows:
             return None
         predicted = self._subgroup_table()
         drawn = self._errors(self.combiner_.mixed(self.estimator_weights_))

@@ -34,7 +34,7 @@ from tailboost.classifiers.input import (
     selection_data,
     with_parameters,
 )
-from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
+from tailboost.classifiers.robust_selection import ProbabilityMixture, check_groups, problem_of
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import (
     check_costs,
@@ -409,7 +409,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         given.check_indexes()
         validation.check_indexes("_val")
         clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
-        stated = check_parameters(self, given.groups)
+        self._kept_problem = stated = problem_of(self)
+        check_groups(self, stated, given.groups)
         unlabeled.check(given.groups, stated, given.clusters)
         weighted = given.sample_weight is not None or self.class_weight is not None
         training, estimators = self._read_rows(given, weighted)
@@ -609,7 +610,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()
-        check_parameters(mix, groups)
+        mix._kept_problem = problem_of(mix)
+        check_groups(mix, mix._kept_problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
         mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()

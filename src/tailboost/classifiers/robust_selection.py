@@ -67,7 +67,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     _group_names: GroupNames
     objective: Stated
     limits: Stated
-    # The engine on the selection data, and the selected rule.
+    # Objective and limits of the parameters, the engine on the selection data, and the selected rule.
+    _kept_problem: Problem
     _kept_engine: ProbabilityEngine
     _kept_rule: Selected
     alpha: float | None
@@ -107,17 +108,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     # -- the selection ---------------------------------------------------------------------------------
 
     @property
-    def _stated(self) -> Problem:
-        """The objective and the limits of the parameters."""
-        return Problem.of(
-            self.objective,
-            self.limits,
-            self.max_error,
-            self.alpha,
-            error_budget=self.error_budget,
-            randomized=self.randomized,
-            confidence=self.confidence,
-        )
+    def _problem(self) -> Problem:
+        return self._kept_problem
 
     @property
     def _engine(self) -> ProbabilityEngine:
@@ -143,7 +135,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     ) -> ProbabilityEngine:
         """Return the engine on selection data with features X and costs of answers."""
         return ProbabilityEngine.of(
-            self._stated,
+            self._problem,
             outputs,
             X,
             self.classes_,
@@ -156,7 +148,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def _settle(self, engine: ProbabilityEngine) -> None:
         """Select, and answer by the selected rule."""
         self._kept_engine = engine
-        self._use_rule(engine.select(self._stated))
+        self._use_rule(engine.select(self._problem))
 
     def _first_selection(self, engine: ProbabilityEngine) -> None:
         """Select as `_settle` does; an error for contradicting limits keeps the fitted models."""
@@ -188,16 +180,17 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             self.alpha = self.alpha if self.objective == "cvar" and alpha is None else alpha
         if name_of(self.objective) != before:
             self.max_error = None  # its subgroups are those of the earlier objective
-        self.__dict__.update({name: value for name, value in stated.items() if value is not None})
+        self.set_params(**{name: value for name, value in stated.items() if value is not None})
         self._validate_params()
-        return self._stated
+        self._kept_problem = problem = problem_of(self)
+        return problem
 
     def _engine_on(self, given: LabelledRows, problem: Problem) -> ProbabilityEngine:
         if given.groups is not None:
             self._name_groups(given.groups)
         outputs = self._outputs_on(self._outputs.models, given, "reweight")
         rows, table = outputs.rows, None
-        check_parameters(self, rows.groups)
+        check_groups(self, problem, rows.groups)
         costs = check_costs(given.costs, n_rows_of(given.y), self.classes_, rows.used)
         if outputs.models.are_given:
             outputs.check_order(self.classes_)
@@ -223,13 +216,13 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         used = rows_among(groups, rows)
         self._name_groups(groups, used)
         numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
-        check_parameters(self, numbers)
+        check_groups(self, problem, numbers)
         if problem.needs_costs:
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(replace(outputs, rows=replace(rows, groups=numbers)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
-        check_parameters(self, engine.outputs.rows.groups)
+        check_groups(self, problem, engine.outputs.rows.groups)
         if not engine.covers(problem, getattr(self, "_group_names", None)):
             if problem.needs_costs:
                 raise ValueError(COSTS_NOT_KEPT)
@@ -251,10 +244,12 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         new = copy.copy(self)
         if own is None:
-            new.error_budget = rule.problem.error_budget
+            new.error_budget = budget = rule.problem.error_budget
+            new._kept_problem = replace(self._problem, error_budget=budget)
             new._use_rule(rule)
         else:
             new.limits = [*others, own]
+            new._kept_problem = self._problem.within((*others, own))
             new._use_rule(rule.within(new.limits))
         return new
 
@@ -271,7 +266,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         labelled = self._engine.labelled
         data = labelled.in_memory
-        if self._stated.over_rows or data is not labelled or data.costs is not None:
+        if self._problem.over_rows or data is not labelled or data.costs is not None:
             return None
         if by_group:
             return (
@@ -323,7 +318,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     @property
     def may_draw(self) -> bool:
         """Whether the stated rule may be randomised."""
-        return self._stated.randomized
+        return self._problem.randomized
 
     def at_thresholds(
         self, family: ThresholdFamily, thresholds: Floats, weights: Floats | None = None
@@ -346,7 +341,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         new = copy.copy(self)
         candidates = [family.candidate(each) for each in np.atleast_2d(thresholds)]
         each = np.ones(1) if weights is None else weights
-        new._use_rule(self._engine.named(self._stated, candidates, each))
+        new._use_rule(self._engine.named(self._problem, candidates, each))
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
@@ -695,9 +690,21 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return replace(summary, groups=group_uses(self))
 
 
-def check_parameters(classifier: Model, groups: Groups) -> Problem:
-    """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
-    problem = classifier._stated
+def problem_of(classifier: Model) -> Problem:
+    """Return objective and limits of the parameters; raise ValueError if these exclude each other."""
+    return Problem.of(
+        classifier.objective,
+        classifier.limits,
+        classifier.max_error,
+        classifier.alpha,
+        error_budget=classifier.error_budget,
+        randomized=classifier.randomized,
+        confidence=classifier.confidence,
+    )
+
+
+def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
+    """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
     if problem.over_rows and classifier.by_group:
         raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
     if groups is None and problem.needs_groups:
@@ -707,7 +714,6 @@ def check_parameters(classifier: Model, groups: Groups) -> Problem:
         raise ValueError(f"{rate!r} needs groups")
     if classifier.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
-    return problem
 
 
 def _table(models: Models, X: Table, numbers: Ints | None, part: Ints) -> LogProbabilities:
