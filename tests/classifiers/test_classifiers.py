@@ -55,7 +55,7 @@ def same(one, two, X):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.thinned(26)
+@pytest.mark.thinned(14)
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
     labels = np.array(["no", "perhaps", "yes"])[y]

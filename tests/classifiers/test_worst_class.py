@@ -115,6 +115,7 @@ def test_the_game_is_the_papers_loop(seed):
 
 @quiet
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.thinned(3)
 def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     X, y = rare(seed, K=5)
     clf = fit(

@@ -27,7 +27,6 @@ from tailboost.boosting.training_set import (
     UnlabeledRows,
     take,
 )
-from tailboost.classifiers.columns import learn_columns, read_columns
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -43,6 +42,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, tiny_hashes, too_many
 from tailboost.core.judged import count_by_frozen
+from tailboost.core.schema import learn_columns, read_columns
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack

@@ -19,7 +19,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by
-from tailboost.boosting.training_set import GroupNames, batches, rows_among, take
+from tailboost.boosting.training_set import GroupNames, batched, rows_among, take
 from tailboost.classifiers.input import (
     LabelledRows,
     checked_table,
@@ -440,8 +440,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         with ExitStack() as stack:
             with telling() if self.verbose else nullcontext():  # left before the first yield
                 done = stack.enter_context(steps("rows", n_rows_of(X)))
-            for part in batches(X):
-                yield _table(models, X, numbers, part)
+            for part, rows in batched(X):
+                yield models.transform(rows).knowing(None if numbers is None else numbers[part])
                 done(len(part))
 
     def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
@@ -520,7 +520,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         models, X = self._read(X)
-        return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
+        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
 
     def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.

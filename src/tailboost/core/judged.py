@@ -28,6 +28,7 @@ from tailboost.core.fingerprints import (
     too_many,
 )
 from tailboost.core.limit_lines import LimitLine, limits_html
+from tailboost.core.schema import dtype_kind
 from tailboost.core.subgroups import GroupUse
 from tailboost.core.used_rows import EqualRows, UsedRows
 
@@ -640,7 +641,7 @@ def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
             for value, missing in zip(drawn, drawn.isna(), strict=True)
         ]
         kind = drawn.dtype
-        categories = (list(kind.categories), bool(kind.ordered)) if hasattr(kind, "categories") else None
+        categories = (list(kind.categories), bool(kind.ordered)) if dtype_kind(kind) == "categories" else None
         if not _storable([*values, *(categories or ([],))[0]]):
             return None
         columns.append((str(kind), values, categories))
