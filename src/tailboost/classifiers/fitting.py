@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -24,7 +24,7 @@ from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
-from tailboost.learners.scores import only_scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
 
@@ -91,7 +91,7 @@ def fit_models(
         estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
     )
     why = "fit was interrupted" if stopped else "max_time is over"
-    late = [i for i, found in fits.items() if None in found]
+    late = [i for i, of_estimator in fits.items() if None in of_estimator]
     if len(late) == len(fits):  # not even the first estimator has all its fits
         reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
         first = max(late, key=lambda i: len(reached[i]))
@@ -112,15 +112,15 @@ def fit_models(
     selected = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
     models, log_probabilities = Models([], training.n_classes, [], []), []
     fold_fits: list[Fit]
-    for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
-        if None in found:
+    for (name, estimator), is_frozen, of_estimator in zip(estimators, frozen, fits.values(), strict=True):
+        if None in of_estimator:
             continue
         if is_frozen:
             absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
             columns = positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
             final, fold_fits = (estimator, columns), []
         else:
-            *fold_fits, final = found
+            *fold_fits, final = of_estimator
         number = len(models.names)
         models.names.append(name)
         models.fitted.append(final[0])
@@ -185,15 +185,15 @@ def _fits(
             if table_jobs:
                 share = _OneTable(training, parts, seed, done)
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                found = parallel(delayed(share)(*job) for job in table_jobs.values())
-                for i, of_estimator in zip(table_jobs, found, strict=True):
+                shared = parallel(delayed(share)(*job) for job in table_jobs.values())
+                for i, of_estimator in zip(table_jobs, shared, strict=True):
                     fits[i] = of_estimator
             if other_jobs:
                 fitter, queue = _Fitter(training, weighted), list(other_jobs.items())
-                found = Parallel(n_jobs=n_jobs, return_as="generator")(
+                finished = Parallel(n_jobs=n_jobs, return_as="generator")(
                     delayed(fitter)(*job, *numbered) for _, job in queue for numbered in enumerate(row_masks)
                 )
-                for place, fit in enumerate(found):
+                for place, fit in enumerate(finished):
                     if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
                         raise KeyboardInterrupt
                     i, (name, *_) = queue[place // len(row_masks)]
@@ -203,7 +203,7 @@ def _fits(
         except KeyboardInterrupt:
             stopped = True
     if stopped:
-        unfinished = [i for i, found in fits.items() if not frozen[i] and len(found) < len(row_masks)]
+        unfinished = [i for i, fit in fits.items() if not frozen[i] and len(fit) < len(row_masks)]
         fits |= {i: [None] for i in unfinished}
         if len(unfinished) == len(estimators):
             raise KeyboardInterrupt
@@ -334,9 +334,9 @@ def _marked(rows: Any, position: Ints, split: int) -> Mask:
         raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
     if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
         raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows")
-    found = position[rows.astype(np.intp)]
+    places = position[rows.astype(np.intp)]
     marked = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
-    marked[found[found >= 0]] = True
+    marked[places[places >= 0]] = True
     return marked
 
 
@@ -455,3 +455,26 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise ValueError(
                 f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
             )
+
+
+def _kind_of(model: Model) -> str:
+    """Return the name of a model: of a score its column, of others their class or function."""
+    if isinstance(model, Scores) and len(model.column_list) == 1:
+        return str(model.column_list[0])
+    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
+    return str(getattr(named, "__name__", type(model).__name__))
+
+
+def named_models(models: Any) -> list[tuple[str, Any]]:
+    """Return models with their names, by default those of their kind."""
+    if isinstance(models, Mapping):
+        return list(models.items())
+    each = list(models) if isinstance(models, (list, tuple)) else [models]
+    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
+        return each
+    kinds = [_kind_of(model) for model in each]
+    names = []
+    for i, kind in enumerate(kinds):
+        number = kinds[: i + 1].count(kind)
+        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
+    return list(zip(names, each, strict=True))

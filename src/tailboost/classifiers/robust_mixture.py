@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils import Bunch, Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
-from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
+from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
     LabelledRows,
@@ -28,14 +30,19 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
-    noting_frozen,
+    noting_fitted,
     noting_seen,
     read_training_set,
     selection_data,
     with_parameters,
 )
-from tailboost.classifiers.robust_selection import ProbabilityMixture, check_groups, problem_of
-from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
+from tailboost.classifiers.robust_selection import (
+    ProbabilityMixture,
+    check_columns,
+    check_groups,
+    problem_of,
+)
+from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
 from tailboost.core.checks import (
     check_costs,
     check_indexes,
@@ -45,7 +52,7 @@ from tailboost.core.checks import (
     refuse_swapped,
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
-from tailboost.core.judged import holds_unknown, probe_rows
+from tailboost.core.judged import group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
@@ -53,13 +60,15 @@ from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.rates import Largest, Limit, Rate
+from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
+from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
 from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_tables import Models, averaging, check_named
 from tailboost.selection.problem import NAMED, Problem
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_limits
+from tailboost.selection.summary import Summary
 
 # Fingerprints of the training rows of models that are not fitted here.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
@@ -443,7 +452,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
         features = training.X if training.validation is None else training.validation[0]
-        rows = _noting_fitted(outputs.rows, features, others, X_unlabeled, named)
+        rows = noting_fitted(outputs.rows, features, others, X_unlabeled, named)
         score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
         outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
         if training.validation is None:
@@ -482,7 +491,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                     "clusters has one value only: none of its rows can be held out without the others"
                 )
         if given.groups is not None:
-            self._check_columns()
+            check_columns(self)
         return training, estimators
 
     def _read_validation(
@@ -625,6 +634,77 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
         return Models.given(list(probabilities), self.classes_)
 
+    # -- the result ------------------------------------------------------------------------------------
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self._models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
+
+    @property
+    def estimator_weights_(self) -> Floats:
+        """The mixture weights λ, in the order of `candidates_`."""
+        return self.ensemble_.weights
+
+    @property
+    def candidates_(self) -> list[str]:
+        """Names of the selected candidates."""
+        return [member.words(self.classes_) for member in self.ensemble_.base_models]
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models that the rule reads."""
+        ensemble = self.ensemble_
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
+        return [self._models.names[i] for i in sorted(used)]
+
+    @property
+    def gap_(self) -> float:
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
+        check_is_fitted(self)
+        return self._selected.gap
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        ensemble = self.ensemble_
+        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        check_is_fitted(self)
+        return only_scores(self._models.fitted)
+
+    def _rule_html(self) -> str:
+        try:
+            return self.rule_._repr_html_()
+        except NotFittedError:
+            return ""
+
+    def _summarise(self) -> Summary:
+        summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
+        return replace(summary, groups=group_uses(self))
+
+    def _first_selection(self, engine: ProbabilityEngine) -> None:
+        """Select; an error for contradicting limits keeps the engine, and so the fitted models."""
+        self._kept_engine = engine
+        try:
+            self._use_rule(engine.select(self._problem))
+        except InfeasibleLimitsError as error:
+            error.unselected = self
+            error.add_note(
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
+            )
+            raise
+
     # -- scikit-learn --------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -639,19 +719,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 tags.input_tags.sparse &= own.sparse
                 tags.input_tags.allow_nan &= own.allow_nan
         return tags
-
-
-def _noting_fitted(
-    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
-) -> Rows:
-    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
-    if models:
-        rows = noting_frozen(models, features, rows)
-        if X_unlabeled is not None:
-            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
-            fitted = noting_frozen(models, X_unlabeled, more).fitted
-            rows = replace(rows, fitted=rows.fitted or fitted)
-    return rows if training_rows is None else noting_seen(training_rows, features, rows)
 
 
 def _pairs(estimators: Any) -> Any:
@@ -729,7 +796,7 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) <= 0.4], got "
             f"{limits!r}"
         )
-    named = [(name, as_fitted(model)) for name, model in _named(models)]
+    named = [(name, as_fitted(model)) for name, model in named_models(models)]
     classifier = RobustMixtureClassifier(
         named,
         objective=objective,
@@ -748,26 +815,3 @@ def tune(
         groups_unlabeled=groups_unlabeled,
         training_rows=training_rows,
     )
-
-
-def _kind_of(model: Model) -> str:
-    """Return the name of a model: of a score its column, of others their class or function."""
-    if isinstance(model, Scores) and len(model.column_list) == 1:
-        return str(model.column_list[0])
-    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
-    return str(getattr(named, "__name__", type(model).__name__))
-
-
-def _named(models: Any) -> list[tuple[str, Any]]:
-    """Return models with their names, by default those of their kind."""
-    if isinstance(models, Mapping):
-        return list(models.items())
-    each = list(models) if isinstance(models, (list, tuple)) else [models]
-    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
-        return each
-    kinds = [_kind_of(model) for model in each]
-    names = []
-    for i, kind in enumerate(kinds):
-        number = kinds[: i + 1].count(kind)
-        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
-    return list(zip(names, each, strict=True))

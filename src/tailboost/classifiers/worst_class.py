@@ -36,6 +36,7 @@ from tailboost.classifiers.boosted_mixture import NAMED, MixtureClassifier, warn
 from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.core.judged import cached
 from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
@@ -409,7 +410,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         player, units = cast("Hedge", self.game_.player), self._targets
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
-            largest_error = float(np.nanmax(self._error_values(self._selected.counts)))
+            largest_error = float(np.nanmax(self._error_values(self._counts)))
             least = units.limit if units.indicator else least_error_met(largest_error)
             self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
@@ -423,17 +424,23 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return cast("TargetSubgroups", self.game_.units)
 
     @property
+    def _counts(self) -> Floats:
+        """Confusion counts of `predict` on the selection data."""
+        counts: Floats = cached(self, "counts", lambda: self.combiner_.predicted(self.ensemble_))
+        return counts
+
+    @property
     def _useless(self) -> str:
         """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
         if not self._own:
             return ""
-        predicted = self._selected.counts.sum(axis=0)
+        predicted = self._counts.sum(axis=0)
         if np.count_nonzero(predicted) == 1:
             return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
             return ""
         constants = self.combiner_.constants
-        if constants is None or np.nanmax(self._error_values(self._selected.counts)) < constants - TOLERANCE:
+        if constants is None or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE:
             return ""
         within = " within the error budget" * (self.error_budget is not None)
         return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
@@ -451,7 +458,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._met(self._selected.counts)
+        return self._met(self._counts)
 
     @property
     def limits_met_randomized_(self) -> bool:
@@ -467,7 +474,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         super()._warn()
         warn_of_small(self._named, self._pools)
         useless, words = self._useless, self._rows_kept().words
-        errors = self._error_values(self._selected.counts)
+        errors = self._error_values(self._counts)
         named = list(zip(self._named.names.tolist(), errors.tolist(), self.max_error_.tolist(), strict=True))
         unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
         if unmeasured:
