@@ -706,16 +706,16 @@ class Pools:
 
 
 def pooled_subgroups(
-    kind: str, problem: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
+    kind: str, training: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
 ) -> tuple[NamedSubgroups, Pools]:
-    """Return the subgroups of a problem and their pools, and number them as its groups."""
-    named = NamedSubgroups.of(kind, problem.rows, classes, groups)
-    tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
+    """Return the subgroups of a training set and their pools, and number them as its groups."""
+    named = NamedSubgroups.of(kind, training.rows, classes, groups)
+    tables = [training.rows] if training.validation is None else [training.rows, training.validation[1]]
     pools = Pools.small(named, tables, least)
-    problem.groups = named.with_subgroups(problem.rows).groups
-    if problem.validation is not None:
-        X_val, rows = problem.validation
-        problem.validation = X_val, named.with_subgroups(rows)
+    training.groups = named.with_subgroups(training.rows).groups
+    if training.validation is not None:
+        X_val, rows = training.validation
+        training.validation = X_val, named.with_subgroups(rows)
     return named, pools
 
 

@@ -47,7 +47,7 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
     return (row, flat) if inside.all() else (row[inside], flat[inside])
 
 
-def strata_of(y: Ints, groups: Ints | None) -> Ints:
+def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
     if groups is None:
         return y

@@ -375,6 +375,19 @@ def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     return _fitted_on(max(shares), "rows of the fit of a frozen model", rows) if shares else rows
 
 
+def noting_fitted(
+    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
+) -> Rows:
+    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
+    if models:
+        rows = noting_frozen(models, features, rows)
+        if X_unlabeled is not None:
+            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
+            fitted = noting_frozen(models, X_unlabeled, more).fitted
+            rows = replace(rows, fitted=rows.fitted or fitted)
+    return rows if training_rows is None else noting_seen(training_rows, features, rows)
+
+
 def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:
     default = f", or leave X and y out for {instead}" if instead else ""
     warn_user(
