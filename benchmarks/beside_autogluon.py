@@ -18,7 +18,8 @@ The log loss, the error and the error of the worst class are those of the most p
 decision rule for the worst class: ours as fitted; for AutoGluon `tailboost.tune` on the probabilities of its
 validation rows, which also weigh its models. "known" tables had a part in the selection of our models or of
 their constants. The splits are random and stratified, with 30 % test rows. Classes of fewer than 15 rows are
-left out, as AutoGluon drops those of fewer than ten training rows.
+left out, as AutoGluon drops those of fewer than ten training rows. "Copies" is the share of the first split's
+test rows whose features equal those of a training row.
 """
 
 from __future__ import annotations
@@ -150,6 +151,18 @@ def load(title: str, folder: Path) -> Any:
     return data
 
 
+def sides(data: Any, seed: int) -> tuple[Any, Any]:
+    """Return the training and the test rows of a split."""
+    rows = train_test_split(np.arange(len(data.y)), test_size=0.3, stratify=data.y, random_state=seed)
+    return data.rows(rows[0]), data.rows(rows[1])
+
+
+def copies(train: Any, test: Any) -> float:
+    """Return the share of the test rows whose features equal those of a training row."""
+    seen = {tuple(map(str, row)) for row in train.X.to_numpy(object)}
+    return float(np.mean([tuple(map(str, row)) in seen for row in test.X.to_numpy(object)]))
+
+
 def timed(model: Any, X: Any, y: Any, X_new: Any) -> tuple[Any, dict[str, float]]:
     """Fit a model and return its probabilities of new rows, with seconds."""
     began, seen = time.process_time(), time.perf_counter()
@@ -199,8 +212,7 @@ def split_of(data: Any, seed: int, autogluon: AutoGluon | None) -> dict[str, Any
     """Return the figures of all systems on one split."""
     from xgboost import XGBClassifier
 
-    rows = train_test_split(np.arange(len(data.y)), test_size=0.3, stratify=data.y, random_state=seed)
-    train, test = (data.rows(index) for index in rows)
+    train, test = sides(data, seed)
     found: dict[str, Any] = {}
     for name, estimators in OURS.items():
         model = tb.RobustMixtureClassifier(estimators, random_state=seed, n_jobs=1)
@@ -268,6 +280,7 @@ def main() -> None:
         table = record["tables"].setdefault(title, {"splits": []}) | {
             "rows": len(data.y), "columns": data.X.shape[1], "classes": data.n_classes,
             "text columns": int((data.X.dtypes == "category").sum()), "known": title in known(),
+            "copies": round(copies(*sides(data, 0)), 4),
         }  # fmt: skip
         for seed in range(len(table["splits"]), args.splits):
             split = split_of(data, seed, autogluon)

@@ -94,6 +94,14 @@ def test_differences_are_paired_by_table(script):
     assert found["lower on"] == (a < b).sum()
 
 
+def test_copies_of_training_rows(script):
+    train = Data(pd.DataFrame({"x": [1.0, np.nan, 3.0], "t": ["a", "b", "c"]}), np.zeros(3, dtype=np.intp))
+    test = Data(
+        pd.DataFrame({"x": [np.nan, 3.0, 3.0, 1.0], "t": ["b", "b", "c", "c"]}), np.zeros(4, dtype=np.intp)
+    )
+    assert script.copies(train, test) == 0.5
+
+
 def test_rows_reach_the_other_environment_and_come_back(script, tmp_path, monkeypatch):
     (tmp_path / "autogluon").mkdir()
     (tmp_path / "autogluon" / "tabular.py").write_text(STAND_IN)
