@@ -38,8 +38,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.rates.bounds import most_reached
 from tailboost.rates.power import binomial_power, pair_power
-from tailboost.rates.ranks import most_reached
 
 RECORD = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "power.png"

@@ -26,15 +26,16 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.guarantees.rank_rules import (
+from tailboost.guarantees.threshold_rules import (
+    ThresholdSequences,
+    TieBreaks,
     at_ranks,
+    limited_rates,
     one_sided,
     ranks_of,
     ranks_of_comparison,
     shares_of,
 )
-from tailboost.guarantees.threshold_sequences import ThresholdSequences, limited_rates
-from tailboost.guarantees.tie_breaks import TieBreaks
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
 from tailboost.selection.threshold_family import ScoredRows, ThresholdFamily

@@ -38,11 +38,10 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
-    from tailboost.guarantees.calibration import NotCertifiedError as NotCertifiedError
-    from tailboost.guarantees.calibration import Shortfall as Shortfall
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
+    from tailboost.guarantees.ledger import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
@@ -50,6 +49,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.planning import RowsNeeded as RowsNeeded
     from tailboost.guarantees.planning import rows_needed as rows_needed
     from tailboost.guarantees.rate_bounds import CertifiedBound as CertifiedBound
+    from tailboost.guarantees.rate_bounds import Shortfall as Shortfall
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
@@ -78,13 +78,13 @@ _MODULES = {
     "core.exceptions": "InfeasibleLimitsError",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.calibration": "NotCertifiedError Shortfall",
+    "guarantees.ledger": "NotCertifiedError",
     "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",
     "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
-    "guarantees.rate_bounds": "CertifiedBound",
+    "guarantees.rate_bounds": "CertifiedBound Shortfall",
     "guarantees.recheck": "Recheck RecheckedBound",
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",

@@ -10,7 +10,7 @@ from scipy.stats import beta, binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.path import FACTORS, Path, from_the_likeliest, predicted_power
+from tailboost.guarantees.calibration import FACTORS, Path, from_the_likeliest, predicted_power
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from scipy.stats import beta, binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.model_card import ModelCard
-from tailboost.guarantees.calibration import Shortfall, not_certified
+from tailboost.guarantees.calibration import not_certified
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.ledger import Attempt
-from tailboost.guarantees.rate_bounds import RateFamily
+from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
 from tailboost.rates.bounds import rows_needed
 

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.threshold_sequences import ThresholdPath, ThresholdSequences, limited_rates
+from tailboost.guarantees.threshold_rules import ThresholdPath, ThresholdSequences, limited_rates
 from tailboost.rates.strata import Strata
 from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily
 

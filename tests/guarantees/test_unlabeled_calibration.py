@@ -15,7 +15,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import hash_rounded_rows
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.ledger import Ledger
-from tailboost.rates.ranks import most_reached
+from tailboost.rates.bounds import most_reached
 from tailboost.storage import load_model, save_model
 
 SELECTED = rates.selected(1, by="group")
@@ -143,6 +143,7 @@ class TestValidity:
         return broken
 
     @pytest.mark.parametrize(("name", "n_labelled"), [("gap", 0), ("with a miss", 200)])
+    @pytest.mark.thinned(1)
     def test_few_draws(self, name, n_labelled):
         # 7 or more false certificates of 5 % in 25 draws have a probability of .0002.
         assert self.false_certificates(name, n_labelled, 25) < 7

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from tailboost.rates.ranks import QUADRATURE_ERROR, most_reached, probability_within
+from tailboost.rates.bounds import QUADRATURE_ERROR, most_reached, probability_within
 
 
 @pytest.mark.parametrize(

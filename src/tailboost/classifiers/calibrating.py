@@ -36,9 +36,10 @@ from tailboost.core.fingerprints import hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import telling
 from tailboost.core.used_rows import EqualRows, copies_of
-from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected, stated_limits
+from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
-from tailboost.guarantees.rank_rules import counted_answer
+from tailboost.guarantees.ledger import NotCertifiedError
+from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 
 __all__ = ["OneBatch", "calibrate"]

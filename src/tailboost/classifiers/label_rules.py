@@ -26,10 +26,10 @@ from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.tables import as_pandas
 from tailboost.core.used_rows import UsedRows, copies_of
 from tailboost.core.warn import warn_user
-from tailboost.guarantees.calibration import NotCertifiedError, calibrate_selected
+from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.guarantees.ledger import Ledger
+from tailboost.guarantees.ledger import Ledger, NotCertifiedError
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
 from tailboost.selection.data import SelectionData

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Table
-from tailboost.core.schema import group_names
+from tailboost.core.schema import dtype_kind, group_names
 from tailboost.core.tables import as_pandas
 
 #: Name of the group of missing values.
@@ -102,7 +102,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
             wanted = by_name.get(name) if isinstance(self.quantiles, Mapping) else self.quantiles
             if wanted is None:
                 continue
-            if _is_number(frame[name]):
+            if dtype_kind(frame[name].dtype) == "number":
                 cuts = _cuts(frame[name], wanted, name)
                 if cuts is not None:
                     self.cuts_[name] = cuts
@@ -162,7 +162,11 @@ class GroupColumns(TransformerMixin, BaseEstimator):
 
     def _refuse_unknown(self, column: Column, name: Any) -> None:
         """Raise if a value has the name of the group of missing values."""
-        if self.missing == "own" and not _is_number(column) and (column.astype(object) == UNKNOWN).any():
+        if (
+            self.missing == "own"
+            and dtype_kind(column.dtype) != "number"
+            and (column.astype(object) == UNKNOWN).any()
+        ):
             raise ValueError(
                 f"column {name!r} has the value {UNKNOWN!r}, the name that missing='own' gives to missing "
                 "values: rename the value, or make it missing"
@@ -181,10 +185,6 @@ def _frame(X: Table) -> Any:
             f"X must be a data frame with a column for each kind of group, got {type(X).__name__}"
         )
     return X
-
-
-def _is_number(column: Column) -> bool:
-    return getattr(column.dtype, "kind", "O") in "iuf"
 
 
 def _cuts(column: Column, wanted: Any, name: Any) -> Floats | None:

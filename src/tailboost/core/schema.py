@@ -1,4 +1,10 @@
-"""Schemas of tables: a model stores one and reads later tables in the same way as the first."""
+"""The kinds of columns: of data frames, CSV and Parquet files and Dask collections, and of later tables.
+
+A schema describes the first table, and later tables are read by it. `dtype_kind` decides by the dtype,
+`ColumnSchema.of` for tables of declared types, `as_written` for the text of CSV files, and `learn_columns`
+for data frames in ``fit``: there objects and text may be numbers. Categories are compared by their spelling:
+10, 10.0 and "10" are the same category.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,8 +25,12 @@ from tailboost.core.array_types import Column, Table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
+from tailboost.core.warn import warn_user
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
+DtypeKind: TypeAlias = Literal["number", "truth", "text", "categories", "dates", "complex"]
+_DTYPE_KINDS: dict[str, DtypeKind] = {"b": "truth", "c": "complex", "m": "dates", "M": "dates"}
+_DTYPE_KINDS |= dict.fromkeys("iuf", "number")
 
 _CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -28,10 +38,25 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
 # A text column is read as numbers if at least this fraction of its values spell numbers, and more than this
 # many numbers are different.
 MOSTLY, MANY = 0.95, 20
+# Largest number of categories compared with later frames; a column with more holds names or free text, and
+# new values are normal.
+MOST_COMPARED = 1000
+UNKNOWN = 0.1  # fraction of new categories above which a warning is given
+ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
 _NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
+
+
+def dtype_kind(dtype: Any) -> DtypeKind:
+    """Return the kind of values that a dtype declares; "text" for objects and for dtypes of one library."""
+    return "categories" if hasattr(dtype, "categories") else _DTYPE_KINDS.get(dtype.kind, "text")
+
+
+def is_plain(dtype: Any, *kinds: DtypeKind) -> bool:
+    """Return whether a dtype is NumPy's, of the given kinds: a table has all such columns at once."""
+    return isinstance(dtype, np.dtype) and dtype_kind(dtype) in kinds
 
 
 @dataclass(frozen=True)
@@ -62,9 +87,9 @@ class ColumnSchema:
         if column.dtype == object:  # a transposed table has numbers as objects
             column = column.infer_objects()
         name, dtype = str(column.name), column.dtype
-        if types.is_bool_dtype(dtype) and not hasattr(dtype, "categories"):
+        if dtype_kind(dtype) == "truth":
             return cls(name, "truth", str(dtype))
-        if types.is_numeric_dtype(dtype):
+        if types.is_numeric_dtype(dtype):  # also of decimals
             return cls(name, "number", str(dtype))
         return cls(
             name, "text", str(dtype), tuple(sorted({each for each in _texts(column) if each is not None}))
@@ -185,7 +210,7 @@ class TableSchema:
             changes.append(f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({_listed(new)})")
         # Number columns are converted together: one by one the conversion takes longer than most models.
         typed = dict(zip(given, frame.dtypes, strict=True))
-        ready = [c.name for c in self.columns if c.kind == "number" and _is_plain(typed[c.name])]
+        ready = [c.name for c in self.columns if c.kind == "number" and is_plain(typed[c.name], "number")]
         numbers = (frame if ready == given else frame[ready]).to_numpy(dtype=np.float64)
         for j in np.flatnonzero(np.isinf(numbers).any(axis=0))[:1].tolist():
             _refuse_infinite(numbers[:, j], ready[j])
@@ -221,8 +246,7 @@ def _listed(names: list[str]) -> str:
 def _converted(
     column: Column, convert: Callable[[Any], float | None], otherwise: str
 ) -> tuple[NDArray[np.float64], str]:
-    dtype = column.dtype
-    if convert is as_number and getattr(dtype, "kind", "O") in "iuf" and not hasattr(dtype, "categories"):
+    if convert is as_number and dtype_kind(column.dtype) == "number":
         numbers = np.array(column.to_numpy(dtype=np.float64, na_value=np.nan))
         other: list[int] = []
     else:
@@ -237,11 +261,6 @@ def _converted(
         f"{len(other)} of {len(column)} values {otherwise} and count as missing "
         f"(row {other[0]} holds {str(column.iloc[other[0]])[:40]!r})"
     )
-
-
-def _is_plain(dtype: Any) -> bool:
-    """Whether a dtype is a NumPy number."""
-    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
 
 
 def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
@@ -342,13 +361,11 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     gaps = len(texts) < len(values)
     if not gaps and all(t.casefold() in _TRUTH for t in texts):
         return np.array([t.casefold() == "true" for t in texts], dtype=bool), 0
-    if feature and any(map(is_code, texts)):
-        return None, 0
-    numbers = _numbers(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
+    numbers = _spelled(texts, int((1 - MOSTLY) * len(texts)) if feature else 0)
     if numbers is None:
         return None, 0
     n_odd = int(np.isnan(numbers).sum())
-    if n_odd and len(np.unique(numbers)) - 1 <= MANY:
+    if feature and not _are_numbers(numbers, texts, n_odd / max(len(texts), 1), MANY if n_odd else -1):
         return None, 0
     if not (gaps or n_odd) and all(len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts):
         whole = [0 if math.isinf(x) else int(t) for x, t in zip(numbers, texts, strict=True)]
@@ -358,7 +375,16 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     return np.array([next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64), n_odd
 
 
-def _numbers(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
+def _are_numbers(numbers: NDArray[np.float64], texts: Iterable[str], odd: float, few: int) -> bool:
+    """Return whether values are numbers: most spell one, more than ``few`` differ, and no text is a code.
+
+    ``odd`` is the fraction of rows with other values, which are NaN in ``numbers``.
+    """
+    n_different = len(np.unique(numbers[~np.isnan(numbers)]))
+    return odd <= 1 - MOSTLY and n_different > few and not any(map(is_code, texts))
+
+
+def _spelled(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
     """Return the numbers that texts spell, NaN for other texts; None if these are more than ``most_odd``."""
     numbers, odd = [], 0
     for each in texts:
@@ -379,7 +405,7 @@ def refuse_kinds(column: Column, what: str) -> str:
         If the column holds dates, times, lists, bytes or other values.
     """
     pandas = import_pandas("load_table")
-    values = pandas.Series(column.cat.categories) if hasattr(column.dtype, "categories") else column
+    values = pandas.Series(column.cat.categories) if dtype_kind(column.dtype) == "categories" else column
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
     if kind.startswith(("date", "time", "period", "interval")):
         raise ValueError(
@@ -392,3 +418,137 @@ def refuse_kinds(column: Column, what: str) -> str:
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
+
+
+# -- data frames in fit ------------------------------------------------------------------------------------
+
+
+def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
+    """Return the schema of a training table, and the table with numbers as numbers.
+
+    A text column in the schema has no categories if later frames are not compared with them.
+
+    Warns
+    -----
+    UserWarning
+        If text is read as numbers, or if nearly all categories of a column are different numbers.
+    """
+    columns, converted = [], {}
+    for j, name in enumerate(frame.columns):
+        column = frame.iloc[:, j]
+        described, values = ColumnSchema(str(name), "number", str(column.dtype)), None
+        kind = dtype_kind(column.dtype)
+        if kind == "categories":
+            values, n = list(column.dtype.categories), int(column.notna().sum())
+            _warn_of_numbers(values, n, name)
+        elif kind == "text":
+            present = column.dropna()
+            if (numbers := _numbers(present, name)) is None:
+                values, n = list(present.unique()), len(present)
+            else:
+                converted[j] = _with_gaps(column, numbers)
+        if values is not None:
+            compared = len(values) <= min(MOST_COMPARED, n / 2)
+            spellings = tuple(sorted({text(value) for value in values})) if compared else ()
+            described = replace(described, kind="text", categories=spellings)
+        columns.append(described)
+    return TableSchema(tuple(columns)), _replaced(frame, converted)
+
+
+def read_columns(frame: Table, schema: TableSchema) -> Any:
+    """Return a later table with numbers as numbers; columns are found by position.
+
+    Raises
+    ------
+    ValueError
+        If at least 20 values of a column are all unknown, or a number column holds dates.
+
+    Warns
+    -----
+    TableChangedWarning
+        If a number column holds other text, or more than a tenth of the categories of a column are new.
+    """
+    converted, changes = {}, []
+    for j, (known, name, dtype) in enumerate(zip(schema.columns, frame.columns, frame.dtypes, strict=True)):
+        kind = dtype_kind(dtype)
+        if known.kind == "number" and kind in ("dates", "complex"):
+            raise ValueError(f"X, column {name!r} held numbers in fit, and holds {dtype} here")
+        if not known.categories and (known.kind == "text" or kind in ("number", "truth")):
+            continue
+        column = frame.iloc[:, j]
+        present = column.dropna()
+        code, values = present.factorize()
+        if known.kind == "number":
+            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[code]
+            unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
+            converted[j] = _with_gaps(column, numbers)
+        else:
+            unknown = ~np.array([text(value) in known.categories for value in values], dtype=bool)[code]
+            shown = ", ".join(map(repr, known.categories[:4])) + ", …" * (len(known.categories) > 4)
+            least, what = UNKNOWN, f"were not in fit ({shown})"
+        if not len(present) or unknown.mean() <= least:
+            continue
+        example = present.iloc[int(np.flatnonzero(unknown)[0])]
+        words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
+        if unknown.all() and len(unknown) >= ENOUGH:
+            raise ValueError(
+                f"X, {words}; no value is known from fit: spell them as in fit, in the same data frame"
+            )
+        changes.append(words)
+    if changes:
+        warn_user(f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning)
+    return _replaced(frame, converted)
+
+
+def _numbers(present: Any, name: Any) -> Any:
+    """Return the numbers of a column of objects or text, NaN for other values; None for categories.
+
+    Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
+    many different numbers.
+    """
+    code, values = present.factorize()
+    numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
+    texts = [value for value in values if isinstance(value, str)]
+    odd = np.isnan(numbers)
+    if not texts:
+        return None if odd.any() or not len(values) else numbers[code]
+    if not _are_numbers(numbers, texts, odd[code].mean(), MANY if len(texts) == len(values) else 0):
+        return None
+    n, but = int(odd[code].sum()), ""
+    if n:
+        but = f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
+    warn_user(
+        f"X, column {name!r}: the text of its values spells numbers{but}; it is read as numbers. For "
+        f'categories make it a categorical column: X[{name!r}].astype("category")'
+    )
+    return numbers[code]
+
+
+def _number_or_nan(value: object) -> float:
+    spelled = float(value) if isinstance(value, bool | np.bool_) else as_number(value)
+    return float("nan") if spelled is None else spelled
+
+
+def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
+    if len(categories) > max(MANY, n / 2) and not any(np.isnan(_number_or_nan(c)) for c in categories):
+        warn_user(
+            f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all of them "
+            f"different. For amounts use X[{name!r}].astype(float)"
+        )
+
+
+def _with_gaps(column: Column, numbers: Any) -> Any:
+    """Return numbers of the present values as a column of all rows, NaN for missing values."""
+    whole = np.full(len(column), np.nan)
+    whole[column.notna().to_numpy()] = numbers
+    return whole
+
+
+def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
+    if not columns:
+        return frame
+    parts = [
+        type(frame.iloc[:, j])(columns[j], index=frame.index, name=name) if j in columns else frame.iloc[:, j]
+        for j, name in enumerate(frame.columns)
+    ]
+    return type(frame)(dict(enumerate(parts)), index=frame.index).set_axis(frame.columns, axis=1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol, Self
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
@@ -27,161 +30,43 @@ from tailboost.guarantees.certificates import (
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.ledger import Attempt, call_key, may_follow, spent_by_next
-from tailboost.guarantees.path import from_the_likeliest
-from tailboost.guarantees.rank_rules import RankRules
-from tailboost.guarantees.rate_bounds import CertifiedBound, Kind, RateFamily, limit_bounds
-from tailboost.guarantees.threshold_sequences import ThresholdSequences
-from tailboost.rates import ABOVE, BELOW, Limit, checked_limits
-from tailboost.rates.power import MOST_ROWS
+from tailboost.guarantees.ledger import (
+    Attempt,
+    NotCertifiedError,
+    attempts_of,
+    call_key,
+    may_follow,
+    spent_by_next,
+)
+from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
+from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences
+from tailboost.rates import GAP, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rates.bounds import most_reached
+from tailboost.selection.problem import SPREAD
 
-__all__ = ["NotCertifiedError", "Shortfall", "calibrate_selected", "candidates"]
+__all__ = ["calibrate_selected", "candidates"]
 
-# Number of tested rules, at equal fractions of the targets, and the smallest limit on an error.
+# Number of rules tested for largest errors, at equal fractions of the targets, and the smallest limit.
 POINTS, LEAST = 25, 1e-6
 CONSTANT = "one answer"  # method of a target that needs no test
 
+Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
-#: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
-Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
-
-
-@dataclass(frozen=True)
-class Shortfall:
-    """A target or limit without a certificate, and what it lacks.
-
-    Attributes
-    ----------
-    name : str
-        The class, group or cell of a target on errors; the rate and its subgroup of a limit.
-    estimate : float or None
-        The error or rate of the tested rule on the rows; None without rows.
-    n : int
-        Number of its rows; for a gap or ratio those of the smallest subgroup.
-    target : float
-        The target or limit.
-    more_rows : int or None
-        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`), if
-        ``estimate`` is the true value or, should it miss the target, if ``possible`` is. Otherwise None.
-    possible : float
-        The true value closest to meeting the target, by a one-sided 95 % confidence bound.
-    sense : {"≤", "≥"}
-        The side of the target.
-    missing : {"calibration rows", "selection rows", "nothing that rows can give"}
-        "calibration rows" if the true value may meet the target. Otherwise "selection rows" if the rule meets
-        the target on the selection data, so that another selection may give another rule.
-    """
-
-    name: str
-    estimate: float | None
-    n: int
-    target: float
-    more_rows: int | None
-    possible: float = 0.0
-    sense: str = "≤"
-    missing: Missing = "calibration rows"
-
-    def __str__(self) -> str:
-        if self.estimate is None:
-            return f"{self.name} (target {self.target:g}) has no rows"
-        words = f"{self.name}: {self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
-        least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
-        if self.missing == "selection rows":
-            return (
-                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met the target on "
-                "the selection data. More selection rows may give another rule"
-            )
-        if self.missing == "nothing that rows can give":
-            return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
-        rows = "more fresh rows"
-        if self.more_rows is not None and self.more_rows >= MOST_ROWS:
-            return (
-                f"{words}. No practical number of rows certifies this rule. A limit that it breaks leads on, "
-                "such as one on the misses of a label that it hardly gives"
-            )
-        if self.more_rows is not None:
-            rows = f"about {self.more_rows:,} fresh rows of this subgroup"
-        if self.keeps(self.estimate):
-            return f"{words}. If this is the true value, {rows} suffice"
-        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {rows} suffice"
-
-    def keeps(self, value: float) -> bool:
-        """Return whether a value meets the target with room for a certificate."""
-        return value > self.target if self.sense == "≥" else value < self.target
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain types, for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def of(
-        cls, family: RateFamily, place: int, bound: CertifiedBound, level: float, selected: float | None
-    ) -> Self:
-        """Return what a bound lacks.
-
-        Parameters
-        ----------
-        family : RateFamily
-            The family of the bound.
-        place : int
-            Number of the bound in its family.
-        bound : CertifiedBound
-            The bound, as the next attempt would test it.
-        level : float
-            Level of the next attempt.
-        selected : float or None
-            The same error or rate on the selection data, if known.
-        """
-        name = bound.name if bound.rate is None else bound.title
-        target, estimate = float(bound.target or 0.0), bound.estimate
-        short = cls(name, estimate, bound.n, target, None, sense=bound.sense)
-        if estimate is None:
-            return short
-        compares = place == len(family.samples)
-        if compares:
-            widest = family.bounds(0.05 / (2 * len(family.samples)))[-1]
-            low, high = widest.lower, widest.upper
-        else:
-            low, high = family.ends(family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,))
-        possible = low if bound.sense == "≤" else high
-        likely = estimate if short.keeps(estimate) else possible
-        if short.keeps(likely):
-            known = likely == estimate or not compares
-            more = family.sufficient_rows(replace(bound, estimate=likely), level) if known else None
-            return replace(short, more_rows=more, possible=possible)
-        met = selected is not None and short.keeps(selected)
-        return replace(
-            short, possible=possible, missing="selection rows" if met else "nothing that rows can give"
-        )
-
-
-class NotCertifiedError(ValueError):
-    """No rule of the sequence has all its targets certified.
-
-    Parameters
-    ----------
-    message : str
-        The message.
-    shortfalls : sequence of Shortfall
-        The targets without a certificate for the safest rule.
-    attempts : tuple of Attempt
-        This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
-    advice : str
-        The next step in Python; the end of the message.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        shortfalls: Sequence[Shortfall] = (),
-        attempts: tuple[Attempt, ...] = (),
-        advice: str = "",
-    ) -> None:
-        super().__init__(f"{message} {advice}" if advice else message)
-        self.reason = message
-        self.shortfalls = tuple(shortfalls)
-        self.attempts = attempts
-        self.advice = advice
+# Limits are tightened by these multiples of half their intervals on the selection data. In 277 paired cases
+# of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the largest margin,
+# in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
+FACTORS = (*np.arange(0.125, 2.0, 0.125), *np.arange(2.0, 3.0, 0.25), 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
+# Level of the tests for predictions of their power; the sequence is valid for any start.
+LEVEL = 0.05
+# Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
+# A bound stays where it is if the predicted power of its rate falls by more than the rest.
+LEAST_POWER = 0.9
+# A bound stays for good after so many such steps in a row: selections are searches, single steps are noisy.
+# In 30 cases of benchmarks/power.py it changes nothing beside 1; the rules of docs/multi-label.md need it.
+FALLS = 2
+# Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
+# rule there, the other steps are not made. In 24 cases the answers were those of all steps.
+COARSE, WORTHWHILE = FACTORS[::-4][::-1], 0.02
 
 
 def calibrate_selected(
@@ -233,8 +118,8 @@ def calibrate_selected(
     fresh = fresh_rows(model, given, rates, () if checked else (rule,), opens=True)
     targets = Targets.of(fresh, checked, max_error, rule)
     targets.refuse_absent(fresh, confidence, earlier)
-    about = checked, confidence, rule, given.subgroups, given.equal_rows
-    call = repr((sorted(targets.allowed.items(), key=repr), *about))
+    stated = checked, confidence, rule, given.subgroups, given.equal_rows
+    call = repr((sorted(targets.allowed.items(), key=repr), *stated))
     procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
@@ -430,9 +315,17 @@ def _certified(
         if not untested:
             warn_user(words, UselessRuleWarning)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
-    errors, rates = ([], tuple(certified)) if targets.limits else (certified, ())
-    about = confidence, len(fresh), tuple(notes), copy.copy(classifier), fingerprints, attempts, rates
-    classifier.certificate_ = Certificate(errors, *about, tuple(_price(fresh, answered, targets)))
+    classifier.certificate_ = Certificate(
+        [] if targets.limits else certified,
+        confidence,
+        len(fresh),
+        tuple(notes),
+        model=copy.copy(classifier),
+        rows=fingerprints,
+        attempts=attempts,
+        rates=tuple(certified) if targets.limits else (),
+        price=tuple(_price(fresh, answered, targets)),
+    )
     return classifier
 
 
@@ -492,7 +385,7 @@ def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
             )
 
 
-# -- sequences ---------------------------------------------------------------------------------------------
+# -- sequences of rules ------------------------------------------------------------------------------------
 
 
 def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable[Any]:
@@ -517,26 +410,230 @@ def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable
             return [point.classifier for point in reversed(model.tradeoff().points)]
 
 
-# -- attempts ----------------------------------------------------------------------------------------------
+def from_the_likeliest(model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
+    """Yield the rules of the path from the strictest with about the greatest predicted power to the loosest.
 
-
-def attempts_of(previous: Any) -> tuple[Attempt, ...]:
-    """Return an attempt and all earlier ones.
-
-    Raises
-    ------
-    ValueError
-        If ``previous`` is no result of an attempt.
+    The order depends on the selection data and on the numbers of fresh rows alone, one for each limit. The
+    tightest limits need not give the likeliest certificate: a precision close to 1 rests on few rows.
     """
-    if previous is None:
-        return ()
-    attempts: tuple[Attempt, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
-    if not attempts and not isinstance(previous, NotCertifiedError):
-        raise ValueError(
-            "previous must be the result of the previous attempt: the NotCertifiedError, the classifier or "
-            f"its certificate_; got {type(previous).__name__}"
-        )
-    return attempts
+    path = Path.of(model, limits, n_fresh)
+    rules, powers, factors = path.rules(COARSE)
+    first, together = _likeliest(powers)
+    if together >= WORTHWHILE:
+        most = min((factor for factor in COARSE if factor > factors[first]), default=FACTORS[-1])
+        rules, powers, _ = path.rules([factor for factor in FACTORS if factor <= most])
+        first, _ = _likeliest(powers)
+    yield from rules[first:]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Ignore warnings of a selection: missed limits are no reason to skip a rule."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def _likeliest(powers: Sequence[Mapping[Part, float]]) -> tuple[int, float]:
+    """Return the first rule with about the greatest predicted power, and this greatest power."""
+    together = np.array([np.prod(list(each.values())) for each in powers])
+    return int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]), float(together.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Rules within the limits and within tighter ones, with what they have in common."""
+
+    model: Model
+    limits: Sequence[Limit]
+    plain: Any  # the rule within the given limits
+    ratios: Sequence[float]  # fresh rows by selection rows, of each limit
+    made: dict[tuple[float, ...], Any] = field(default_factory=dict)  # rules by the factors of all bounds
+
+    @classmethod
+    def of(cls, model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Path:
+        """Return the path of a classifier for numbers of fresh rows, one for each limit."""
+        with _silent():
+            plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
+        return cls(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
+
+    def rules(
+        self, factors: Sequence[float] = FACTORS
+    ) -> tuple[list[Any], list[dict[Part, float]], list[float]]:
+        """Return rules from much tighter limits to the given ones, their predicted powers, and their factors.
+
+        The limits are tightened by multiples ``factors`` of half their intervals on the selection data. Each
+        bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
+        further, or if `FALLS` steps in a row make its certificate less likely; the others go on.
+        """
+        rules, powers, of_rules = [self.plain], [self.powers(self.plain)], [0.0]
+        now, best = dict.fromkeys(self.widths, 0.0), dict(powers[0])
+        falls = {part: 0 for part, width in self.widths.items() if width > 0.0}
+        with steps("tightened rules", len(factors)) as done:
+            for factor in factors:
+                rule, now, reached, moved, possible = self._tighter(float(factor), now, best, list(falls))
+                falls = {part: 0 if part in moved else falls[part] + 1 for part in possible}
+                falls = {part: times for part, times in falls.items() if times < FALLS}
+                if rule is not None:
+                    best = {part: max(best[part], reached[part]) for part in best}
+                    rules.append(rule)
+                    powers.append(reached)
+                    of_rules.append(factor)
+                done()
+        return rules[::-1], powers[::-1], of_rules[::-1]
+
+    def _tighter(
+        self, factor: float, now: dict[Part, float], best: Mapping[Part, float], free: list[Part]
+    ) -> tuple[Any, dict[Part, float], dict[Part, float], list[Part], list[Part]]:
+        """Return the next rule, the factors, its predicted powers, the moved bounds and the possible ones.
+
+        The rule is None if no bound can move without a less likely certificate.
+        """
+        possible = free
+        while free:
+            further = now | dict.fromkeys(free, factor)
+            rule = self.within(further)
+            if rule is None:  # some bounds cannot be tightened with the others
+                free = possible = self.possible(now, free, factor)
+                continue
+            reached = self.powers(rule)
+            falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
+            if not falling:
+                return rule, further, reached, free, possible
+            free = [part for part in free if part not in falling]
+        return None, now, {}, [], possible
+
+    @cached_property
+    def bounds(self) -> dict[tuple[Any, ...], tuple[Part, float]]:
+        """The limited rates with their bounds, by rate, subgroup and sense."""
+        numbers = {str(limit): i for i, limit in enumerate(self.limits)}
+        return {
+            (line.rate, line.subgroup, line.sense): ((numbers[line.limit], line.subgroup), float(line.bound))
+            for line in self.plain.rates_
+            if line.limit in numbers
+        }
+
+    @cached_property
+    def widths(self) -> dict[Part, float]:
+        """Half the interval of each limited rate on the selection data."""
+        half: dict[Part, float] = {}
+        for line in self.plain.rates_:
+            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
+            if part is None:
+                continue
+            width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
+            if 0 <= bound <= 1 and line.rows > 0:
+                # A rate far from its limit here can be close if other limits are tighter.
+                width = max(width, SPREAD * float(np.sqrt(bound * (1 - bound) / line.rows)))
+            half[part] = width
+        return half
+
+    def within(self, factors: Mapping[Part, float]) -> Any:
+        """Return the rule within limits tightened by multiples of the widths; None if there is none."""
+        key = tuple(factors[part] for part in self.widths)
+        if key not in self.made:
+            self.made[key] = self._within(factors)
+        return self.made[key]
+
+    def _within(self, factors: Mapping[Part, float]) -> Any:
+        tighter = []
+        for i, limit in enumerate(self.limits):
+            by = {part[1]: factors[part] * width for part, width in self.widths.items() if part[0] == i}
+            tighter.append(limit.tightened(by))
+        try:
+            with _silent():
+                return self.model.reweight(limits=tighter, confidence=0)
+        except InfeasibleLimitsError:
+            return None
+
+    def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
+        """Return bounds for a joint step, the first ones first."""
+        moved: list[Part] = []
+        for part in free:
+            if (
+                len(moved) + 1 < len(free)
+                and self.within(dict(now) | dict.fromkeys([*moved, part], factor)) is not None
+            ):
+                moved.append(part)
+        return moved
+
+    def powers(self, rule: Any) -> dict[Part, float]:
+        """Return the predicted probability that fresh rows certify each limited rate of a rule."""
+        powers, lines = dict.fromkeys(self.widths, 1.0), list(rule.rates_)
+        for line in lines:
+            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
+            if part is None or np.isnan(bound):
+                continue
+            limit, ratio = self.limits[part[0]], self.ratios[part[0]]
+            if limit.compares:
+                each = [one for one in lines if one.rate == line.rate and one.subgroup != limit.form]
+                powers[part] = predicted_power_to_compare(each, limit, ratio)
+            else:
+                powers[part] = predicted_power(line, bound, limit, ratio)
+        return powers
+
+
+def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> float:
+    """Return the predicted probability that the test of one rate passes, with the noise of both tables.
+
+    Parameters
+    ----------
+    line : RateLine
+        The rate on the selection data.
+    bound, limit : float, Limit
+        Its bound in the given limit, and this limit.
+    ratio : float
+        Fresh rows by selection rows.
+    """
+    if np.isnan(line.value) or not line.rows > 0:
+        return 0.0
+    if limit.rate.is_share:
+        error, most = (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
+        n = int(ratio * line.rows)
+        rate = (error * line.rows + 0.5) / (line.rows + 1.0)
+        passes = most_reached(n, most, LEVEL) if n else -1
+        if passes < 0:
+            return 0.0
+        return float(ndtr((passes + 0.5 - n * rate) / np.sqrt(n * rate * (1.0 - rate) * (1.0 + ratio))))
+    room = (bound - line.value) * (1.0 if limit.from_above else -1.0)
+    here = max(line.high - line.value, line.value - line.low) / SPREAD
+    if not here > 0.0:
+        return 0.0
+    there = here / np.sqrt(ratio)
+    return float(ndtr((room + ndtri(LEVEL) * there) / np.hypot(here, there)))
+
+
+def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float) -> float:
+    """Return the predicted probability that the tests of all pairs of subgroups pass.
+
+    Without it, sequences start at the strictest rule, which is often constant. In 16 cases of four tables (a
+    ratio, misses and false alarms of one threshold) 11 instead of 9 are certified, and these 9 err .062 less.
+
+    Parameters
+    ----------
+    lines : sequence of RateLine
+        The compared rates on the selection data.
+    limit : Limit
+        A gap or ratio.
+    ratio : float
+        Fresh rows by selection rows.
+    """
+    known = [line for line in lines if line.rows > 0 and not np.isnan(line.value)]
+    if len(known) < max(2, len(lines)):
+        return 0.0
+    n = np.array([line.rows for line in known])
+    # One half of a row more: no rows with an answer show nothing of a ratio.
+    rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
+    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+    variance = np.clip(rates * (1.0 - rates), 0.0, None) / n
+    here = np.sqrt(factor**2 * variance[:, None] + variance[None])
+    there = here / np.sqrt(ratio)
+    room = gap - factor * rates[:, None] + rates[None]
+    powers = ndtr((room + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12))
+    return float(powers[~np.eye(len(n), dtype=bool)].min())
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
 
 
 def not_certified(

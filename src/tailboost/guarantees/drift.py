@@ -14,7 +14,7 @@ from scipy.stats import chi2_contingency, fisher_exact
 
 from tailboost.core.array_types import Column, Floats, Ints, Table
 from tailboost.core.fingerprints import is_missing
-from tailboost.core.schema import group_name
+from tailboost.core.schema import dtype_kind, group_name
 from tailboost.core.tables import as_pandas
 
 __all__ = ["Drift", "Reference"]
@@ -112,7 +112,7 @@ def columns_of(X: Table) -> dict[str, Any]:
 
 def _numbers(column: Column) -> Floats | None:
     """Return a numeric column as float64, NaN for missing values; None for other columns."""
-    if getattr(getattr(column, "dtype", None), "kind", "O") not in "iufb":
+    if not hasattr(column, "dtype") or dtype_kind(column.dtype) not in ("number", "truth"):
         return None
     try:
         return np.asarray(column, dtype=np.float64)

@@ -447,6 +447,11 @@ class _ListedGroups:
     all_listed: bool  # whether these are all columns
     combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
 
+    @property
+    def kinds(self) -> set[Any]:
+        """What has a complete list of groups, as in `FreshRows`."""
+        return {("group", column) for column in self.columns} | {*["group"] * self.all_listed}
+
     @classmethod
     def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
@@ -564,6 +569,56 @@ class FreshInput:
 
 
 @dataclass(frozen=True, eq=False)
+class _Met:
+    """Rows as a classifier meets them: their hashes, and what it knows of them."""
+
+    hashes: Hashes | None = None  # None: only the answers are known
+    repeated: Ints | None = None  # as of `FreshRows`
+    cases: Mask | None = None  # as of `FreshRows`
+
+    @classmethod
+    def of(
+        cls,
+        judge: _Judge,
+        hashes: Hashes,
+        X: Table,
+        table: Table,
+        labels: Labels | None = None,
+        name: str = "X",
+    ) -> _Met:
+        """Return the rows ``X``, which are ``table`` after preparation; raise if the classifier used them.
+
+        Rows without labels are compared by content alone.
+        """
+        final, equal_rows, repeated = judge.final, judge.equal_rows, None
+        numbers = None if labels is None else positions(labels, judge.classes, "y")
+        if judge.known is not None:
+            refuse_training_rows(judge.known, hashes, equal_rows, name)
+        if judged(final).knows_rows:
+            repeated = final.count_known(table)
+            final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
+        cases = judged(final).cases(table)
+        if used := judged(final).used_rows_:
+            of_final = hashes if table is X else hash_rounded_rows(as_table(table))
+            of_cases = slice(None) if cases is None else cases
+            known = () if labels is None else labels[of_cases]
+            refuse_used(UsedRows.of(of_final[of_cases], known), used, equal_rows, name)
+        return cls(hashes, repeated, cases)
+
+    def joined(self, more: _Met) -> _Met:
+        """Return these rows and further ones."""
+        if self.hashes is None or more.hashes is None:
+            return self
+        counts = [each.repeated for each in (self, more) if each.repeated is not None]
+        cases = [each.cases for each in (self, more) if each.cases is not None]
+        return _Met(
+            np.concatenate([self.hashes, more.hashes]),
+            np.sum(counts, axis=0) if counts else None,
+            np.concatenate(cases) if cases else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class _Judge:
     """A classifier or an array of answers, with what it knows of the rows."""
 
@@ -575,10 +630,8 @@ class _Judge:
     deferred: Mask | None = None  # with an array
     rules: tuple[Rule, ...] = ("predict",)
     only_scores: bool = False
-    hashes: Hashes | None = None  # of the rows with labels
-    repeated: Ints | None = None
     known: Fingerprint | None = None  # the named training rows
-    cases: Mask | None = None  # as of `FreshRows`
+    met: _Met = _Met()  # the rows with labels
 
     @classmethod
     def of_array(
@@ -629,17 +682,6 @@ class _Judge:
         if labels is not None:
             check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
-        equal_rows, known = reason_of_equal_rows(final, given.equal_rows), None
-        if given.training_rows is not None:
-            known = fingerprint_of(given.training_rows, lambda rows: _in_form_of(X, rows))
-        hashes, repeated, cases = np.zeros(0, dtype=np.uint64), None, None
-        if labels is not None:
-            hashes, cases = hash_rounded_rows(as_table(X)), judged(final).cases(table)
-            if known is not None:
-                refuse_training_rows(known, hashes, equal_rows)
-            repeated = final.count_known(table) if judged(final).knows_rows else None
-            if repeated is not None and equal_rows == "copies":
-                final.refuse_seen(repeated)
         if hasattr(model, "classes_"):
             listed = classes = label_column(model.classes_, "classes_")
         elif labels is None:
@@ -648,21 +690,20 @@ class _Judge:
             )
         else:
             classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
+        known = given.training_rows
+        judge = cls(
+            final,
+            classes,
+            listed is not None,
+            reason_of_equal_rows(final, given.equal_rows),
+            only_scores=judged(final).reads_scores,
+            known=None if known is None else fingerprint_of(known, lambda rows: _in_form_of(X, rows)),
+        )
         if labels is None:
             _refuse_lacking(rates, classes)
-        else:
-            check_same_kind(labels, "y", classes, "classes_ of the model")
-            numbers = positions(labels, classes, "y")
-            if repeated is not None and equal_rows == "natural":
-                final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows)
-            if used := judged(final).used_rows_:
-                of_final = hashes if table is X else hash_rounded_rows(as_table(table))
-                of_cases = slice(None) if cases is None else cases
-                refuse_used(UsedRows.of(of_final[of_cases], labels[of_cases]), used, equal_rows)
-        seen: dict[str, Any] = {"hashes": hashes, "repeated": repeated, "known": known, "cases": cases}
-        return cls(
-            final, classes, listed is not None, equal_rows, only_scores=judged(final).reads_scores, **seen
-        )
+            return replace(judge, met=_Met(np.zeros(0, dtype=np.uint64)))
+        check_same_kind(labels, "y", classes, "classes_ of the model")
+        return replace(judge, met=_Met.of(judge, hash_rounded_rows(as_table(X)), X, table, labels))
 
     def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
         """Return the judge with those of the given rules that it has, by default all of them."""
@@ -680,16 +721,29 @@ class _Questions:
     """Rows in parts, those with labels first, and how the answers of a model to them are counted."""
 
     judge: _Judge
+    given: FreshInput
     rates: Sequence[Rate]
     of_errors: bool  # whether errors are counted, not the rates
-    parts: list[tuple[Any, Any]]  # tables with their groups
-    tables: Sequence[Any]  # these tables, or as a model has opened them
-    truth: Labels  # any label of rows without one: `without_labels` takes it away
-    n_unlabeled: int
-    of_rows: dict[str, Any]  # what `Answered.of` reads of the rows
-    combinations: tuple[tuple[Any, ...], ...] | None
-    cost_range: Any
-    pairs: bool  # whether groups of one column are named (column, value)
+    there: _ListedGroups
+    columns: Mapping[Any, Labels]  # groups of the first rows
+    more: _Unlabeled
+    labels: Labels | None  # of the rows with labels, if any
+    parts: list[tuple[Any, Any]]  # tables, or as a model has opened them, with their groups
+
+    @cached_property
+    def truth(self) -> Labels:
+        """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
+        known = self.judge.classes[:0] if self.labels is None else self.labels
+        return np.concatenate([known, np.repeat(self.judge.classes[:1], self.more.n)])
+
+    @cached_property
+    def groups(self) -> Any:
+        """Groups of all rows, None without groups."""
+        if not self.given.has_unlabeled:
+            return self.given.groups
+        own = {name: column[: len(self.truth) - self.more.n] for name, column in self.columns.items()}
+        joined = {name: np.concatenate([own[name], self.more.groups[name]]) for name in own}
+        return joined.get(None, joined) if joined else None
 
     def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
         """Return the answers of a model, and the expected losses of its randomised rule."""
@@ -697,7 +751,7 @@ class _Questions:
         if judge.answers is not None:
             answers = judge.answers
         else:
-            lasts = [final_step(model, table) for table in self.tables]
+            lasts = [final_step(model, table) for table, _ in self.parts]
             last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
             needs_deferral = not self.of_errors and any(rate.needs_deferral for rate in self.rates)
@@ -707,17 +761,24 @@ class _Questions:
                     for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
                 ])  # fmt: skip
             rule = "predict" if self.of_errors or marked is not None else rules_of(last)[-1]
-            answers = np.concatenate([
-                answers_of(model, table, rule, of)
-                for table, (_, of) in zip(self.tables, self.parts, strict=True)
-            ])  # fmt: skip
+            answers = np.concatenate([answers_of(model, table, rule, of) for table, of in self.parts])
             if "randomised" in judge.rules and self.of_errors:
-                shares = answers_of(model, self.tables[0], "randomised", self.parts[0][1])
+                shares = answers_of(model, self.parts[0][0], "randomised", self.parts[0][1])
                 drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
-        answered = Answered.of(self.truth, answers, deferred=marked, labels=judge.classes, **self.of_rows)
-        answered = answered.without_labels(self.n_unlabeled) if self.n_unlabeled else answered
-        answered = replace(answered, strata=replace(answered.strata, known=self.combinations))
-        return _for_bounds(answered, self.cost_range, pairs=self.pairs), drawn
+        answered = Answered.of(
+            self.truth,
+            answers,
+            groups=self.groups,
+            deferred=marked,
+            costs=self.given.costs if any(rate.needs_costs for rate in self.rates) else None,
+            labels=judge.classes,
+            # A "worst" error seen is about the groups among these rows.
+            known=self.there.values if self.there.all_listed or not self.of_errors else {},
+        )
+        answered = answered.without_labels(self.more.n) if self.more.n else answered
+        answered = replace(answered, strata=replace(answered.strata, known=self.there.combinations))
+        pairs = self.of_errors and None not in self.columns
+        return _for_bounds(answered, self.given.cost_range, pairs=pairs), drawn
 
 
 def fresh_rows(
@@ -753,40 +814,44 @@ def fresh_rows(
         judge = _Judge.of_model(model, given, labels, listed, rates).with_rules(rules)
     else:
         judge = replace(_Judge.of_array(model, given, labels, listed, rates), final=fitted)
-    more, together = None, given.groups
-    parts = [] if labels is None else [(given.X, given.groups)]
+    more, parts = _Unlabeled(0, {}), [] if labels is None else [(given.X, given.groups)]
     if given.has_unlabeled:
         more = _Unlabeled.of(judge, model, given, columns if n_labelled else None)
         columns = more.groups if labels is None else columns
-        joined = {name: np.concatenate([columns[name][:n_labelled], more.groups[name]]) for name in columns}
-        together = joined.get(None, joined) if joined else None
-        parts.append((more.X, more.groups.get(None, more.groups) if joined else None))
-    n_more, of_errors = 0 if more is None else more.n, rules is None or bool(rules)
+        parts.append((more.X, more.groups.get(None, more.groups) if more.groups else None))
     there = _ListedGroups.of(judge.final, named, columns)
     opened = tuple(model.opened(*part) for part in parts) if opens else ()
-    of_rows: dict[str, Any] = {
-        "groups": together,
-        "costs": given.costs if any(rate.needs_costs for rate in rates) else None,
-        # A "worst" error seen is about the groups among these rows.
-        "known": there.values if there.all_listed or not of_errors else {},
-    }
-    some = judge.classes[:0] if labels is None else labels
-    truth = np.concatenate([some, np.repeat(judge.classes[:1], n_more)])
-    tables, pairs = opened or tuple(table for table, _ in parts), of_errors and None not in columns
-    of_answers = truth, n_more, of_rows, there.combinations, given.cost_range, pairs
-    ask = _Questions(judge, rates, of_errors, parts, tables, *of_answers)
+    ask = _Questions(
+        judge=judge,
+        given=given,
+        rates=rates,
+        of_errors=rules is None or bool(rules),
+        there=there,
+        columns=columns,
+        more=more,
+        labels=labels,
+        parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)] if opens else parts,
+    )
     answered, drawn = ask(model)
-    kinds: set[Any] = {("group", column) for column in there.columns}
-    kinds |= {*["class"] * judge.classes_listed, *["group"] * there.all_listed}
-    hashes, repeated, cases = judge.hashes, judge.repeated, judge.cases
-    if more is not None and more.hashes is not None:
-        hashes = more.hashes if hashes is None else np.concatenate([hashes, more.hashes])
-        repeated = more.repeated if repeated is None or more.repeated is None else repeated + more.repeated
-    if more is not None and more.cases is not None:
-        cases = more.cases if cases is None else np.concatenate([cases, more.cases])
-    complete = repeated is not None and judge.final.seen_rows_.complete
-    overlap = hashes, repeated, complete, kinds, judge.equal_rows, clusters, judge.only_scores, n_more, cases
-    return FreshRows(answered, drawn, judge.rules, *overlap, judge.known, opened, ask, model)
+    met = judge.met.joined(more.met)
+    return FreshRows(
+        answered,
+        drawn,
+        judge.rules,
+        hashes=met.hashes,
+        repeated=met.repeated,
+        complete=met.repeated is not None and judge.final.seen_rows_.complete,
+        listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
+        equal_rows=judge.equal_rows,
+        clusters=clusters,
+        only_scores=judge.only_scores,
+        n_unlabeled=more.n,
+        cases=met.cases,
+        training_rows=judge.known,
+        opened=opened,
+        ask=ask,
+        judge=model,
+    )
 
 
 def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
@@ -830,9 +895,7 @@ class _Unlabeled:
     n: int
     groups: dict[Any, Labels]  # by column; none without groups
     X: Table = None  # None: only the answers are known
-    hashes: Hashes | None = None
-    repeated: Ints | None = None  # as of `FreshRows`
-    cases: Mask | None = None
+    met: _Met = _Met()
 
     @classmethod
     def of(
@@ -858,27 +921,15 @@ class _Unlabeled:
                 check_length(columns[name], "groups_unlabeled", n, "X_unlabeled")
         if given.answers_unlabeled is not None:
             return cls(n, columns)
-        own = hash_rounded_rows(as_table(X))
-        assert judge.hashes is not None
-        _, table = final_step(model, X)
-        cases = judged(judge.final).cases(table)
+        own, (final, table) = hash_rounded_rows(as_table(X)), final_step(model, X)
+        assert judge.met.hashes is not None
         # A classifier whose cases have several rows has left out copies before.
-        kept = np.flatnonzero(not_among(judge.hashes, own)) if cases is None else np.arange(n)
-        if judge.known is not None:
-            refuse_training_rows(judge.known, own[kept], judge.equal_rows, "X_unlabeled")
-        new, repeated, final = take(X, kept), None, judge.final
-        X, table = new, new if table is X else take(table, kept)
-        if judged(final).knows_rows:
-            repeated = final.count_known(table)
-            final.refuse_seen(repeated, equal_rows=judge.equal_rows, name="X_unlabeled")
-        if used := judged(final).used_rows_:
-            of_final = own[kept] if table is X else hash_rounded_rows(as_table(table))
-            of_cases = of_final if cases is None else of_final[cases]
-            refuse_used(
-                UsedRows.unlabeled(of_cases, "calibration rows"), used, judge.equal_rows, "X_unlabeled"
-            )
+        has_cases = judged(final).cases(table) is not None
+        kept = np.arange(n) if has_cases else np.flatnonzero(not_among(judge.met.hashes, own))
+        new = take(X, kept)
+        met = _Met.of(judge, own[kept], new, new if table is X else take(table, kept), name="X_unlabeled")
         columns = {name: values[kept] for name, values in columns.items()}
-        return cls(len(kept), columns, X, own[kept], repeated, cases)
+        return cls(len(kept), columns, new, met)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

@@ -16,6 +16,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import digest, hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.rate_bounds import Shortfall
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -89,6 +90,54 @@ class Attempt:
         """
         spent = check_number(state["spent"], "spent", 0, 1, closed=True)
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
+
+
+class NotCertifiedError(ValueError):
+    """No rule of the sequence has all its targets certified.
+
+    Parameters
+    ----------
+    message : str
+        The message.
+    shortfalls : sequence of Shortfall
+        The targets without a certificate for the safest rule.
+    attempts : tuple of Attempt
+        This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
+    advice : str
+        The next step in Python; the end of the message.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        shortfalls: Sequence[Shortfall] = (),
+        attempts: tuple[Attempt, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(f"{message} {advice}" if advice else message)
+        self.reason = message
+        self.shortfalls = tuple(shortfalls)
+        self.attempts = attempts
+        self.advice = advice
+
+
+def attempts_of(previous: Any) -> tuple[Attempt, ...]:
+    """Return an attempt and all earlier ones.
+
+    Raises
+    ------
+    ValueError
+        If ``previous`` is no result of an attempt.
+    """
+    if previous is None:
+        return ()
+    attempts: tuple[Attempt, ...] = getattr(getattr(previous, "certificate_", previous), "attempts", ())
+    if not attempts and not isinstance(previous, NotCertifiedError):
+        raise ValueError(
+            "previous must be the result of the previous attempt: the NotCertifiedError, the classifier or "
+            f"its certificate_; got {type(previous).__name__}"
+        )
+    return attempts
 
 
 @dataclass(eq=False)

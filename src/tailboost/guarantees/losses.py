@@ -9,7 +9,7 @@ import numpy as np
 from tailboost.core.array_types import Floats, Groups
 from tailboost.core.checks import check_length, check_number, finite, label_column
 from tailboost.guarantees.certificates import Certificate, worst_of
-from tailboost.guarantees.rate_bounds import CertifiedBound, upper_mean
+from tailboost.guarantees.rate_bounds import CertifiedBound, mean_bound
 
 
 def certify_losses(
@@ -68,12 +68,17 @@ def certify_losses(
         subgroups += [("group", name, values[labels == name]) for name in np.unique(labels).tolist()]
     bounds = []
     for kind, name, of_subgroup in subgroups:
-        upper, method = upper_mean(
-            of_subgroup, delta / len(subgroups), bool(np.isin(of_subgroup, (0, 1)).all())
-        )
-        size, mean = len(of_subgroup), float(of_subgroup.mean())
+        by = mean_bound(counts=bool(np.isin(of_subgroup, (0, 1)).all()))
         bounds.append(
-            CertifiedBound(kind, name, estimate=mean, upper=upper, n=size, method=method, target=max_loss)
+            CertifiedBound(
+                kind,
+                name,
+                estimate=float(of_subgroup.mean()),
+                upper=by.upper(of_subgroup, delta / len(subgroups)),
+                n=len(of_subgroup),
+                method=by.name,
+                target=max_loss,
+            )
         )
     if groups is not None:
         bounds.append(worst_of(bounds[1:], all_listed=False))

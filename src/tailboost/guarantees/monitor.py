@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.boosting.training_set import take
-from tailboost.core.array_types import Axes, Column, Groups, Labels, Mask, Model, Stated, Table
+from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_number, n_rows_of
 from tailboost.core.drawing import display
 from tailboost.core.files import digest
@@ -304,13 +304,7 @@ class Monitor:
             if again:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
-            natural = reason_of_equal_rows(model, equal_rows) == "natural"
-            cases = judged(last_step(model)).cases(X)
-            hashes = hash_rounded_rows(as_table(X)) if natural else None
-            contents = None if hashes is None else RowCounts.of(hashes if cases is None else hashes[cases])
-            batch_rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
-            refuse_repeated(batch_rows, ids, self.given)
-            given = [*self.given, batch_rows]
+            given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
         recheck = self.recheck
         if used.any():
             tested, arguments = np.flatnonzero(used), {"groups": groups, "clusters": clusters, "costs": costs}
@@ -322,17 +316,28 @@ class Monitor:
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
         if late is not None and len(late):
             waiting[called] = late
-        reference, drift = self.reference, []
+        reference, drift = self.reference, list[Drift]()
         if not again:
             columns = monitored_columns(model, X, groups)
-            if reference is None:
-                reference = Reference.of(columns)
-            else:
+            if reference is not None:
                 drift = reference.drift(columns, level_of(number, self.certificate.confidence))
+            reference = reference or Reference.of(columns)
         batch = self._batch(called, n, used, len(waiting.get(called, ())), recheck, drift)
         batches = [*self.batches, batch]
         new = replace(self, recheck=recheck, batches=batches, reference=reference)
         return replace(new, waiting=waiting, given=given)
+
+    def _new_rows(
+        self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
+    ) -> GivenRows:
+        """Return the rows of a new batch, to recognise them later; raise if earlier batches had them."""
+        contents = None
+        if reason_of_equal_rows(model, equal_rows) == "natural":
+            hashes, cases = hash_rounded_rows(as_table(X)), judged(last_step(model)).cases(X)
+            contents = RowCounts.of(hashes if cases is None else hashes[cases])
+        rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
+        refuse_repeated(rows, ids, self.given)
+        return rows
 
     def _tested(self, called: str, X: Table, y: Labels, model: Model, about: Mapping[str, Any]) -> Recheck:
         """Return the evidence with rows whose labels are new."""

@@ -16,10 +16,10 @@ from tailboost.core.drawing import display
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ledger import spent_by_next
-from tailboost.guarantees.rank_rules import Share, level_of_each, shares_of
+from tailboost.guarantees.threshold_rules import Share, level_of_each, shares_of
 from tailboost.rates import GAP, Limit, Strata, checked_limits
+from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power
-from tailboost.rates.ranks import each_most_reached, probability_within
 
 __all__ = ["RowsForLimit", "RowsNeeded", "rows_needed"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
 from typing import Any, Literal, Self
 
@@ -20,10 +20,14 @@ from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
 from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
 from tailboost.rates.pair_test import GAMMA, pair_p_value
+from tailboost.rates.power import MOST_ROWS
 
-__all__ = ["CertifiedBound", "limit_bounds", "rate_bounds"]
+__all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
 Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst"]
+
+#: What a target lacks: rows of `calibrate`, rows of the selection, or something that is no row.
+Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
 
 OTHERS = "other groups"
 EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exact test of pairs"
@@ -31,8 +35,6 @@ EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exa
 LEVELS = 1000
 # A failed test of pairs puts the printed bound at least so far beyond the limit.
 VISIBLE = 1e-4
-# Largest number of sufficient rows: more rows are named as this number.
-MOST_ROWS = 10**9
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,34 @@ def subgroup_words(subgroup: object) -> str:
 
 
 @dataclass(frozen=True)
+class MeanBound:
+    """A confidence bound on the mean of independent numbers in [0, 1].
+
+    ``upper(values, level)`` is below the mean with a probability of at most the level.
+    """
+
+    name: str  # the method in certificates
+    upper: Callable[[Floats, float], float]
+    of_counts: bool = False  # whether all values must be 0 or 1
+
+
+#: Bounds on means; the first one that suits the values is used.
+MEAN_BOUNDS = [
+    MeanBound(
+        EXACT,
+        lambda values, level: clopper_pearson_upper(round(float(values.sum())), len(values), level),
+        of_counts=True,
+    ),
+    MeanBound(BETTING, betting_upper),
+]
+
+
+def mean_bound(*, counts: bool) -> MeanBound:
+    """Return the bound for numbers in [0, 1]; all of them are 0 or 1 with ``counts``."""
+    return next(bound for bound in MEAN_BOUNDS if counts or not bound.of_counts)
+
+
+@dataclass(frozen=True)
 class RateFamily:
     """A rate with its rows by subgroup, and its limit."""
 
@@ -299,7 +329,7 @@ class RateFamily:
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples, method = self.limit, self.samples, EXACT if self.exact else BETTING
+        limit, samples, method = self.limit, self.samples, mean_bound(counts=self.exact).name
         ends, names = [self.ends(sample, level) for sample in samples], [sample.name for sample in samples]
         compares = limit is not None and limit.compares
         targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
@@ -437,7 +467,7 @@ class RateFamily:
         scaled = np.clip((sample.values - sample.low) / width, 0.0, 1.0)
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
-        return sample.low + width * upper_mean(scaled, level, self.exact)[0]
+        return sample.low + width * mean_bound(counts=self.exact).upper(scaled, level)
 
 
 def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float, float]:
@@ -460,13 +490,6 @@ def _clopper_pearson(shares: Floats, sizes: Floats, level: float) -> tuple[Float
         low = np.where(counts > 0, beta.ppf(level, counts, others + 1.0), 0.0)
         high = np.where(others > 0, beta.ppf(1.0 - level, counts + 1.0, others), 1.0)
     return low, high
-
-
-def upper_mean(values: Floats, level: float, exact: bool) -> tuple[float, str]:
-    """Return an upper bound on the mean of numbers in [0, 1] (``exact`` if 0 or 1), and its method."""
-    if exact:
-        return clopper_pearson_upper(round(float(values.sum())), len(values), level), EXACT
-    return betting_upper(values, level), BETTING
 
 
 def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
@@ -527,3 +550,115 @@ def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
             break
         excluded = float(t)
     return excluded
+
+
+# -- missed targets ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A target or limit without a certificate, and what it lacks.
+
+    Attributes
+    ----------
+    name : str
+        The class, group or cell of a target on errors; the rate and its subgroup of a limit.
+    estimate : float or None
+        The error or rate of the tested rule on the rows; None without rows.
+    n : int
+        Number of its rows; for a gap or ratio those of the smallest subgroup.
+    target : float
+        The target or limit.
+    more_rows : int or None
+        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`), if
+        ``estimate`` is the true value or, should it miss the target, if ``possible`` is. Otherwise None.
+    possible : float
+        The true value closest to meeting the target, by a one-sided 95 % confidence bound.
+    sense : {"≤", "≥"}
+        The side of the target.
+    missing : {"calibration rows", "selection rows", "nothing that rows can give"}
+        "calibration rows" if the true value may meet the target. Otherwise "selection rows" if the rule meets
+        the target on the selection data, so that another selection may give another rule.
+    """
+
+    name: str
+    estimate: float | None
+    n: int
+    target: float
+    more_rows: int | None
+    possible: float = 0.0
+    sense: str = "≤"
+    missing: Missing = "calibration rows"
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return f"{self.name} (target {self.target:g}) has no rows"
+        words = f"{self.name}: {self.estimate:.4f} on {self.n:,} rows (target {self.sense} {self.target:g})"
+        least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
+        if self.missing == "selection rows":
+            return (
+                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met the target on "
+                "the selection data. More selection rows may give another rule"
+            )
+        if self.missing == "nothing that rows can give":
+            return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
+        rows = "more fresh rows"
+        if self.more_rows is not None and self.more_rows >= MOST_ROWS:
+            return (
+                f"{words}. No practical number of rows certifies this rule. A limit that it breaks leads on, "
+                "such as one on the misses of a label that it hardly gives"
+            )
+        if self.more_rows is not None:
+            rows = f"about {self.more_rows:,} fresh rows of this subgroup"
+        if self.keeps(self.estimate):
+            return f"{words}. If this is the true value, {rows} suffice"
+        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {rows} suffice"
+
+    def keeps(self, value: float) -> bool:
+        """Return whether a value meets the target with room for a certificate."""
+        return value > self.target if self.sense == "≥" else value < self.target
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(
+        cls, family: RateFamily, place: int, bound: CertifiedBound, level: float, selected: float | None
+    ) -> Self:
+        """Return what a bound lacks.
+
+        Parameters
+        ----------
+        family : RateFamily
+            The family of the bound.
+        place : int
+            Number of the bound in its family.
+        bound : CertifiedBound
+            The bound, as the next attempt would test it.
+        level : float
+            Level of the next attempt.
+        selected : float or None
+            The same error or rate on the selection data, if known.
+        """
+        name = bound.name if bound.rate is None else bound.title
+        target, estimate = float(bound.target or 0.0), bound.estimate
+        short = cls(name, estimate, bound.n, target, None, sense=bound.sense)
+        if estimate is None:
+            return short
+        compares = place == len(family.samples)
+        if compares:
+            widest = family.bounds(0.05 / (2 * len(family.samples)))[-1]
+            low, high = widest.lower, widest.upper
+        else:
+            low, high = family.ends(family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,))
+        possible = low if bound.sense == "≤" else high
+        likely = estimate if short.keeps(estimate) else possible
+        if short.keeps(likely):
+            known = likely == estimate or not compares
+            more = family.sufficient_rows(replace(bound, estimate=likely), level) if known else None
+            return replace(short, more_rows=more, possible=possible)
+        met = selected is not None and short.keeps(selected)
+        return replace(
+            short, possible=possible, missing="selection rows" if met else "nothing that rows can give"
+        )

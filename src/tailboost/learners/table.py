@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.schema import text
+from tailboost.core.schema import dtype_kind, is_plain, text
 from tailboost.core.tables import summed
 from tailboost.learners.protocols import PreparedProba
 
@@ -80,7 +80,7 @@ class TableReader:
         plain = [
             j
             for j, (names, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True))
-            if names is None and isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+            if names is None and is_plain(dtype, "number", "truth")
         ]
         table[:, plain] = (X if len(plain) == X.shape[1] else X.iloc[:, plain]).to_numpy(dtype=np.float32)
         for j in sorted({*range(X.shape[1])} - {*plain}):
@@ -186,17 +186,17 @@ class BinnedReader:
 
 
 def _categories(column: Any, name: Any) -> list[Any] | None:
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "mM":
+    kind = dtype_kind(column.dtype)
+    if kind == "dates":
         raise ValueError(f"column {name!r} contains dates or durations; convert it to numbers first")
-    if kind == "c":
+    if kind == "complex":
         raise ValueError(f"Complex data not supported: column {name!r}")
-    if hasattr(column.dtype, "categories"):
+    if kind == "categories":
         return list(column.dtype.categories)
-    if kind in "fiub":
+    if kind != "text":
         return None
     present = column.dropna().infer_objects()
-    if len(present) and getattr(present.dtype, "kind", "O") in "fiub":
+    if len(present) and dtype_kind(present.dtype) in ("number", "truth"):
         return None  # numbers of dtype object, as in a transposed table
     values = present.unique()
     try:

@@ -33,8 +33,6 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.make import Objective as Objective
-from tailboost.rates.measure import Answered as Answered
-from tailboost.rates.measure import measure
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW
@@ -46,7 +44,8 @@ from tailboost.rates.rate import Inequality as Inequality
 from tailboost.rates.rate import Limit, Rate, Sample, wrong
 from tailboost.rates.rate import Terms as Terms
 from tailboost.rates.rate import as_expression as as_expression
-from tailboost.rates.strata import Strata
+from tailboost.rates.strata import Answered as Answered
+from tailboost.rates.strata import Strata, measure
 
 __all__ = [
     "Largest",

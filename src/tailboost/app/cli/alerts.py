@@ -16,6 +16,7 @@ from tailboost import datasets
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups, Table
+from tailboost.core.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak
@@ -87,7 +88,7 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
             "quantity, divide it into a few ranges first"
         )
     for name in data:
-        texts = data[name].cat.categories if data[name].dtype == "category" else []
+        texts = data[name].cat.categories if dtype_kind(data[name].dtype) == "categories" else []
         # Without leading zeros, as in 01234, these texts would be a column of numbers.
         if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
@@ -113,7 +114,7 @@ def _looks_like_an_id(column: Column) -> bool:
         return False
     if column.dtype.kind in "iu":
         return bool(column.is_unique)
-    return column.dtype == "category" and column.nunique() >= ID_DISTINCT * len(column)
+    return dtype_kind(column.dtype) == "categories" and column.nunique() >= ID_DISTINCT * len(column)
 
 
 def _accuracy_of(column: Column, y: Column) -> float:
@@ -124,7 +125,7 @@ def _accuracy_of(column: Column, y: Column) -> float:
     classes = len(np.unique(y))
     if classes < 2:
         return 0.0
-    if column.dtype == "category":
+    if dtype_kind(column.dtype) == "categories":
         counts = column.value_counts()
         # A rare value identifies its rows, which is no leak.
         values = column.where(column.map(counts).astype(float) >= 5).astype(object).fillna("")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,15 +15,57 @@ from tailboost import NotCertifiedError
 from tailboost import certify as certify_model
 from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
-from tailboost.app.cli.documents import is_rule_file, score_rows
+from tailboost.app.cli.documents import is_rule_file
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
 from tailboost.core.array_types import Stated
 from tailboost.core.judged import judged
+from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
+
+# Options of `certify`.
+Require = Annotated[
+    bool, typer.Option("--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified.")
+]
+CostRange = Annotated[
+    str | None, options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000.")
+]
+# Options of `calibrate`.
+ModelOrScores = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="Model file, rule file of `tailboost tune`, or with --score the table of scores itself.",
+    ),
+]
+FreshTable = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DATA]", help="Table of fresh rows; none with --score, or --unlabeled alone."),
+]
+Previous = Annotated[
+    Path | None, options.option("FILE", "Another model file, whose recorded attempts count too.")
+]
+SelectionData = Annotated[
+    Path | None,
+    options.option(
+        "FILE",
+        "For a rule file: its selection data, to select again. Default: a random part of DATA selects.",
+    ),
+]
+Score = Annotated[
+    list[str] | None,
+    options.option("COL", "Column of the score in the table MODEL; one for each label if repeated."),
+]
+# Options of `card`.
+Card = Annotated[
+    list[Path] | None,
+    options.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
+]
+OfModel = Annotated[str, options.option("TEXT", "Purpose of the model, in your words.")]
+MonitorState = Annotated[Path | None, options.option("FILE", "State of `tailboost monitor` for this model.")]
 
 
 def certify(
@@ -35,13 +77,9 @@ def certify(
     max_error: options.MaxError = None,
     rate: options.Rates = None,
     limit: options.Limits = None,
-    require: Annotated[
-        bool, typer.Option("--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified.")
-    ] = False,
+    require: Require = False,
     costs: options.Costs = None,
-    cost_range: Annotated[
-        str | None, options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000.")
-    ] = None,
+    cost_range: CostRange = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
     training_rows: options.TrainingRows = None,
@@ -119,40 +157,18 @@ def _two_numbers(option: str, text: str) -> tuple[float, float]:
 
 
 def calibrate(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="Model file, rule file of `tailboost tune`, or with --score the table of scores itself.",
-        ),
-    ],
+    model: ModelOrScores,
     out: options.ModelOut,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DATA]", help="Table of fresh rows; none with --score, or --unlabeled alone."
-        ),
-    ] = None,
+    data: FreshTable = None,
     max_error: options.MaxError = None,
     limit: options.Limits = None,
     target: options.Labels = None,
     group: options.Groups = None,
     confidence: options.Confidence = 0.95,
     cluster: options.Cluster = None,
-    previous: Annotated[
-        Path | None, options.option("FILE", "Another model file, whose recorded attempts count too.")
-    ] = None,
-    selection: Annotated[
-        Path | None,
-        options.option(
-            "FILE",
-            "For a rule file: its selection data, to select again. Default: a random part of DATA selects.",
-        ),
-    ] = None,
-    score: Annotated[
-        list[str] | None,
-        options.option("COL", "Column of the score in the table MODEL; one for each label if repeated."),
-    ] = None,
+    previous: Previous = None,
+    selection: SelectionData = None,
+    score: Score = None,
     positive: options.Positive = None,
     kind: options.Kind = "probability",
     missing: options.Missing = None,
@@ -178,41 +194,89 @@ def calibrate(
         raise shared.BadInput("--max-error and --limit: give one of them")
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
+    fresh = _Fresh(data, unlabeled, training_rows, sep, target, cluster, equal_rows)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
             raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
-        if selection is None or (data is None and unlabeled is None):
-            raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
-        of_call: dict[str, Any] = {"limits": limits, "cluster": cluster, "confidence": confidence}
-        _calibrate_labels(labelled, out, selection, sep, data, unlabeled, **of_call)
+        _calibrate_labels(labelled, out, fresh, selection, limits, confidence)
         return
-    before = _attempts_in(previous)
-    if score:
-        if data is not None or selection is not None or target is None:
-            raise shared.BadInput("--score: give one table, the --target column, and no model")
-        if targets is None and not limits:
-            raise shared.BadInput("--max-error or --limit: one of them is needed")
-        of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing}
-        of_rule |= {"by_group": by_group, "columns": list(group or []), "limits": limits}
-        of_rule["objective"] = stated.read_objective(objective)
-        of_call = {"confidence": confidence, "previous": before}
-        files = {"unlabeled": unlabeled, "training_rows": training_rows}
-        _calibrate_scores(model, out, sep, score, target, targets, cluster, files, of_call, **of_rule)
+    columns, minimised = list(group or []), stated.read_objective(objective)
+    of_call = {"confidence": confidence, "previous": _attempts_in(previous)}
+    if not score:
+        _calibrate_model(model, out, fresh, [selection, previous], targets, limits, columns, of_call)
         return
-    if data is None and unlabeled is None:
+    if data is not None or selection is not None or target is None:
+        raise shared.BadInput("--score: give one table, the --target column, and no model")
+    if targets is None and not limits:
+        raise shared.BadInput("--max-error or --limit: one of them is needed")
+    of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
+    of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
+    _calibrate_scores(out, replace(fresh, data=model), score, target, targets, of_rule, of_call)
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    """The files of fresh rows, and how their columns are read."""
+
+    data: Path | None
+    unlabeled: Path | None
+    training_rows: Path | None
+    sep: str
+    target: str | None
+    cluster: str | None
+    equal_rows: EqualRows
+
+    @property
+    def files(self) -> list[Path | None]:
+        """The files, which an output must not replace."""
+        return [self.data, self.unlabeled, self.training_rows]
+
+    @contextmanager
+    def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Iterator[FreshInput]:
+        """Yield the rows with and without labels, of which one may be absent."""
+        reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
+        if self.data is not None:
+            with stored.labelled_rows(self.data, self.sep, self.target, reading) as rows:
+                more = None if self.unlabeled is None else stored.read_rows(self.unlabeled, self.sep, reading)
+                yield self._with_training_rows(rows.given(more, with_groups=with_groups), stored)
+            return
+        assert self.unlabeled is not None
+        with shared.warnings_as_lines(), shared.bad_input(f"{self.unlabeled}: "):
+            more = stored.read_rows(self.unlabeled, self.sep, reading)
+            given = FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
+            yield self._with_training_rows(given, stored)
+
+    def _with_training_rows(self, given: FreshInput, stored: StoredModel) -> FreshInput:
+        trained_on = stored.features_of(self.training_rows, self.sep)
+        return replace(given, training_rows=trained_on, equal_rows=self.equal_rows)
+
+
+def _calibrate_model(
+    model: Path,
+    out: Path,
+    fresh: _Fresh,
+    others: Sequence[Path | None],
+    targets: Stated,
+    limits: Sequence[Any],
+    group: Sequence[str],
+    of_call: dict[str, Any],
+) -> None:
+    """Calibrate a stored model or rule; ``others`` are the selection data and the earlier model file."""
+    selection, previous = others
+    if fresh.data is None and fresh.unlabeled is None:
         raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
     if is_rule_file(model) != is_rule_file(out):
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, data, selection, unlabeled, training_rows)
-        stored = stored if selection is None else stored.selected_again(selection, sep)
+        shared.check_output("--model", out, model, selection, *fresh.files)
+        stored = stored if selection is None else stored.selected_again(selection, fresh.sep)
     else:
-        check_model_output(out, model, data, previous, unlabeled, training_rows)
+        check_model_output(out, model, previous, *fresh.files)
     classifier, ledger = stored.classifier, FileLedger(stored)
     labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
-    columns = list(dict.fromkeys([*stored.group_columns, *(group or [])]))
+    columns = list(dict.fromkeys([*stored.group_columns, *group]))
     targets = stated.targets_by_label(targets, classifier.classes_, columns)
     if targets is None and not limits and not own_limits:
         targets = stated.fitted_targets(classifier)
@@ -223,16 +287,11 @@ def calibrate(
     selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
-    options_of_call = {"confidence": confidence, "previous": before}
-    reading = Reading(Purpose.CALIBRATE, columns, cluster)
-    fresh = _fresh_rows(stored, data, unlabeled, sep, target, reading, with_groups=with_groups)
-    with fresh as rows, _missing_said(model, ledger):
-        trained_on = stored.features_of(training_rows, sep)
-        given = replace(rows, training_rows=trained_on, equal_rows=equal_rows)
+    with fresh.rows(stored, columns, with_groups=with_groups) as given, _missing_said(model, ledger):
         if selected:
             classifier.ledger_ = ledger
-            point = calibrate_selected(classifier, given, targets, limits=asked, **options_of_call)
-        elif data is None:
+            point = calibrate_selected(classifier, given, targets, limits=asked, **of_call)
+        elif fresh.data is None:
             raise shared.BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
                 "file, --selection names its selection data)"
@@ -241,34 +300,11 @@ def calibrate(
             limits_of_call = asked or (list(own_limits) if targets is None else None)
             batch = stored.one_batch(given, targets, limits_of_call)
             batch.classifier.ledger_ = ledger
-            point, stored = batch.certified(**options_of_call), stored.selected_on(data)
-    stored.save(point, out, calibrated=" and ".join(path.name for path in (data, unlabeled) if path))
+            point, stored = batch.certified(**of_call), stored.selected_on(fresh.data)
+    stored.save(point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Model: {out}, the rule with the smallest overall error whose targets are certified.")
-
-
-@contextmanager
-def _fresh_rows(
-    stored: StoredModel,
-    data: Path | None,
-    unlabeled: Path | None,
-    sep: str,
-    target: str | None,
-    reading: Reading,
-    *,
-    with_groups: bool,
-) -> Iterator[FreshInput]:
-    """Yield the rows of a file with labels and of one without, of which one may be absent."""
-    if data is not None:
-        with stored.labelled_rows(data, sep, target, reading) as rows:
-            more = None if unlabeled is None else stored.read_rows(unlabeled, sep, reading)
-            yield rows.given(more, with_groups=with_groups)
-        return
-    assert unlabeled is not None
-    with shared.warnings_as_lines(), shared.bad_input(f"{unlabeled}: "):
-        more = stored.read_rows(unlabeled, sep, reading)
-        yield FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
 
 
 def _attempts_in(previous: Path | None) -> Any:
@@ -298,34 +334,26 @@ def _missing_said(recorded_in: Path | None, ledger: Any) -> Iterator[None]:
 
 
 def _calibrate_scores(
-    data: Path,
     out: Path,
-    sep: str,
+    fresh: _Fresh,
     score: list[str],
     target: str,
     targets: Stated,
-    cluster: str | None,
-    files: dict[str, Path | None],
+    of_rule: dict[str, Any],
     of_call: dict[str, Any],
-    *,
-    columns: list[str],
-    **of_rule: Any,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
+    data, columns, sep = fresh.data, of_rule["columns"], fresh.sep
+    assert data is not None
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
-    shared.check_output("--model", out, data, *files.values())
+    shared.check_output("--model", out, *fresh.files)
     with shared.warnings_as_lines():
-        selection, rows = score_rules.RuleSelection.stated(
-            data, sep, score, target, columns=columns, **of_rule
-        )
-        rows = replace(rows, cluster_column=cluster)
-        unlabeled, training_rows = files["unlabeled"], files["training_rows"]
-        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
-        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
+        selection, rows = score_rules.RuleSelection.stated(data, sep, score, target, **of_rule)
+        rows = replace(rows, cluster_column=fresh.cluster)
+        more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, sep, score, columns)
         with shared.bad_input(f"{data}: "):
-            labels = np.unique(rows.y)
-            allowed = stated.targets_by_label(targets, labels, columns)
+            allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
             given = replace(rows.given(more), training_rows=trained_on)
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
@@ -339,20 +367,30 @@ def _calibrate_scores(
 def _calibrate_labels(
     labelled: LabelFile,
     out: Path,
-    selection: Path,
-    sep: str,
-    data: Path | None,
-    unlabeled: Path | None,
-    **options_of_call: Any,
+    fresh: _Fresh,
+    selection: Path | None,
+    limits: Sequence[Any],
+    confidence: float,
 ) -> None:
     """Calibrate rules of several labels per row."""
+    named = fresh.data or fresh.unlabeled
+    if selection is None or named is None:
+        raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
     if not is_rule_file(out):
         raise shared.BadInput("--model: the file to write is a rule file (.json)")
-    shared.check_output("--model", out, labelled.path, data, selection, unlabeled)
+    shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)
-    named = shared.bad_input(f"{data or unlabeled}: ")
-    with shared.warnings_as_lines(), named, _missing_said(labelled.path, ledger):
-        settings, rules = labelled.calibrated(ledger, selection, sep, data, unlabeled, **options_of_call)
+    with shared.warnings_as_lines(), shared.bad_input(f"{named}: "), _missing_said(labelled.path, ledger):
+        settings, rules = labelled.calibrated(
+            ledger,
+            selection,
+            fresh.sep,
+            fresh.data,
+            fresh.unlabeled,
+            limits=limits,
+            cluster=fresh.cluster,
+            confidence=confidence,
+        )
     shared.write_out(out, settings.document(rules), "--model")
     shared.tell(str(rules.certificate_))
     shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
@@ -362,20 +400,15 @@ def _calibrate_labels(
 def card(
     model: options.ModelOrRule,
     data: options.Data,
-    out: Annotated[
-        list[Path] | None,
-        options.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
-    ] = None,
-    purpose: Annotated[str, options.option("TEXT", "Purpose of the model, in your words.")] = "",
+    out: Card = None,
+    purpose: OfModel = "",
     target: options.Labels = None,
     group: options.Groups = None,
     cluster: options.Cluster = None,
     max_error: options.MaxError = None,
     confidence: options.Confidence = 0.95,
     equal_rows: options.EqualRows = "copies",
-    monitor: Annotated[
-        Path | None, options.option("FILE", "State of `tailboost monitor` for this model.")
-    ] = None,
+    monitor: MonitorState = None,
     sep: options.Sep = ",",
 ) -> None:
     """Write a model card: the stated limits and their certificates, data, rule, price, and open questions.

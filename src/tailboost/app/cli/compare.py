@@ -52,10 +52,13 @@ def _tuned_plain(random_state: Seed = None, n_jobs: int | None = None) -> TunedT
 TUNED_PLAIN = Method("today-tuned", "Tuned plain model", "class weights tuned out of fold", _tuned_plain)
 
 
+Repeats = Annotated[int, typer.Option(min=1, help="Random splits.")]
+
+
 def demo(
     out: options.Out = Path("tailboost-demo"),
     rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to compare methods on.")] = DEMO_ROWS,
-    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = DEMO_REPEATS,
+    repeats: Repeats = DEMO_REPEATS,
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
 ) -> None:
@@ -115,6 +118,18 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     return use
 
 
+# Options of `compare`.
+Rows = Annotated[int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")]
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,…",
+        help="Methods by name, see `tailboost list`, or all; by default those of the demo.",
+    ),
+]
+Alphas = Annotated[str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")]
+
+
 def compare_methods(
     context: typer.Context,
     data: options.Data,
@@ -123,20 +138,10 @@ def compare_methods(
     drop: options.Drop = None,
     cluster: options.FitCluster = None,
     keep: options.Keep = None,
-    rows: Annotated[
-        int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Methods by name, see `tailboost list`, or all; by default those of the demo.",
-        ),
-    ] = None,
-    alpha: Annotated[
-        str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
-    ] = "0.1,0.3,0.5",
-    repeats: Annotated[int, typer.Option(min=1, help="Random splits.")] = 5,
+    rows: Rows = None,
+    methods: Methods = None,
+    alpha: Alphas = "0.1,0.3,0.5",
+    repeats: Repeats = 5,
     out: options.Out = Path("tailboost-compare"),
     sep: options.Sep = ",",
     seed: options.Seed = 0,
@@ -145,12 +150,7 @@ def compare_methods(
     """Compare methods on a table: a table here, results.json and report.html in a folder."""
     with shared.bad_input("--methods: "):
         chosen = _chosen(methods, grouped=bool(group))
-    try:
-        alphas = [float(item) for item in _listed(alpha)]
-    except ValueError:
-        alphas = []
-    if not alphas or not all(0 < a <= 1 for a in alphas):
-        raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {alpha!r}")
+    alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
     stated = {str(each.name): context.params.get(str(each.name)) for each in context.command.params}
     for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (sep == ",")):
@@ -209,6 +209,17 @@ def _chosen(names: str | None, *, grouped: bool) -> list[Method] | None:
         except ImportError as error:
             shared.warn(f"{name} is left out: {error}")
     return available
+
+
+def _tail_masses(text: str) -> list[float]:
+    """Return the numbers of --alpha."""
+    try:
+        alphas = [float(item) for item in _listed(text)]
+    except ValueError:
+        alphas = []
+    if not alphas or not all(0 < a <= 1 for a in alphas):
+        raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}")
+    return alphas
 
 
 def _listed(text: str) -> list[str]:

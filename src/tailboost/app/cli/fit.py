@@ -32,14 +32,21 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
 
+# Options of `fit`.
+MethodName = Annotated[
+    str | None, options.option("NAME", "Method of `tailboost list`; default: robustmixture.")
+]
+Settings = Annotated[
+    list[str] | None, options.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
+]
+TestRows = Annotated[Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")]
+
 
 def fit(
     data: options.Data,
     target: options.Target,
     model: options.ModelOut,
-    method: Annotated[
-        str | None, options.option("NAME", "Method of `tailboost list`; default: robustmixture.")
-    ] = None,
+    method: MethodName = None,
     group: options.Groups = None,
     drop: options.Drop = None,
     cluster: options.FitCluster = None,
@@ -50,12 +57,8 @@ def fit(
     limit: options.Limits = None,
     costs: options.Costs = None,
     error_budget: options.ErrorBudget = None,
-    settings: Annotated[
-        list[str] | None, options.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
-    ] = None,
-    test: Annotated[
-        Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")
-    ] = None,
+    settings: Settings = None,
+    test: TestRows = None,
     unlabeled: options.Unlabeled = None,
     sep: options.Sep = ",",
     seed: options.Seed = 0,
@@ -67,62 +70,72 @@ def fit(
     stay text. With --group, the default objective is the worst group. `tailboost inspect` prints the
     content of a model file.
     """
+    columns = list(group or [])
     parameters = {
         "max_error": stated.read_targets(max_error),
         "error_budget": error_budget,
         "objective": stated.read_objective(objective),
         "limits": stated.read_limits(limit) or None,
     }
-    if costs is not None and parameters["objective"] is None:
-        parameters["objective"] = rates.cost()
     with shared.bad_input("--method: "):
         chosen = installed(method or "robustmixture")
     settings = list(settings or [])
-    if group and chosen.may_use_groups and parameters["objective"] is None and parameters["limits"] is None:
-        settings = ["objective=worst_group", *settings]
+    if parameters["objective"] is None:
+        if costs is not None:
+            parameters["objective"] = rates.cost()
+        elif columns and chosen.may_use_groups and parameters["limits"] is None:
+            settings = ["objective=worst_group", *settings]
     classifier = configured(chosen, settings, parameters, seed, jobs)
-    _check_options(chosen, classifier, group, weight)
-    if unlabeled is not None and not has_fit_parameter(classifier, "X_unlabeled"):
-        raise shared.BadInput(f"--unlabeled: {chosen.name} takes no rows without labels; robustmixture does")
+    _check_options(chosen, classifier, columns, weight, unlabeled)
     check_model_output(model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
             datasets.read_raw(test, sep)  # a faulty file must fail before the fit
 
     table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep, weight)
-    _use_labels(classifier, table, parameters["max_error"], group or [])
-    arguments = _use_costs(classifier, table, group or [], costs, data, sep)
-    if weight is not None:
-        arguments["sample_weight"] = table.weight
-    if clusters is not None and has_fit_parameter(classifier, "clusters"):
-        arguments["clusters"] = clusters
-    if group:  # methods of other libraries take one column of groups
+    _use_labels(classifier, table, parameters["max_error"], columns)
+    arguments = _use_costs(classifier, table, columns, costs, data, sep)
+    arguments |= {} if weight is None else {"sample_weight": table.weight}
+    arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
+    if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    more = None if unlabeled is None else _without_labels(unlabeled, sep, table, group or [])
+    more = None if unlabeled is None else _without_labels(unlabeled, sep, table, columns)
     pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
+    notes = _notes(chosen, table, data, target, columns, weight, unlabeled, no_features)
+    with shared.bad_input("--model: "):
+        save_model(pipeline, model, notes=notes)
+    shared.say(f"Model: {model}")
+    for sentence in group_sentences(classifier, columns, no_features):
+        shared.say(f"G{sentence[1:]}.")
+    _print_summary(classifier, model, test, sep)
+
+
+def _notes(
+    method: Method,
+    table: Table,
+    data: Path,
+    target: str,
+    group: Sequence[str],
+    weight: str | None,
+    unlabeled: Path | None,
+    no_features: Sequence[str],
+) -> dict[str, Any]:
+    """Return the notes of a model file."""
     labels, counts = np.unique(table.target, return_counts=True)
-    notes = {
+    return {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "method": chosen.name,
+        "method": method.name,
         "data": shared.printable(data.name),
         "rows": int(counts.sum()),
         "classes": {str(label): int(n) for label, n in zip(labels, counts, strict=True)},
         "target": target,
-        "group": group or [],
+        "group": group,
         "weight": weight,
         **({} if unlabeled is None else {"unlabeled": shared.printable(unlabeled.name)}),
         "not_features": [*no_features, *([] if weight is None else [weight])],
     }
-    with shared.bad_input("--model: "):
-        save_model(pipeline, model, notes=notes)
-    shared.say(f"Model: {model}")
-    for sentence in group_sentences(classifier, group or [], no_features):
-        shared.say(f"G{sentence[1:]}.")
-    if test is not None:
-        evaluate(model, test, sep=sep)
-    _print_summary(classifier, model, measured=test is not None)
 
 
 def configured(
@@ -168,13 +181,17 @@ def literal(text: str) -> Any:
     return text
 
 
-def _check_options(method: Method, classifier: Model, group: list[str] | None, weight: str | None) -> None:
+def _check_options(
+    method: Method, classifier: Model, group: Sequence[str], weight: str | None, unlabeled: Path | None
+) -> None:
     if group and not (method.may_use_groups or method.uses_groups):
         able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
         reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
         raise shared.BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
+    if unlabeled is not None and not has_fit_parameter(classifier, "X_unlabeled"):
+        raise shared.BadInput(f"--unlabeled: {method.name} takes no rows without labels; robustmixture does")
 
 
 def _use_labels(classifier: Model, table: Table, max_error: Stated, group: Sequence[str]) -> None:
@@ -249,11 +266,13 @@ def _fitted(
     return Pipeline([*steps.steps, ("classifier", classifier)])
 
 
-def _print_summary(classifier: Model, model: Path, *, measured: bool) -> None:
-    """Print the rates of the fit and its summary. The model is stored, so a fault here is a warning."""
+def _print_summary(classifier: Model, model: Path, test: Path | None, sep: str) -> None:
+    """Print rates and summary of a stored model; a fault of the summary is a warning."""
+    if test is not None:
+        evaluate(model, test, sep=sep)
     if shared.is_quiet():
         return
-    if not measured:
+    if test is None:
         rates_of_fit = getattr(classifier, "rates_", None)
         if rates_of_fit is None:
             shared.say("For errors on new rows, give --test FILE or use `tailboost evaluate`.")
@@ -263,7 +282,7 @@ def _print_summary(classifier: Model, model: Path, *, measured: bool) -> None:
     try:
         if hasattr(classifier, "summary_"):
             shared.say(f"Bounds, columns and versions: tailboost inspect {model} --details")
-            if not measured:
+            if test is None:
                 shared.say(f"{classifier.summary_.comparison}\n{classifier.summary_.headline}")
     except Exception as error:  # the model is stored: no fault of its summary may lose it
         shared.warn(f"the summary failed ({type(error).__name__}: {error})")

@@ -26,35 +26,45 @@ from tailboost.guarantees.monitor import monitored_columns
 ALARM = 3  # exit code
 
 
+# Options of `monitor`.
+State = Annotated[Path, options.option("FILE", "Results so far (JSON); made by the first call.")]
+CertificateFile = Annotated[
+    Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
+]
+Confidence = Annotated[
+    float, options.option("P", "First call, with targets: probability of no false alarm, ever.")
+]
+ReferenceRows = Annotated[
+    Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
+]
+Batch = Annotated[
+    str | None, options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
+]
+RowId = Annotated[
+    str | None,
+    options.option(
+        "COL",
+        "Column of row ids, all different; no feature. Tells rows with equal features apart.",
+        "--id",
+    ),
+]
+Page = Annotated[Path | None, options.option("FILE", "HTML page of the evidence by batch.")]
+
+
 def monitor(
     model: options.ModelOrRule,
     data: options.Data,
-    state: Annotated[Path, options.option("FILE", "Results so far (JSON); made by the first call.")],
+    state: State,
     target: options.Labels = None,
     group: options.Groups = None,
-    certificate: Annotated[
-        Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
-    ] = None,
+    certificate: CertificateFile = None,
     max_error: options.MaxError = None,
     limit: options.Limits = None,
-    confidence: Annotated[
-        float, options.option("P", "First call, with targets: probability of no false alarm, ever.")
-    ] = 0.95,
-    reference: Annotated[
-        Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
-    ] = None,
-    batch: Annotated[
-        str | None, options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
-    ] = None,
-    row_id: Annotated[
-        str | None,
-        options.option(
-            "COL",
-            "Column of row ids, all different; no feature. Tells rows with equal features apart.",
-            "--id",
-        ),
-    ] = None,
-    page: Annotated[Path | None, options.option("FILE", "HTML page of the evidence by batch.")] = None,
+    confidence: Confidence = 0.95,
+    reference: ReferenceRows = None,
+    batch: Batch = None,
+    row_id: RowId = None,
+    page: Page = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
     sep: options.Sep = ",",
@@ -86,19 +96,15 @@ def monitor(
         tested = Tested.of(stored, certificate, max_error, limit) if evidence is None else None
         needed = stored.by_group or (tested is not None and tested.by_group)
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
+        reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
         with shared.warnings_as_lines():
-            reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
             rows = stored.read_rows(data, sep, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
-                if tested is not None:
+                if evidence is None:
+                    assert tested is not None
                     evidence = tested.start(columns, rows.groups, confidence)
-                    if reference is not None:
-                        as_read = replace(reading, purpose=Purpose.COMPARE, cluster=None)
-                        first = stored.read_rows(reference, sep, as_read)
-                        looks = monitored_columns(stored.model, _features(stored, first), first.groups)
-                        evidence = evidence.compared_with(looks)
-                assert evidence is not None
+                    evidence = _compared_with(evidence, stored, reference, sep, reading)
                 evidence = evidence.add(
                     stored.model,
                     _features(stored, rows),
@@ -111,8 +117,13 @@ def monitor(
                 )
         document = {"model": stored.digest(), "group": columns, "monitor": evidence.to_dict()}
         shared.write_out(state, json.dumps(document, allow_nan=False), "--state")
+    _tell(evidence, page, model.name, as_json)
+
+
+def _tell(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> None:
+    """Print the evidence, and write its page; end with exit code 3 after an alarm."""
     if page is not None:
-        shared.write_out(page, render_monitor(evidence, f"{model.name}: monitor"), "--page")
+        shared.write_out(page, render_monitor(evidence, f"{name}: monitor"), "--page")
         shared.say_aside(f"Page: {page}")
     if as_json:
         shared.tell_json(evidence.summary())
@@ -121,6 +132,16 @@ def monitor(
     if evidence.alarms:
         shared.warn(evidence.verdict)
         raise typer.Exit(ALARM)
+
+
+def _compared_with(
+    evidence: Monitor, stored: StoredModel, reference: Path | None, sep: str, reading: Reading
+) -> Monitor:
+    """Return a monitor that compares columns with the rows of a file; without one with the first batch."""
+    if reference is None:
+        return evidence
+    first = stored.read_rows(reference, sep, replace(reading, purpose=Purpose.COMPARE, cluster=None))
+    return evidence.compared_with(monitored_columns(stored.model, _features(stored, first), first.groups))
 
 
 def read_state(state: Path, model: StoredModel, option: str = "--state") -> tuple[list[str], Monitor | None]:

@@ -54,18 +54,27 @@ def read_model(path: Path) -> StoredModel:
     return StoredRule.read(path) if is_rule_file(path) else StoredModel.read(path)
 
 
+# Options of `tune`.
+ScoreColumns = Annotated[
+    list[str], options.option("COL", "Column of the score; again for the scores of further labels.")
+]
+Targets = Annotated[
+    list[str],
+    options.option(
+        "COL", "Column of the true labels; again, one for each score, for several labels per row."
+    ),
+]
+RuleOut = Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")]
+LimitConfidence = Annotated[
+    float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
+]
+
+
 def tune(
     data: options.Data,
-    score: Annotated[
-        list[str], options.option("COL", "Column of the score; again for the scores of further labels.")
-    ],
-    target: Annotated[
-        list[str],
-        options.option(
-            "COL", "Column of the true labels; again, one for each score, for several labels per row."
-        ),
-    ],
-    out: Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")],
+    score: ScoreColumns,
+    target: Targets,
+    out: RuleOut,
     positive: options.Positive = None,
     kind: options.Kind = "probability",
     missing: options.Missing = None,
@@ -73,9 +82,7 @@ def tune(
     by_group: options.ByGroup = False,
     limit: options.Limits = None,
     objective: options.Objective = None,
-    confidence: Annotated[
-        float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
-    ] = None,
+    confidence: LimitConfidence = None,
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
     sep: options.Sep = ",",
@@ -120,25 +127,36 @@ def tune(
             confidence=confidence,
             unlabeled=None if unlabeled is None else digest_of(unlabeled),
         )
-        more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
-        trained_on = None if training_rows is None else score_rows(training_rows, sep, score).features
+        more, trained_on = other_rows(unlabeled, training_rows, sep, score, columns)
         with bad_input(f"{data}: "):
             classifier = selection.run(rows, more, trained_on)
-            rule = classifier.rule_
     if as_model:
         about = {"data": data.name, "target": target[0], **selection.notes}
-        notes = {**about, "not_features": [target[0], *selection.not_features]}
-        save_model(classifier, out, notes=notes)
+        save_model(classifier, out, notes={**about, "not_features": [target[0], *selection.not_features]})
     else:
-        write_out(out, selection.document(classifier, rule))
+        write_out(out, selection.document(classifier, classifier.rule_))
+    _print_rule(classifier, score[0], selection.labels[0])
+    say(f"{'Model' if as_model else 'Rule'}: {out}")
+
+
+def _print_rule(classifier: Model, score: str, label: str) -> None:
+    """Print a selected rule and its rates."""
+    rule = classifier.rule_
     if isinstance(rule, ThresholdRule):
         if any(len({action for _, action in band}) < len(band) for band in rule.bands):
             warn("an answer has several ranges of the score; a wider limit, or --by-group, may avoid this")
-        say(f"A higher {score[0]} speaks for {selection.labels[0]!r}.")
+        say(f"A higher {score} speaks for {label!r}.")
     tell(str(rule))
     say("")
     print_rates(classifier.rates_)
-    say(f"{'Model' if as_model else 'Rule'}: {out}")
+
+
+def other_rows(
+    unlabeled: Path | None, training_rows: Path | None, sep: str, score: Sequence[str], columns: Sequence[str]
+) -> tuple[NewRows | None, Table]:
+    """Return rows without labels, and the scores of training rows; None without a file."""
+    more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
+    return more, None if training_rows is None else score_rows(training_rows, sep, score).features
 
 
 def _positives(

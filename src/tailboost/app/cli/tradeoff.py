@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -24,46 +24,53 @@ PAGES = (".html", ".htm")
 MOST_ROWS = 20  # points of a curve in the printed table
 
 
+# Options of `tradeoff`.
+NewRows = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."),
+]
+CurveFile = Annotated[
+    Path | None, options.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
+]
+Page = Annotated[Path | None, options.option("FILE", "HTML file with a slider over the points of the curve.")]
+Limited = Annotated[
+    str | None,
+    options.option(
+        "RATE",
+        "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
+        "Default: the rate of the fit's first limit, or the overall error.",
+    ),
+]
+Objective = Annotated[
+    str | None, options.option("RATE", "With --limited: rate to minimise; default: the overall error.")
+]
+Deferred = Annotated[
+    list[float] | None,
+    options.option(
+        "X",
+        "Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
+        "--deferred",
+        parser=options.number_or_percent,
+    ),
+]
+Pick = Annotated[
+    float | None,
+    options.option("X", "Limit of the point that --model stores.", parser=options.number_or_percent),
+]
+PickedModel = Annotated[Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")]
+
+
 def tradeoff(
     model: options.Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."),
-    ] = None,
+    data: NewRows = None,
     target: options.Labels = None,
-    out: Annotated[
-        Path | None, options.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
-    ] = None,
-    page: Annotated[
-        Path | None, options.option("FILE", "HTML file with a slider over the points of the curve.")
-    ] = None,
-    limited: Annotated[
-        str | None,
-        options.option(
-            "RATE",
-            "Rate that is limited along the curve: 'gap(selected(yes, by=sex))', 'largest(error(by=cell))'. "
-            "Default: the rate of the fit's first limit, or the overall error.",
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None, options.option("RATE", "With --limited: rate to minimise; default: the overall error.")
-    ] = None,
-    deferred: Annotated[
-        list[float] | None,
-        options.option(
-            "X",
-            "Largest fraction of deferred rows, as 5%; may be repeated, for a curve each.",
-            "--deferred",
-            parser=options.number_or_percent,
-        ),
-    ] = None,
-    pick: Annotated[
-        float | None,
-        options.option("X", "Limit of the point that --model stores.", parser=options.number_or_percent),
-    ] = None,
-    picked: Annotated[
-        Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")
-    ] = None,
+    out: CurveFile = None,
+    page: Page = None,
+    limited: Limited = None,
+    objective: Objective = None,
+    deferred: Deferred = None,
+    pick: Pick = None,
+    picked: PickedModel = None,
     sep: options.Sep = ",",
     as_json: options.Json = False,
 ) -> None:
@@ -74,48 +81,22 @@ def tradeoff(
     """
     if (pick is None) != (picked is None):
         raise shared.BadInput("--pick and --model belong together: the limit of a point, and its model file")
-    if picked is not None:
-        check_model_output(picked, model, data)
-    if out is not None:
-        shared.check_output("--out", out, model, data)
-        if out.suffix not in (".csv", ".json", *PICTURES):
-            raise shared.BadInput(f"--out: {str(out)!r} must end in .csv, .json, {', '.join(PICTURES)}")
-    if page is not None:
-        shared.check_output("--page", page, model, data)
-        if page.suffix not in PAGES:
-            raise shared.BadInput(f"--page: {str(page)!r} must end in {' or '.join(PAGES)}")
-        if deferred:
-            raise shared.BadInput("--page: not with --deferred; a page shows one curve")
     if objective is not None and limited is None:
         raise shared.BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
         raise shared.BadInput(
             "--deferred: not with DATA or --pick; for a model of one limit: `fit --limit 'deferred() <= .05'`"
         )
-    asked = [
-        read_curve_rate(option, text)
-        for option, text in (("--limited", limited), ("--objective", objective))
-        if text is not None
-    ]
+    if deferred and page is not None:
+        raise shared.BadInput("--page: not with --deferred; a page shows one curve")
+    _check_outputs(out, page, picked, model, data)
+    stated = {"--limited": limited, "--objective": objective}
+    asked = [read_curve_rate(option, text) for option, text in stated.items() if text is not None]
     stored = StoredModel.read(model)
-    classifier, name = stored.classifier, type(stored.classifier).__name__
-    if not hasattr(classifier, "tradeoff"):
-        raise shared.BadInput(
-            f"{str(model)!r}: a {name} has no trade-off curve; use a method such as robustmixture"
-        )
-    labels = classifier.classes_.tolist()
-    rates = [in_table_terms(rate, labels, stored.group_columns) for rate in asked]
-    with shared.bad_input(f"{model}: "), shared.warnings_as_lines():
-        curve = classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
-    measured, compared = None, {}
+    curve = _curve(stored, asked, deferred)
+    shown = _Curves(curve if deferred else {None: curve})
     if data is not None:
-        reading = Reading(Purpose.TRADE_OFF, stored.group_columns)
-        with stored.labelled_rows(data, sep, target, reading) as rows:
-            warn_of_leakage(classifier, rows.features)
-            measured = curve.predicted(rows.features, rows.y, groups=rows.groups)
-            others = {SELECTED: classifier, **plain_models(classifier)}
-            compared = curve.measured(others, rows.features, rows.y, groups=rows.groups)
-    shown = _Curves(curve if deferred else {None: curve}, measured, compared)
+        shown = shown.measured_on(stored, data, sep, target)
     if as_json:
         shared.tell_json(shown.document())
     elif not shared.is_quiet() or (out is None and page is None):
@@ -128,7 +109,7 @@ def tradeoff(
         with shared.bad_input("--page: "):  # jinja2 may be missing
             from tailboost.app.plotting import curve_page
 
-            content = curve_page(curve, measured, model=str(model))
+            content = curve_page(curve, shown.measured, model=str(model))
         shared.write_out(page, content, "--page")
         shared.say(f"Page: {page}")
     if pick is not None and picked is not None:
@@ -136,6 +117,34 @@ def tradeoff(
             point = curve.at(pick)
         stored.save(point, picked, limit=pick)
         shared.say(f"Model: {picked}, {curve.limited} within {pick:g}.")
+
+
+def _check_outputs(
+    out: Path | None, page: Path | None, picked: Path | None, model: Path, data: Path | None
+) -> None:
+    """Raise `BadInput` if a file cannot be written."""
+    if picked is not None:
+        check_model_output(picked, model, data)
+    for option, path, endings in (("--out", out, (".csv", ".json", *PICTURES)), ("--page", page, PAGES)):
+        if path is None:
+            continue
+        shared.check_output(option, path, model, data)
+        if path.suffix not in endings:
+            raise shared.BadInput(f"{option}: {str(path)!r} must end in {' or '.join(endings)}")
+
+
+def _curve(stored: StoredModel, asked: Sequence[Any], deferred: Sequence[float] | None) -> Any:
+    """Return the curve of two rates; with limits on deferral a curve for each."""
+    classifier = stored.classifier
+    if not hasattr(classifier, "tradeoff"):
+        raise shared.BadInput(
+            f"{str(stored.path)!r}: a {type(classifier).__name__} has no trade-off curve; use a method such "
+            "as robustmixture"
+        )
+    labels = classifier.classes_.tolist()
+    rates = [in_table_terms(rate, labels, stored.group_columns) for rate in asked]
+    with shared.bad_input(f"{stored.path}: "), shared.warnings_as_lines():
+        return classifier.tradeoff(*rates, **({"deferred": deferred} if deferred else {}))
 
 
 @dataclass(frozen=True)
@@ -147,6 +156,19 @@ class _Curves:
     compared: Mapping[str, Any] = field(
         default_factory=dict
     )  # both rates of the fit and its plain model there
+
+    def measured_on(self, stored: StoredModel, data: Path, sep: str, target: str | None) -> Self:
+        """Return the only curve with the rates of predict on new rows."""
+        (curve,), classifier = self.curves.values(), stored.classifier
+        reading = Reading(Purpose.TRADE_OFF, stored.group_columns)
+        with stored.labelled_rows(data, sep, target, reading) as rows:
+            warn_of_leakage(classifier, rows.features)
+            others = {SELECTED: classifier, **plain_models(classifier)}
+            return replace(
+                self,
+                measured=curve.predicted(rows.features, rows.y, groups=rows.groups),
+                compared=curve.measured(others, rows.features, rows.y, groups=rows.groups),
+            )
 
     @property
     def points(self) -> pd.DataFrame:

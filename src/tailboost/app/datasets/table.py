@@ -12,7 +12,15 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Column, Table
-from tailboost.core.schema import NUMBERS, TableSchema, as_written, group_names, refuse_kinds, text
+from tailboost.core.schema import (
+    NUMBERS,
+    TableSchema,
+    as_written,
+    dtype_kind,
+    group_names,
+    refuse_kinds,
+    text,
+)
 from tailboost.core.spelling import did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 
@@ -200,10 +208,14 @@ def _labels(column: Column, source: str, written: object = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
-    if column.dtype == "category":  # 0 and 1 must not become text
+    if dtype_kind(column.dtype) == "categories":  # 0 and 1 must not become text
         column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
-    y = np.asarray(column.astype(str), dtype=str) if column.dtype == "category" else np.asarray(column)
+    y = (
+        np.asarray(column.astype(str), dtype=str)
+        if dtype_kind(column.dtype) == "categories"
+        else np.asarray(column)
+    )
     if y.dtype.kind == "f" and (y % 1 != 0).any():
         raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
     if written is not None:
@@ -229,7 +241,7 @@ def _groups(column: Column, source: str) -> Any:
 
 def _weights(column: Column, source: str) -> Any:
     what = f"weight column {column.name!r} of {source}"
-    if column.dtype.kind not in "iuf":
+    if dtype_kind(column.dtype) != "number":
         raise ValueError(f"{what} must hold numbers")
     weight = column.to_numpy(dtype=np.float64)
     if not (np.isfinite(weight) & (weight >= 0)).all():
@@ -240,7 +252,7 @@ def _weights(column: Column, source: str) -> Any:
 def _feature(column: Column, source: str) -> Any:
     """Convert a column to int, float, bool or category, or raise an error with its name."""
     what = f"column {column.name!r} of {source}"
-    declared = column.dtype == "category"
+    declared = dtype_kind(column.dtype) == "categories"
     kind = refuse_kinds(column, what)
     if kind == "string" and _all_dates(column):
         raise ValueError(

@@ -1,0 +1,288 @@
+"""CONTRIBUTING.md tells every file to touch: five additions to a copy of the package, made as it says."""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("typer")
+
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+from tailboost import rates
+
+PACKAGE = Path(tb.__file__).parent
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+# Addition: file: text at its end, or (text before, text) for an entry.
+ADDED = {
+    "A rate.": {
+        "rates/rate.py": """
+KINDS["false_discovery"] = Kind(
+    "false discovery rate of {label}",
+    lambda K, A, k: ((1.0 - _class(K, A, k)) * _answer(K, A, k), _answer(K, A, k)),
+    labelled=True,
+    ratio=True,
+    lowered=False,
+)
+""",
+        "rates/make.py": """
+def false_discovery(label, by=None):
+    return Rate("false_discovery", checked_label(label), _by(by))
+""",
+        "rates/__init__.py": """
+from tailboost.rates.make import false_discovery
+__all__ += ["false_discovery"]
+""",
+    },
+    "A weight player with its classifier.": {
+        "boosting/players/yours.py": """
+from dataclasses import dataclass
+from typing import Any
+from tailboost.boosting.game import Player
+
+@dataclass(frozen=True)
+class Even(Player[Any]):
+    def start(self, units):
+        return units.base
+
+    def weights(self, state):
+        return state
+
+    def update(self, state, losses):
+        return state
+""",
+        "classifiers/yours.py": """
+from dataclasses import dataclass, field
+from tailboost.boosting.players.yours import Even
+from tailboost.classifiers.cvar import CVaRBoostClassifier, RowPlayer
+from tailboost.classifiers.input import with_parameters
+
+@dataclass(frozen=True)
+class EvenOverRows(RowPlayer):
+    def player(self, clf, units):
+        return Even()
+
+    def bounds(self, clf):
+        return (), ()
+
+@with_parameters
+class EvenBoostClassifier(CVaRBoostClassifier):
+    player: RowPlayer | str = field(init=False, repr=False, default=EvenOverRows())
+""",
+        "classifiers/__init__.py": """
+from tailboost.classifiers.yours import EvenBoostClassifier
+__all__ += ["EvenBoostClassifier"]
+""",
+        "app/registry.py": (
+            "METHODS: dict[str, Method] = {\n    m.name: m\n    for m in (\n",
+            '        Method.of(classifiers.EvenBoostClassifier, "Even", "even weights", randomized=True),\n',
+        ),
+        "storage/reviewed.py": ("OURS: dict[str, Reviewed] = {\n",
+            '    **_names("tailboost.classifiers.yours", "EvenOverRows"),\n'),
+    },
+    "A bound for certificates.": {
+        "guarantees/rate_bounds.py": """
+def _hoeffding(values, level):
+    return min(1.0, float(values.mean()) + math.sqrt(math.log(1.0 / level) / (2.0 * len(values))))
+
+MEAN_BOUNDS.insert(1, MeanBound("Hoeffding", _hoeffding))
+""",
+    },
+    "A command.": {
+        "app/cli/yours.py": '''
+from tailboost.app.cli import options, shared
+from tailboost.core.table_files import read_raw
+
+def count(data: options.Data, sep: options.Sep = ",") -> None:
+    """Count the rows of a table."""
+    shared.tell(f"{len(read_raw(data, sep))} rows")
+''',
+        "app/cli/app.py": ("COMMANDS = {\n", '    "count": ("yours.count", "Count the rows of a table."),\n'),
+    },
+}  # fmt: skip
+CALLS = """
+import json, sys, warnings
+import numpy as np
+import tailboost as tb
+from tailboost import rates
+from tailboost.app.registry import get_method
+
+warnings.simplefilter("ignore")
+folder, found = sys.argv[1], {}
+data = np.load(folder + "/data.npz")
+s, y, losses = data["s"], data["y"], data["losses"]
+rule = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=["false_discovery(1) <= 20%"])
+found["rule"] = rule.predict(s[600:, None]).tolist()
+(bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).rates
+found["rate"] = str(bound.rate), bound.estimate, bound.upper
+mean = tb.certify_losses(losses).bound("mean")
+found["losses"] = mean.upper, mean.method
+clf = get_method("evenboost").make(random_state=0).set_params(n_estimators=3).fit(s[:300, None], y[:300])
+found["player"] = type(clf).__name__, clf.game_.trace.effective_size.tolist()
+tb.save_model(clf, folder + "/even.model")
+loaded = tb.load_model(folder + "/even.model")
+found["stored"] = bool((loaded.predict(s[:, None]) == clf.predict(s[:, None])).all())
+json.dump(found, open(folder + "/found.json", "w"))
+"""
+RNG = np.random.default_rng(0)
+S = RNG.random(1200)
+DATA = {"s": S, "y": (RNG.random(1200) < S).astype(int), "losses": RNG.random(200)}
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """The results of calls in a copy of the package with all additions."""
+    folder = tmp_path_factory.mktemp("contributed")
+    copy = folder / "src" / "tailboost"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for files in ADDED.values():
+        for name, text in files.items():
+            old = (copy / name).read_text(encoding="utf-8") if (copy / name).exists() else ""
+            if isinstance(text, tuple):
+                assert old.count(text[0]) == 1, name
+                new = old.replace(text[0], "".join(text))
+            else:
+                new = old + text
+            (copy / name).write_text(new, encoding="utf-8")
+    np.savez(folder / "data.npz", **DATA)
+    (folder / "rows.csv").write_text("a,b\n1,x\n2,y\n")
+    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+
+    def call(*words):
+        done = subprocess.run(
+            [sys.executable, *words], env=environment, cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    call("-c", CALLS, str(folder))
+    counted = call("-m", "tailboost", "count", "rows.csv")
+    return json.loads((folder / "found.json").read_text()) | {"counted": counted}
+
+
+@pytest.mark.parametrize("heading", ADDED)
+def test_the_page_tells_every_file(heading):
+    (told,) = re.findall(rf"\*\*{re.escape(heading)}\*\* (.+?)\n\n", PAGE, flags=re.DOTALL)
+    named = set(re.findall(r"`([\w/]+\.py)`", told))
+    assert set(ADDED[heading]) <= named
+
+
+def test_a_rate_has_limits_tables_text_and_certificates(extended):
+    s, y = DATA["s"], DATA["y"]
+    answers = np.array(extended["rule"])
+    named, estimate, upper = extended["rate"]
+    assert named == "false discovery rate of 1"
+    assert estimate == pytest.approx((y[600:][answers == 1] == 0).mean())  # counted by hand
+    assert 0 < (answers == 1).sum() < len(answers)
+    assert estimate < upper < 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=[rates.precision(1) >= 0.8])
+    np.testing.assert_array_equal(answers, same.predict(s[600:, None]))  # the same limit in other words
+
+
+def test_a_player_has_a_classifier_for_comparisons_and_files(extended):
+    name, sizes = extended["player"]
+    assert name == "EvenBoostClassifier"
+    assert sizes == pytest.approx([1.0] * len(sizes))  # even weights in each round
+    assert extended["stored"]
+
+
+def test_a_bound_is_used_by_certificates(extended):
+    losses = DATA["losses"]
+    upper, method = extended["losses"]
+    assert method == "Hoeffding"
+    assert upper == pytest.approx(losses.mean() + math.sqrt(math.log(20) / (2 * len(losses))))
+
+
+def test_a_command_is_run(extended):
+    assert extended["counted"] == "2 rows\n"
+
+
+class Frame:
+    """A table of another library, which makes pandas' tables; its columns are lists."""
+
+    def __init__(self, columns):
+        self.data = columns
+
+    @property
+    def columns(self):
+        return list(self.data)
+
+    @property
+    def shape(self):
+        return len(next(iter(self.data.values()))), len(self.data)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def to_pandas(self):
+        return pd.DataFrame(self.data)
+
+
+def frames(library):
+    """Return the function that makes a table of a library from columns."""
+    if library == "stand-in":
+        return Frame
+    pytest.importorskip("pyarrow")  # by which polars makes pandas' tables
+    return pytest.importorskip("polars").DataFrame
+
+
+@pytest.mark.parametrize("library", ["stand-in", "polars"])
+def test_a_data_frame_library_works_in_all_steps(library):
+    """`fit`, `tune`, `certify`, `calibrate` and `Monitor` answer as for pandas, also for text and gaps."""
+    make, r, n = frames(library), np.random.default_rng(1), 1600
+    age = r.uniform(18, 80, n)
+    job = r.choice(["a", "b", "c"], n)
+    y = np.where(r.random(n) < 1 / (1 + np.exp(-(age - 45) / 8 - (job == "a"))), "yes", "no")
+    age[::17] = np.nan
+    sex = r.choice(["f", "m"], n)
+
+    def answers(table):
+        def part(rows, **columns):
+            return table({name: column[rows].tolist() for name, column in columns.items()})
+
+        def given(rows):
+            X = part(rows, age=age, job=job)
+            return X, y[rows], part(rows, sex=sex)
+
+        fit, select, calibrate, later = (slice(400 * k, 400 * (k + 1)) for k in range(4))
+        X, labels, groups = given(fit)
+        limits = [rates.gap(rates.selected("yes", by="sex")) <= 0.3]
+        clf = tb.RobustMixtureClassifier(
+            [("logistic", pipeline())], limits=limits, random_state=0
+        ).fit(X, labels, groups=groups)  # fmt: skip
+        X, labels, groups = given(select)
+        tuned = tb.tune(clf, X, labels, groups=groups, limits=limits)
+        X, labels, groups = given(calibrate)
+        certificate = tb.certify(tuned, X, labels, groups=groups)
+        rule = tb.calibrate(tuned, X, labels, limits=[rates.miss("yes") <= 0.6])
+        X, labels, groups = given(later)
+        monitor = tb.Monitor.of(certificate).add(tuned, X, labels, groups=groups)
+        return *(each.predict(X).tolist() for each in (clf, tuned, rule)), str(certificate), str(monitor)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert answers(make) == answers(pd.DataFrame)
+
+
+def pipeline():
+    """Return a model of the columns of the table."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    columns = make_column_transformer((SimpleImputer(), ["age"]), (OneHotEncoder(), ["job"]))
+    return make_pipeline(columns, LogisticRegression(max_iter=1000))
