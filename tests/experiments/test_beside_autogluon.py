@@ -91,6 +91,7 @@ def test_differences_are_paired_by_table(script):
     found = script.difference(tables, "default", "AutoGluon")["log loss"]
     interval = ttest_1samp(a - b, 0).confidence_interval()
     assert [found["mean"] - found["half"], found["mean"] + found["half"]] == pytest.approx(interval, abs=2e-4)
+    assert found["median"] == pytest.approx(sorted(a - b)[3] / 2 + sorted(a - b)[4] / 2, abs=1e-4)
     assert found["lower on"] == (a < b).sum()
 
 
