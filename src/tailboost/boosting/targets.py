@@ -16,6 +16,7 @@ from tailboost.boosting.training_set import GroupNames, Rows, memberships
 from tailboost.core.array_types import Floats, Ints, Mask, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.subgroups import unit_name
+from tailboost.rates.strata import plain
 
 # Values of max_error="auto"; θ in the paper is 1 − max_error.
 MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -150,6 +151,7 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
             raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")

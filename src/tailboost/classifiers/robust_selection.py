@@ -189,6 +189,8 @@ class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
         if name_of(self.objective) != before:
             self.max_error = None  # its subgroups are those of the earlier objective
         self.__dict__.update({name: value for name, value in stated.items() if value is not None})
+        if stated["confidence"] is None and not self.limits and self.max_error is None:
+            self.confidence = None  # it was about limits that are left out
         self._validate_params()
         return self._stated
 

@@ -13,7 +13,8 @@ import numpy as np
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import digest, hash_rows, too_many
+from tailboost.core.files import digest
+from tailboost.core.fingerprints import hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import Shortfall
@@ -279,7 +280,7 @@ def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
         rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
     given = model.get_params(deep=False)
     rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
-    words = np.frombuffer(f"{rule}{arguments}".encode(), dtype=np.uint8)
     fitted = [each.kept for each in (model.seen_rows_, *model.chosen_rows_)]
     selected = [each.labelled.contents for each in model.used_rows_]
-    return digest(*fitted, *selected, np.sort(rows), words)
+    arrays = (*fitted, *selected, np.sort(rows))
+    return digest(*(each.tobytes() for each in arrays), f"{rule}{arguments}".encode())
