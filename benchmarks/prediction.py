@@ -19,20 +19,18 @@ DIR has the real tables of `experiments/_tables.py`; without it they are left ou
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from _record import opened, options, rounded, write
 from capacity import Rows, faint, made, real, xgboost
 from sklearn import datasets
 
@@ -186,21 +184,9 @@ def paired(rows: Rows) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["parts", "paired"])
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--only", nargs="*", default=[], help="titles of tables")
-    parser.add_argument("--out", type=Path)
-    args = parser.parse_args()
+    args = options(__doc__, ["parts", "paired"]).parse_args()
     warnings.simplefilter("ignore")
-    record: dict[str, Any] = {}
-    if args.out and args.out.exists():
-        record = json.loads(args.out.read_text())
-    record["command"] = "python benchmarks/prediction.py PART --out prediction.json"
-    record["versions"] = {}
-    for library in ("numpy", "scikit-learn", "xgboost", "xgboost-cpu"):
-        with suppress(PackageNotFoundError):
-            record["versions"][library] = version(library)
+    record = opened(args.out, "prediction")
     if args.part == "parts":
         record["parts"] = rounded(parts())
         print(json.dumps(record["parts"], indent=1))
@@ -212,12 +198,10 @@ def main() -> None:
             of = record.setdefault("paired", {})[title] = rounded(paired(rows))
             for name, row in of.items():
                 print(f"{title:20} {name:8}", *(f"{k} {v}" for k, v in row.items()), flush=True)
-            if args.out:
-                args.out.write_text(json.dumps(record, indent=1) + "\n")
+            write(record, args.out)
         record["differences"] = rounded(differences(record["paired"]))
         print(json.dumps(record["differences"], indent=1))
-    if args.out:
-        args.out.write_text(json.dumps(record, indent=1) + "\n")
+    write(record, args.out)
 
 
 def differences(tables: dict[str, Any]) -> dict[str, Any]:
@@ -233,15 +217,6 @@ def differences(tables: dict[str, Any]) -> dict[str, Any]:
                 line = found.setdefault(half, {}).setdefault(variant, {})
                 line[value] = [float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d)))]
     return found
-
-
-def rounded(value: Any) -> Any:
-    """Return a record with four digits after the point."""
-    if isinstance(value, dict):
-        return {k: rounded(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [rounded(v) for v in value]
-    return round(value, 4) if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

@@ -207,9 +207,9 @@ def load_all(folder: Path, titles: Iterable[str]) -> dict[str, Data]:
     return {title: LOADERS[title](folder) for title in titles}
 
 
-def without_rare_classes(data: Data) -> Data:
-    """Leave out classes of fewer than `FEWEST` rows."""
-    kept = data.rows(np.flatnonzero((np.bincount(data.y) >= FEWEST)[data.y]))
+def without_rare_classes(data: Data, fewest: int = FEWEST) -> Data:
+    """Leave out classes of fewer than ``fewest`` rows."""
+    kept = data.rows(np.flatnonzero((np.bincount(data.y) >= fewest)[data.y]))
     return Data(kept.X, np.unique(kept.y, return_inverse=True)[1].astype(np.intp))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CALLS = {
+    "beside_autogluon.py": ["--data", ".", "--only", "iris"],
     "capacity.py": ["rows", "--sizes", "300", "--only", "faint"],
     "cvar.py": ["--only", "digits", "--splits", "1"],
     "certificates.py": ["--only", "worst", "--repeats", "20"],

@@ -66,7 +66,7 @@ class Even(Player[Any]):
 from dataclasses import dataclass, field
 from tailboost.boosting.players.yours import Even
 from tailboost.classifiers.cvar import CVaRBoostClassifier, RowPlayer
-from tailboost.classifiers.parameters import with_parameters
+from tailboost.classifiers.input import with_parameters
 
 @dataclass(frozen=True)
 class EvenOverRows(RowPlayer):

@@ -19,12 +19,12 @@ from tailboost.classifiers import __all__ as classifiers
 
 MODULES = [
     "tailboost", "tailboost.app.datasets", "tailboost.app.plotting", "tailboost.app.registry",
-    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.checkpoints",
+    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.boosting",
     "tailboost.boosting.game", "tailboost.boosting.players", "tailboost.classifiers.decisions",
     "tailboost.classifiers.published", "tailboost.guarantees.calibration",
     "tailboost.guarantees.certificates", "tailboost.guarantees.robustness", "tailboost.learners",
     "tailboost.rates", "tailboost.rates.bounds",
-    "tailboost.rates.metrics", "tailboost.selection.loss_mixture", "tailboost.solvers", "tailboost.storage",
+    "tailboost.rates.metrics", "tailboost.selection.mixture", "tailboost.solvers", "tailboost.storage",
 ]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.checkpoints import identify
+from tailboost.boosting.boosting import identify
 from tailboost.learners import HistTreeClassifier
 
 TREE = DecisionTreeClassifier(max_depth=2)

@@ -13,12 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.cross_fitting import folds
-from tailboost.boosting.game import Response, Units, shrunk
-from tailboost.boosting.targets import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
+from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
 from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
+from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
 
@@ -113,7 +112,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
         grouping = Grouping.of(np.arange(K), names)
         of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-        combiner = SubgroupMixture.on(pool_of(rows, answers, K), of_group, grouping=grouping)
+        combiner = Mixture.on(pool_of(rows, answers, K), of_group, grouping=grouping)
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
         np.testing.assert_allclose(combiner.beyond(combiner.candidates().all_counts), errors)
@@ -125,8 +124,8 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
-        engine = HypothesisEngine(SubgroupMixture.on(combiner.pool, by_cell, grouping=combiner.grouping))
-        rule = engine.result(engine.counting, combiner.ensemble(mixture))
+        engine = HypothesisEngine(Mixture.on(combiner.pool, by_cell, grouping=combiner.grouping))
+        rule = engine.result(combiner.ensemble(mixture))
         cells = rule.errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:

@@ -103,6 +103,7 @@ def test_decisions_are_the_weighted_answers(name, K):
 
 @both
 @pytest.mark.parametrize("cv", ["train", 0.3])
+@pytest.mark.thinned(15)
 def test_weight_is_repetition(name, K, cv):
     for seed in range(3):
         X, y = noisy(seed, n=100, K=K, grid=seed == 2)
@@ -340,6 +341,7 @@ def test_huge_weights(name, K, factor):
 
 @both
 @pytest.mark.parametrize("rounds", [100, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.thinned(7)
 def test_many_rounds(name, K, rounds):
     X, y = noisy(0, n=60, K=K)
     clf = make(name, rounds=rounds).fit(X, y)

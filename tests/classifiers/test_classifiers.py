@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import FitInterruptedWarning
-from tailboost.boosting.targets import SHRINKAGE
+from tailboost.boosting.game import SHRINKAGE
 from tailboost.core.judged import label_shares
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.rates.metrics import cvar_zero_one_loss, group_errors, make_cvar_scorer
@@ -55,7 +55,7 @@ def same(one, two, X):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.thinned(26)
+@pytest.mark.thinned(14)
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
     labels = np.array(["no", "perhaps", "yes"])[y]

@@ -98,6 +98,7 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.thinned(11)
 def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
     found, _, _ = fits(kind, problem, "binary")
     curve = found.tradeoff()

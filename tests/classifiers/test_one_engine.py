@@ -109,3 +109,27 @@ def test_a_curve_of_a_cvar_knows_its_gap(kind, request):
     )
     assert 0.0 <= curve.gap <= 1e-3
     assert (np.diff(curve.values.limited) > 0).all()
+
+
+def test_the_mixture_of_a_cvar_also_counts(boosted):
+    """One mixture has losses by row and confusion counts; both against loops over the rows."""
+    tail = boosted.reweight(objective=tb.CVaR(0.4))
+    mixture, weights = tail.combiner_, tail.estimator_weights_
+    pool = mixture.pool
+    counts, losses = np.zeros((3, 3)), np.zeros(len(pool.rows.y))
+    for member, weight in enumerate(weights):
+        for row, (label, answer) in enumerate(zip(pool.rows.y, pool.answer(member), strict=True)):
+            counts[label, answer] += weight / len(losses)
+            losses[row] += weight * (label != answer)
+    np.testing.assert_allclose(mixture.mixed(weights), counts, atol=1e-12)
+    worst = np.sort(losses)[::-1][: round(0.4 * len(losses))]
+    assert mixture.value(weights) == pytest.approx(worst.mean(), abs=1e-2)  # 0.4 n need not be a whole number
+    np.testing.assert_allclose(tail.expected_subgroup_errors_, 1 - counts.diagonal() / counts.sum(axis=1))
+
+
+def test_a_curve_of_rates_keeps_the_error_budget_of_a_cvar(boosted):
+    tail = boosted.reweight(objective=tb.CVaR(0.4), error_budget=0.02)
+    errors = tail.combiner_.pool.mean_losses()
+    curve = tail.tradeoff(rates.miss(1), rates.miss(2), n_points=4)
+    for point in curve.points:
+        assert point.classifier.estimator_weights_ @ errors <= errors.min() + 0.02 + 1e-6

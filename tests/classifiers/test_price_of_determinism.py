@@ -145,6 +145,7 @@ def test_draws_on_many_rows_come_near_the_least_error():
 
 
 @pytest.mark.parametrize(("digits", "least", "most"), [(8, 0, 4), (1, 8, 20)])
+@pytest.mark.thinned(1)
 def test_the_warning_is_right_on_fresh_rows(digits, least, most):
     """Of 20 draws of 300 rows: where the warning is given, draws have the smaller error on fresh rows.
 

@@ -190,6 +190,7 @@ class TestEstimates:
         ],
     )
     @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.thinned(5)
     def test_results_curves_and_files_work(self, params, n_classes, tmp_path):
         X, y, g = drawn(200, 4, n_classes)
         model = LogisticRegression().fit(*drawn(500, 5, n_classes)[:2])
@@ -240,6 +241,7 @@ class TestDistortedScores:
         ],
     )
     @pytest.mark.parametrize("limit", [rates.miss(1) <= 0.3, rates.precision(1) >= 0.6, SELECTED <= 0.05])
+    @pytest.mark.thinned(6)
     def test_the_limit_holds_on_fresh_rows(self, distorted, limit):
         X, y, g = drawn(8000, 60)
         V, _, vg = drawn(8000, 61)

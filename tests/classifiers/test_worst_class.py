@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
+from tailboost.boosting.game import MAX_ERRORS, edge_from_share
 from tailboost.boosting.players.hedge import theory_rounds
-from tailboost.boosting.targets import MAX_ERRORS, edge_from_share
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -115,6 +115,7 @@ def test_the_game_is_the_papers_loop(seed):
 
 @quiet
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.thinned(3)
 def test_regret_is_at_most_half_gamma_T_where_the_condition_held(seed):
     X, y = rare(seed, K=5)
     clf = fit(

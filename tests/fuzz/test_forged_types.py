@@ -40,7 +40,7 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.boosting.checkpoints._Hasher", "tailboost.boosting.checkpoints.Checkpoints",
+    "tailboost.boosting.boosting._Hasher", "tailboost.boosting.boosting.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
     "tailboost.boosting.cross_fitting.CrossFitted",

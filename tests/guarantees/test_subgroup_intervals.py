@@ -19,7 +19,7 @@ from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
+from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -214,8 +214,8 @@ def table_of(rows, wrong, m):
     pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(SubgroupMixture.on(pool, of_group, grouping=grouping))
-    return engine.result(engine.counting, engine.counting.ensemble(np.ones(1))).errors
+    engine = HypothesisEngine(Mixture.on(pool, of_group, grouping=grouping))
+    return engine.result(engine.mixture.ensemble(np.ones(1))).errors
 
 
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():

@@ -143,6 +143,7 @@ class TestValidity:
         return broken
 
     @pytest.mark.parametrize(("name", "n_labelled"), [("gap", 0), ("with a miss", 200)])
+    @pytest.mark.thinned(1)
     def test_few_draws(self, name, n_labelled):
         # 7 or more false certificates of 5 % in 25 draws have a probability of .0002.
         assert self.false_certificates(name, n_labelled, 25) < 7

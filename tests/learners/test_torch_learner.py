@@ -106,6 +106,7 @@ CHECKED = [
         "check_methods_subset_invariance": "float32 sums of one row and of a batch differ by about 1e-7"
     },
 )
+@pytest.mark.thinned(35)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -454,7 +455,7 @@ GAMES = {name: make(name, n_estimators=3, cv=SCHEMES.get(name, 0.3)) for name in
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("name", GAMES)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(2)
 def test_every_game_takes_nets_and_images(name):
     pictures, labels = images()
     net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10, growth=10)
@@ -471,7 +472,7 @@ def test_every_game_takes_nets_and_images(name):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
+@pytest.mark.parametrize("precision", ["auto", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_a_net_learns_images(precision, device):
     """The step is small: at .05 some seeds end with a third of the rows correct."""
     pictures, labels = images(400)

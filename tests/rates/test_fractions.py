@@ -33,13 +33,30 @@ def scored(n, seed):
     return X, (X[:, 0] + draws.normal(size=n) > 1.2).astype(int)
 
 
+def counts(y, p):
+    """Count the hits and the answers of 1 with each score as the threshold, from the largest score on."""
+    return np.cumsum(y[np.argsort(-p)]), np.arange(1, len(y) + 1)
+
+
+def f_scores(y, p, beta):
+    """Return the F score with each score as the threshold; no two scores are equal."""
+    hits, answers = counts(y, p)
+    return (1 + beta**2) * hits / (beta**2 * y.sum() + answers)
+
+
+def errors(y, p):
+    """Return the error with each score as the threshold."""
+    hits, answers = counts(y, p)
+    return (y.sum() + answers - 2 * hits) / len(y)
+
+
 @pytest.mark.parametrize("beta", [1.0, 2.0])
 def test_the_largest_f_score_is_that_of_the_best_threshold(beta):
     X, y = scored(3000, 0)
     model = LogisticRegression().fit(*scored(1000, 1))
     clf = tb.tune(model, X, y, objective=rates.f_score(1, beta=beta))
     p = model.predict_proba(X)[:, 1]
-    best = max(fbeta_score(y, p >= t, beta=beta) for t in np.unique(p))
+    best = max(f_scores(y, p, beta))
     assert fbeta_score(y, clf.predict(X), beta=beta) >= best - 0.003
 
 
@@ -52,25 +69,25 @@ def test_a_limit_on_the_f_score_is_kept_at_the_least_cost():
     assert f1_score(y, clf.predict(X)) >= level - 1e-9
     assert clf.limits_met_
     p = model.predict_proba(X)[:, 1]
-    rules = [p >= t for t in np.unique(p)]
-    least = min(np.mean(rule != y) for rule in rules if f1_score(y, rule) >= level)
+    least = errors(y, p)[f_scores(y, p, 1.0) >= level].min()
     assert np.mean(clf.predict(X) != y) <= least + 0.002
 
 
 @pytest.mark.parametrize("rate", [rates.f_score(1), rates.f_score(1, beta=2), rates.jaccard(1), rates.npv(1)])
+@pytest.mark.thinned(2)
 def test_certified_bounds_hold_for_most_samples(rate):
-    """Lower bounds at 90 % fail in at most 10 % of samples; at most 33 of 200 are allowed (p < .001)."""
+    """Lower bounds at 90 % fail in at most 10 % of samples; at most 21 of 100 are allowed (p < .001)."""
     X, y = scored(200_000, 9)
     answers = (X[:, 0] > 0.8).astype(int)
     true = rates.measure(rate, y, answers)[None]
     above = 0
-    for seed in range(200):
+    for seed in range(100):
         rows = np.random.default_rng(seed).integers(0, len(y), 400)
         bound = tb.certify(
             answers[rows], None, y[rows], rates=[rate >= 0.1], confidence=0.9, equal_rows="natural"
         )
         above += bound.rates[0].lower > true
-    assert above <= 33
+    assert above <= 21
 
 
 def test_texts_and_plain_data():

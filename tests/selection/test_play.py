@@ -4,8 +4,7 @@ import numpy as np
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import Pool
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import Pool, SelectionData
 from tailboost.selection.program import Program
 from tailboost.selection.selecting import ERROR_SHARES, EVERY, HEDGE_ROUNDS, play
 

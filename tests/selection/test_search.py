@@ -9,8 +9,7 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection.candidates import decide, expected_costs
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, decide, expected_costs
 from tailboost.selection.program import Program
 from tailboost.selection.search import line
 from tailboost.selection.selecting import select

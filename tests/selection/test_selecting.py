@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection import program as programs
-from tailboost.selection.candidates import Candidate, decide, expected_costs
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
 from tailboost.selection.program import Program, grow, mixed, solve
 from tailboost.selection.selecting import first_candidates, select, selected, within_budget
 
@@ -143,7 +142,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(8)
 def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     objective, limits = PROGRAMS[name]
     defers, costs = name.startswith("pass on"), name.startswith("cost of rows")

@@ -33,7 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.checkpoints import Checkpoints
+from tailboost.boosting.boosting import Checkpoints
 from tailboost.core.files import Lock, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.storage import constructors, load_model, parts, reviewed, save_model
@@ -273,7 +273,7 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "tailboost.core.files.Lock",
-            "tailboost.boosting.checkpoints.Checkpoints",
+            "tailboost.boosting.boosting.Checkpoints",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
@@ -525,13 +525,30 @@ class TestTrees:
 
     @pytest.fixture
     def forest(self):
-        return RandomForestClassifier(3, max_depth=4, random_state=0).fit(X, Y)
+        """Trees that grow best first: their children are stored."""
+        return RandomForestClassifier(3, max_leaf_nodes=12, random_state=0).fit(X, Y)
+
+    @pytest.mark.parametrize("value", [0, 255, 0b10101010])
+    def test_leaves(self, path, value):
+        """Trees in depth first store only which nodes are leaves."""
+        writer = Attacker()
+        structure = writer.finished(writer.value(RandomForestClassifier(3, random_state=0).fit(X, Y)))
+        (group,) = structure["trees"]
+        assert "left_child" not in group
+        group["leaf"] = writer.array(np.full(group["leaf"][1], value, dtype=np.uint8))
+        self.refuse(path, writer, structure)
+
+    def refuse(self, path, writer, structure):
+        members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
+        members |= {"ledgers.json": b"[]"}
+        path.write_bytes(packed(members, {"versions": {}, "answers": None}))
+        refused(path)
 
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("left_child", 1), ("left_child", 10**6), ("left_child", -1), ("right_child", 0),
-            ("right_child", 10**6), ("right_child", -3),
+            ("leaf", 0), ("leaf", 10**6), ("left_child", 1), ("left_child", 10**6), ("left_child", -1),
+            ("right_child", 0), ("right_child", 10**6), ("right_child", -3),
             ("feature", -1), ("feature", 3), ("feature", 10**6), ("value", 10**6), ("value", -1),
             ("counts", 0), ("counts", 10**7), ("counts", -5), ("classes", 0), ("classes", 10**9),
         ],
@@ -545,10 +562,7 @@ class TestTrees:
         else:
             _, shape, *_ = group[name]
             group[name] = writer.array(np.full(shape, value, dtype=np.int64))
-        members = {"parts.json": json.dumps(structure).encode(), "arrays.bin": bytes(writer.arrays)}
-        members |= {"ledgers.json": b"[]"}
-        path.write_bytes(packed(members, {"versions": {}, "answers": None}))
-        refused(path)
+        self.refuse(path, writer, structure)
 
     @pytest.mark.parametrize(("name", "value"), [("left", 0), ("right", 10**6), ("feature_idx", -1)])
     def test_links_of_boosted_trees(self, path, name, value):

@@ -246,9 +246,15 @@ def test_xgboost(path):
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 @pytest.mark.parametrize("weights", [None, "balanced"])
-def test_packed_trees_keep_what_they_say(path, criterion, weights):
-    """Values computed from the leaves agree with those of scikit-learn to 1e-12; links are equal."""
-    forest = RandomForestClassifier(4, criterion=criterion, class_weight=weights, random_state=0).fit(X, Y)
+@pytest.mark.parametrize("leaves", [None, 2, 9])
+def test_packed_trees_keep_what_they_say(path, criterion, weights, leaves):
+    """Values computed from the leaves agree with those of scikit-learn to 1e-12; links are equal.
+
+    Trees with a number of leaves grow best first, the others in depth first.
+    """
+    forest = RandomForestClassifier(
+        4, criterion=criterion, class_weight=weights, max_leaf_nodes=leaves, random_state=0
+    ).fit(X, Y)
     save_model(forest, path)
     again = load_model(path)
     np.testing.assert_allclose(again.feature_importances_, forest.feature_importances_, rtol=0, atol=1e-12)
@@ -256,6 +262,8 @@ def test_packed_trees_keep_what_they_say(path, criterion, weights):
         one, two = old.tree_.__getstate__()["nodes"], new.tree_.__getstate__()["nodes"]
         for name in ("left_child", "right_child", "feature", "n_node_samples"):
             np.testing.assert_array_equal(two[name], one[name])
+        inner = one["left_child"] >= 0  # missing values are not sent on from leaves
+        np.testing.assert_array_equal(two["missing_go_to_left"][inner], one["missing_go_to_left"][inner])
         np.testing.assert_allclose(two["impurity"], one["impurity"], rtol=0, atol=1e-12)
         np.testing.assert_allclose(new.tree_.value, old.tree_.value, rtol=0, atol=1e-12)
         np.testing.assert_allclose(two["weighted_n_node_samples"], one["weighted_n_node_samples"], rtol=1e-12)

@@ -78,7 +78,7 @@ class AdditiveCombiner:
             self._prefixes = [*self._prefixes[-1:], newest]
         return error, 0.0
 
-    def first(self, n_rounds: int) -> None:
+    def keep(self, n_rounds: int) -> None:
         """Keep the first ``n_rounds`` rounds. An interrupt may have left a later one half added."""
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -352,3 +353,10 @@ def batches(X: Table) -> list[Ints]:
     n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
     size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
     return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]
+
+
+def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
+    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
+    parts = batches(X)
+    for part in parts:
+        yield part, X if len(parts) == 1 else take(X, part)

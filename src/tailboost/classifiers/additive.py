@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,11 +23,10 @@ from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import labels_of
-from tailboost.classifiers.parameters import CONSTRAINTS, FOLDS
+from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
-from tailboost.core.judged import answered
+from tailboost.core.judged import Judged, answered, cached
 from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error
@@ -34,7 +34,7 @@ from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(BaseBoostClassifier):
+class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
@@ -44,6 +44,7 @@ class AdditiveClassifier(BaseBoostClassifier):
     tol: float
     cv: Any
 
+    knows_rows = True
     _refits: ClassVar[bool] = False  # a step is computed for its hypothesis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": [option for option in CONSTRAINTS["cv"] if option is not FOLDS]
@@ -81,20 +82,19 @@ class AdditiveClassifier(BaseBoostClassifier):
         heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
         best = self.n_iter_no_change is not None
         combiner = AdditiveCombiner(problem.n_classes, rule, heaviest, best, self._refit(problem, units))
-        patience, rounds = self.n_iter_no_change, int(self.n_estimators)
-        schedule = Schedule.of(rounds, patience, self.tol, self.max_time, self.verbose)
+        patience = self.n_iter_no_change
+        schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
         return Boosting(units, rule, combiner, schedule)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
-        self.ensemble_ = ensemble
+        super()._set_ensemble(ensemble)
         self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
         self.log_costs_ = np.array(self.combiner_.log_costs)
-        self._results = {}
 
     @property
     def summary_(self) -> AdditiveSummary:
         """Errors and their bounds; computed at the first access."""
-        return cast("AdditiveSummary", self._cached("summary", self._summarise))
+        return cast("AdditiveSummary", cached(self, "summary", self._summarise))
 
     def _summarise(self) -> AdditiveSummary:
         classes, fitted = self.classes_.tolist(), self._judged_on_fitted
@@ -161,6 +161,9 @@ class AdditiveClassifier(BaseBoostClassifier):
         point = CurvePoint(reached[0], reached[1], copy.copy(self))
         return Curve((point,), limited, other, self.combiner_.rows.words, at, self)
 
+    def _checked(self, X: Table) -> Any:
+        return checked_table(self, self._learner(), X)
+
     def _decisions(self, scores: Floats) -> Floats:
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
@@ -177,7 +180,8 @@ class AdditiveClassifier(BaseBoostClassifier):
         ndarray of shape (n,) or (n, K)
             One score per class; for two classes one score, positive for ``classes_[1]``.
         """
-        return self._decisions(self._scores(X))
+        check_is_fitted(self)
+        return self._decisions(self.ensemble_.scores(self._checked(X)))
 
     def margins(self, X: Table, y: Column) -> Floats:
         """Return the margins ``m_i = f_y(x_i)``: scores of the true class, where scores sum to 0.

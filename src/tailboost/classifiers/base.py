@@ -6,13 +6,12 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -22,14 +21,13 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.checkpoints import Checkpoints, identify
+from tailboost.boosting.boosting import Boosting, Checkpoints, Schedule, identify
 from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme
-from tailboost.boosting.ensemble import Ensemble
 from tailboost.boosting.game import Game, Response, round_seed
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
+    CONSTRAINTS,
     LabelledRows,
     check_group_arguments,
     check_validation,
@@ -39,15 +37,15 @@ from tailboost.classifiers.input import (
     read_training_set,
     refuse_learner,
     selection_data,
+    with_parameters,
 )
-from tailboost.classifiers.parameters import CommonParameters
-from tailboost.core.array_types import Column, Floats, Groups, Model, Table
+from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Table
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.judged import Judged, holds_unknown
+from tailboost.core.judged import holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
-from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
+from tailboost.core.used_rows import UsedRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier
@@ -85,10 +83,9 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
 FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
 
 
-class BaseBoostClassifier(
-    CommonParameters, CallbackSupportMixin, Judged, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
-    """Base class of the boosting classifiers.
+@with_parameters
+class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
+    """The fit of every boosting classifier, and its common parameters.
 
     A subclass defines its game in `_boosting`, and prediction from the ensemble. This class reads the data,
     and handles checkpoints, interrupts and callbacks. `Boosting` plays the game.
@@ -101,12 +98,16 @@ class BaseBoostClassifier(
         The hypotheses with their losses on the selection data, and how they were combined.
     """
 
-    n_estimators: Any
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
-    knows_rows = True
-    ensemble_: Ensemble
-    game_: Game[Any]
-    combiner_: Any
+    estimator: Model = field(default=None, kw_only=False)
+    class_weight: object = None
+    exact_weights: bool = False
+    max_time: float | None = None
+    checkpoint_dir: object = None
+    n_jobs: int | None = None
+    random_state: Seed = None
+    verbose: int = 0
 
     # Whether hypotheses are fitted again on all rows if a fraction is held out.
     _refits: ClassVar[bool] = True
@@ -124,17 +125,17 @@ class BaseBoostClassifier(
         If the game needs a fitted model first, the scheme fits it with the seed of round 1.
         """
 
-    @abstractmethod
+    def _param(self, name: str) -> Any:
+        """Return a parameter that every boosting classifier has, with a default of its own."""
+        return self.get_params(deep=False)[name]
+
     def _cv(self) -> Any:
         """Return the parameter ``cv``, for `choose_scheme`."""
-
-    @abstractmethod
-    def _set_ensemble(self, ensemble: Any) -> None:
-        """Set the attributes of the fitted ensemble."""
+        return self._param("cv")
 
     def _most_rounds(self) -> int:
         """Return the largest number of rounds."""
-        return int(self.n_estimators)
+        return int(self._param("n_estimators"))
 
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
@@ -218,11 +219,10 @@ class BaseBoostClassifier(
         check_group_arguments(rows.groups, validation)
         self._check_arguments(rows.groups, validation)
         refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
-        problem, attributes = read_training_set(self, self._learner(), rows, self.class_weight)
-        self.__dict__.update(attributes)
+        problem = read_training_set(self, self._learner(), rows, self.class_weight)
         if validation.any_given:
-            check_validation(validation, self.get_params(deep=False)["cv"])
-            X_val = self._checked(validation.X)
+            check_validation(validation, self._param("cv"))
+            X_val = checked_table(self, self._learner(), validation.X)
             problem.validation = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         return self._name_subgroups(problem)
 
@@ -270,7 +270,7 @@ class BaseBoostClassifier(
         context = None
         if getattr(self, "_skl_callbacks", None):
             # The number of rounds for "auto" depends on the data.
-            most = None if self.n_estimators == "auto" else self.n_estimators
+            most = None if self._param("n_estimators") == "auto" else self._param("n_estimators")
             context = self._init_callback_context(max_subtasks=most)
         with fitting_apart(self) as fitted:
             fitted._learn(rows, validation, routed, context)
@@ -293,11 +293,13 @@ class BaseBoostClassifier(
             checkpoints = resources.enter_context(self._checkpoints(problem, entropy, interrupted))
             scheme = self._open_scheme(problem, routed, entropy)
             boosting = self._boosting(problem, scheme, round_seed(entropy, 0))
-            self.game_, self.combiner_ = boosting.start(scheme, len(problem.y), entropy), boosting.combiner
+            self.combiner_: Any = boosting.combiner
+            self.game_: Game[Any] = boosting.start(scheme, len(problem.y), entropy)
             if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
                 raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
-            self.used_rows_, self.ledger_ = (), Ledger()
+            self.used_rows_: tuple[UsedRows, ...] = ()
+            self.ledger_ = Ledger()
             with self._reporting(problem, boosting.schedule, context) as observe:
                 boosting.play(self.game_, scheme, entropy, checkpoints, observe)
             self._settle()
@@ -307,7 +309,7 @@ class BaseBoostClassifier(
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
         problem = self._problem(rows, validation)
         self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
-        self.chosen_rows_ = ()
+        self.chosen_rows_: tuple[Fingerprint, ...] = ()
         if problem.validation is not None:
             X_val, judged = problem.validation
             problem.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
@@ -365,6 +367,12 @@ class BaseBoostClassifier(
         self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds
         self._set_ensemble(self.combiner_.settle(self.game_))
 
+    def _set_ensemble(self, ensemble: Any) -> None:
+        """Answer by an ensemble; results and certificate of an earlier one do not hold for it."""
+        self.ensemble_: Any = ensemble
+        self._results: dict[str, Any] = {}
+        self.__dict__.pop("certificate_", None)
+
     def _snapshot(self) -> dict[str, Any]:
         """Return the attributes of the classifier after the rounds so far, for callbacks."""
         now = copy.copy(self)
@@ -403,17 +411,6 @@ class BaseBoostClassifier(
             if not is_constant(member):
                 total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
         return total / total.sum() if total.any() else total
-
-    @abstractmethod
-    def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:
-        """Yield ``predict`` after each round, or after each kept hypothesis."""
-
-    def _scores(self, X: Table) -> Floats:
-        check_is_fitted(self)
-        return self.ensemble_.scores(self._checked(X))
-
-    def _checked(self, X: Table) -> Any:
-        return checked_table(self, self._learner(), X)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

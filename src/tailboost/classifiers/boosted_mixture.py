@@ -10,29 +10,28 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.boosting import Schedule
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.targets import checked_targets
-from tailboost.boosting.training_set import Rows, rows_among, take
+from tailboost.boosting.game import NamedSubgroups, checked_targets
+from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among, take
 from tailboost.classifiers.base import BaseBoostClassifier
-from tailboost.classifiers.input import LabelledRows, noting_seen, selection_data
+from tailboost.classifiers.input import LabelledRows, checked_table, noting_seen, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
-from tailboost.core.judged import group_uses
+from tailboost.core.judged import Judged, cached, group_uses, intervals_of
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import WORST_CLASS, Problem, objective_named
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
-from tailboost.selection.subgroup_mixture import Grouping, ModelPool, SubgroupMixture
 from tailboost.selection.summary import Bounds, Summary, mixture_summary
 from tailboost.solvers import mixture_path
 
@@ -42,21 +41,13 @@ KEPT = "the losses stored with the model (objective='worst_group' then takes the
 NAMED = 5
 
 
-class MixtureClassifier(BaseBoostClassifier, Reselection):
+class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ."""
 
-    n_iter_no_change: Any
-    tol: float
-    cv: Any
     ensemble_: MixtureEnsemble
-    combiner_: Mixture | SubgroupMixture
-
-    def _schedule(self) -> Schedule:
-        """Return how many rounds are played, and when they stop early."""
-        return Schedule.of(self._most_rounds(), self.n_iter_no_change, self.tol, self.max_time, self.verbose)
-
-    def _cv(self) -> Any:
-        return self.cv
+    combiner_: Mixture
+    _named: NamedSubgroups  # the subgroups of the fit
+    _regrouped = False  # whether the groups are others than those of the fit
 
     @abstractmethod
     def _bounds(self) -> Bounds:
@@ -68,10 +59,16 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         check_is_fitted(self)
         return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
-    def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
-        self.ensemble_ = ensemble
-        self._results = {}
-        self.__dict__.pop("certificate_", None)  # of `tailboost.calibrate`, for other weights
+    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+        self._named = NamedSubgroups.of("class", problem.rows, self.classes_, None)
+        return problem
+
+    def _set_groups(self, names: GroupNames) -> None:
+        super()._set_groups(names)
+        self._regrouped = True
+
+    def _checked(self, X: Table) -> Any:
+        return checked_table(self, self._learner(), X)
 
     def _rows_kept(self) -> Rows:
         return self.combiner_.pool.rows
@@ -81,16 +78,12 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     @property
     def _grouping(self) -> Grouping:
         """Names of the groups of the selection data."""
-        return Grouping.of(self.classes_)
-
-    @property
-    def _counting(self) -> SubgroupMixture:
-        """Hypotheses as candidates with confusion counts, for the subgroups of the objective."""
-        return self.combiner_.counting(self._grouping)
+        names = None if self._named.kind == "class" else self._group_names
+        return Grouping.of(self.classes_, names, self._named.cells)
 
     @property
     def _engine(self) -> HypothesisEngine:
-        return HypothesisEngine(self._counting)
+        return HypothesisEngine(self.combiner_)
 
     @property
     def _stated(self) -> Problem:
@@ -99,19 +92,39 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     @property
     def _selected(self) -> Selected:
         """The rule of `predict`, with its rates on the selection data."""
-        made = self._cached("selected", lambda: self._engine.result(self.combiner_, self.ensemble_))
+        made = cached(self, "selected", lambda: self._engine.result(self.ensemble_))
         return cast("Selected", made)
 
-    def _counts(self) -> Floats:
-        """Return the confusion counts of `predict` on the selection data."""
-        return self._selected.counts
+    @property
+    def _own(self) -> bool:
+        """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
+        return bool(self.combiner_.steering.by == self._named.kind) and not self._regrouped
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        return self._selected.errors_of(counts)
+        table = self._selected.errors_of(counts)
+        if not self._own:
+            return table
+        names, lines = self._named.names.tolist(), [table.lines[code] for code in self._named.codes]
+        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
+
+    def _error_values(self, counts: Floats) -> Floats:
+        """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
+        errors = self.combiner_.errors(counts)
+        return errors[self._named.codes] if self._own else errors
+
+    @property
+    def expected_subgroup_errors_(self) -> Floats:
+        """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
+        return self._error_values(self.combiner_.mixed(self.estimator_weights_))
+
+    @property
+    def expected_subgroup_intervals_(self) -> Floats:
+        """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
+        return intervals_of(self._errors(self.combiner_.mixed(self.estimator_weights_)))
 
     def _subgroup_table(self) -> RateTable:
-        return self._errors(self._counts())
+        return self._errors(self._selected.counts)
 
     def _unit_table(self) -> RateTable | None:
         """Return the errors of the subgroups, of `predict` and of the randomised rule.
@@ -121,7 +134,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         if self._stated.over_rows:
             return None
         predicted = self._subgroup_table()
-        drawn = self._errors(self._counting.mixed(self.estimator_weights_))
+        drawn = self._errors(self.combiner_.mixed(self.estimator_weights_))
         pairs = zip(predicted, drawn, strict=True)
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             return predicted
@@ -132,7 +145,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         if stated["confidence"] is not None:
             raise ValueError("confidence= has no meaning for boosting: it is for models")
         objective, combiner = stated["objective"], self.combiner_
-        alpha = self._alpha_for(objective, stated["alpha"])
+        alpha = _alpha_for(self, objective, stated["alpha"])
         same = objective is None and alpha is None
         aim = combiner.objective if same else objective_named(objective or "cvar", alpha)
         budget = combiner.error_budget
@@ -140,8 +153,7 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             self.alpha = alpha
-        by_groups = not combiner.objective.over_rows and self._counting.steering.needs_groups
-        if groups is not None and same and not by_groups:
+        if groups is not None and same and not combiner.steering.needs_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given and objective == "worst_group" and groups is None:
             raise ValueError("objective='worst_group' needs groups")
@@ -164,96 +176,10 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
         self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
         names = None if given.groups is None else self._group_names
-        return self._engine_of(self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names))
+        pool, grouping = self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names)
+        return HypothesisEngine(Mixture.on(pool, WORST_CLASS, grouping=grouping))
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
-        pool = self.combiner_.pool.regrouped(self._groups_of_judged(groups))
-        return self._engine_of(pool, Grouping.of(self.classes_, self._group_names))
-
-    def _engine_of(self, pool: ModelPool, grouping: Grouping) -> HypothesisEngine:
-        return HypothesisEngine(SubgroupMixture.on(pool, WORST_CLASS, grouping=grouping))
-
-    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
-        given = problem.limits != self.combiner_.limits
-        if max_error is not None:
-            aim, limits = self._aimed(engine, problem.objective, max_error)
-            problem = replace(problem, objective=aim, limits=limits)
-        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
-            self.set_params(error_budget=problem.error_budget)
-        self._answer_by(engine.combiner(problem))
-        if max_error is None and given and problem.limits:
-            cast("SelectedRule", self._selected).warn_of_violations()
-        if max_error is not None:
-            self._take_targets(max_error)
-            missed = [(x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False]
-            if missed:
-                strict = any(limit.strict for limit in problem.limits)
-                warn_of_missed(missed, self._counting, self._rows_kept().words, strict=strict)
-
-    def _answer_by(
-        self, combiner: Mixture | SubgroupMixture, ensemble: MixtureEnsemble | None = None
-    ) -> None:
-        """Answer by another combiner of the same hypotheses; by default by its own mixture."""
-        self.combiner_ = combiner
-        self._set_ensemble(combiner.settle(self.game_) if ensemble is None else ensemble)
-
-    def _aimed(
-        self, engine: HypothesisEngine, aim: Any, max_error: Stated
-    ) -> tuple[Objective, tuple[Limit, ...]]:
-        """Return the overall error as objective, and limits on the errors of subgroups."""
-        if aim.over_rows:
-            raise ValueError(
-                f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
-                "'worst_group'"
-            )
-        rate = aim.rate if aim.rate.by is not None else self._counting.steering  # of earlier limits
-        strata = engine.data.strata
-        names = strata.subgroups(rate.by)[0]
-        allowed = checked_targets(max_error, names, rate.by)
-        return Objective.of(error()), (self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),)
-
-    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
-        """Return the limit that allows each subgroup its error."""
-        return rate <= allowed
-
-    def _take_targets(self, max_error: Stated) -> None:
-        """Set the limits given to `reweight`."""
-
-    def _alpha_for(self, objective: Stated, alpha: float | None) -> float | None:
-        """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
-        if alpha is None and objective in (None, "cvar"):
-            alpha = self.get_params(deep=False).get("alpha")
-        if objective == "cvar" and alpha is None:
-            raise ValueError(f"alpha is needed: {type(self).__name__} has none")
-        if objective not in (None, "cvar") and alpha is not None:
-            raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
-        return None if alpha is None else check_number(alpha, "alpha", 0, 1)
-
-    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        counting, new = self._counting, copy.copy(self)
-        about_error = error() in (objective.rate, *(limit.rate for limit in limits))
-        budget = None if about_error else counting.error_budget
-        problem = Problem(objective, limits, error_budget=budget, randomized=counting.randomized)
-        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
-            new.set_params(error_budget=budget)
-        new._answer_by(self._engine.combiner(problem))
-        return new
-
-    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
-        new = copy.copy(self)
-        if own is None:
-            new._answer_by(rule.combiner, rule.ensemble)
-        else:
-            new._answer_by(self._engine.combiner(rule.problem.within(others)), rule.ensemble)
-        return new
-
-    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
-        answers = list(self.ensemble_.answers(self._checked(X)))
-        return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
-
-    def _groups_of_judged(self, groups: Groups) -> Ints:
-        """Set the names of groups, and return the groups of the selection data as numbers."""
         rows = self.combiner_.pool.rows
         used = rows_among(groups, rows)
         self._name_groups(groups)
@@ -271,7 +197,77 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
                 "smaller than on new rows. Fit with another cv than 'train', or give other rows",
                 ResubstitutionWarning,
             )
-        return kept
+        grouping = Grouping.of(self.classes_, names)
+        return HypothesisEngine(
+            Mixture.on(self.combiner_.pool.regrouped(kept), WORST_CLASS, grouping=grouping)
+        )
+
+    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
+        given = problem.limits != self.combiner_.limits
+        if max_error is not None:
+            aim, limits = self._aimed(engine, problem.objective, max_error)
+            problem = replace(problem, objective=aim, limits=limits)
+        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
+            self.set_params(error_budget=problem.error_budget)
+        self._answer_by(engine.mixture_for(problem))
+        if max_error is None and given and problem.limits:
+            cast("SelectedRule", self._selected).warn_of_violations()
+        if max_error is not None:
+            self._take_targets(max_error)
+            missed = [(x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False]
+            if missed:
+                strict = any(limit.strict for limit in problem.limits)
+                warn_of_missed(missed, self.combiner_, self._rows_kept().words, strict=strict)
+
+    def _answer_by(self, mixture: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
+        """Answer by another mixture of the same hypotheses, or by given weights of them."""
+        self.combiner_ = mixture
+        self._set_ensemble(mixture.settle(self.game_) if ensemble is None else ensemble)
+
+    def _aimed(
+        self, engine: HypothesisEngine, aim: Any, max_error: Stated
+    ) -> tuple[Objective, tuple[Limit, ...]]:
+        """Return the overall error as objective, and limits on the errors of subgroups."""
+        if aim.over_rows:
+            raise ValueError(
+                f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
+                "'worst_group'"
+            )
+        rate = aim.rate if aim.rate.by is not None else self.combiner_.steering  # of earlier limits
+        strata = engine.data.strata
+        names = strata.subgroups(rate.by)[0]
+        allowed = checked_targets(max_error, names, rate.by)
+        return Objective.of(error()), (self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),)
+
+    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
+        """Return the limit that allows each subgroup its error."""
+        return rate <= allowed
+
+    def _take_targets(self, max_error: Stated) -> None:
+        """Set the limits given to `reweight`."""
+
+    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
+        mixture, new = self.combiner_, copy.copy(self)
+        about_error = error() in (objective.rate, *(limit.rate for limit in limits))
+        budget = None if about_error else mixture.error_budget
+        problem = Problem(objective, limits, error_budget=budget, randomized=mixture.randomized)
+        if not mixture.even and "error_budget" in self.get_params(deep=False):
+            new.set_params(error_budget=budget)
+        new._answer_by(self._engine.mixture_for(problem))
+        return new
+
+    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
+        new = copy.copy(self)
+        if own is None:
+            new._answer_by(rule.mixture, rule.ensemble)
+        else:
+            new._answer_by(self._engine.mixture_for(rule.problem.within(others)), rule.ensemble)
+        return new
+
+    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, None]]:
+        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
+        answers = list(self.ensemble_.answers(self._checked(X)))
+        return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
 
     def _summarise(self) -> Summary:
         classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
@@ -289,7 +285,8 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
         if groups is not None:
             raise ValueError(GROUPS_UNUSED)
-        return super()._scores(X)
+        check_is_fitted(self)
+        return self.ensemble_.scores(self._checked(X))
 
     def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
         if groups is not None:
@@ -388,9 +385,20 @@ class MixtureClassifier(BaseBoostClassifier, Reselection):
             yield self.classes_[distribution.argmax(axis=1)]
 
 
+def _alpha_for(classifier: MixtureClassifier, objective: Stated, alpha: float | None) -> float | None:
+    """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
+    if alpha is None and objective in (None, "cvar"):
+        alpha = classifier.get_params(deep=False).get("alpha")
+    if objective == "cvar" and alpha is None:
+        raise ValueError(f"alpha is needed: {type(classifier).__name__} has none")
+    if objective not in (None, "cvar") and alpha is not None:
+        raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
+    return None if alpha is None else check_number(alpha, "alpha", 0, 1)
+
+
 def warn_of_missed(
     missed: Sequence[tuple[Any, float, float]],
-    combiner: SubgroupMixture,
+    mixture: Mixture,
     words: str,
     reasons: Sequence[str] = (),
     strict: bool = False,
@@ -401,7 +409,7 @@ def warn_of_missed(
     ----------
     missed : sequence of (name, error, limit)
         The subgroups.
-    combiner : SubgroupMixture
+    mixture : Mixture
         The candidates.
     words : str
         Name of the selection data.
@@ -413,6 +421,6 @@ def warn_of_missed(
     below = "less than " * strict
     named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
     more = " and others" if len(named) > NAMED else ""
-    subgroups = f" for {combiner.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
-    because = "".join(f"; {reason}" for reason in (*reasons, combiner.unreachable) if reason)
+    subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
     warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)

@@ -16,8 +16,7 @@ from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveL
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.guarantees.game_bounds import (
     entropic_bounds,
@@ -26,7 +25,7 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners.protocols import AveragingLearner
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, WorstRow
 from tailboost.selection.summary import Bounds
 
@@ -313,23 +312,21 @@ class CVaRBoostClassifier(MixtureClassifier):
             return self._over_rows.rounds_by_theory(self)
         return int(self.n_estimators)
 
-    def _schedule(self) -> Schedule:
-        if self._even:
-            return Schedule.of(self._most_rounds(), None, 0.0, self.max_time, self.verbose)
-        return super()._schedule()
-
     def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         units = Units.samples(problem.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
             WorstRow() if self._even else CVaR(self.alpha),
             problem.n_classes,
+            grouping=self._grouping,
             even=self._even,
             with_constants=constants,
             runners_up=self._together and constants and problem.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
-        about = units, self._over_rows.player(self, units), combiner, self._schedule()
+        patience, tol = (None, 0.0) if self._even else (self.n_iter_no_change, self.tol)
+        schedule = Schedule.of(self._most_rounds(), patience, tol, self.max_time, self.verbose)
+        about = units, self._over_rows.player(self, units), combiner, schedule
         if not self._together:
             return Boosting(*about)
         return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)

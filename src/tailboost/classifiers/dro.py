@@ -16,8 +16,7 @@ from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
 from tailboost.boosting.training_set import TrainingSet, take
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import with_parameters
+from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound

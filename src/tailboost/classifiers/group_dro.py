@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
-from tailboost.boosting.boosting import Boosting
+from sklearn.base import _fit_context
+
+from tailboost.boosting.boosting import Boosting, Schedule
 from tailboost.boosting.cross_fitting import Scheme
-from tailboost.boosting.game import Units, shrinkage_factor
+from tailboost.boosting.game import SHRINKAGE, Units, pooled_subgroups, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
-from tailboost.boosting.targets import SHRINKAGE
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import with_parameters
-from tailboost.classifiers.subgroup_boosting import GroupedBoostClassifier
-from tailboost.core.array_types import Groups
+from tailboost.classifiers.base import with_callbacks
+from tailboost.classifiers.boosted_mixture import MixtureClassifier
+from tailboost.classifiers.input import LabelledRows, with_parameters
+from tailboost.classifiers.worst_class import DEPTH, N_TREES, warn_of_small
+from tailboost.core.array_types import Column, Groups, Ints, Table
+from tailboost.core.tables import unpack
+from tailboost.guarantees.game_bounds import hedge_game_bounds
+from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Objective, error, largest
-from tailboost.selection.subgroup_mixture import SubgroupMixture
+from tailboost.selection.mixture import Mixture
+from tailboost.selection.summary import Bounds
 
 
 @with_parameters
-class GroupDROBoostClassifier(GroupedBoostClassifier):
+class GroupDROBoostClassifier(MixtureClassifier):
     """Boosting that minimises the largest error of a group.
 
     Hedge weighs the groups, and the learner fits a hypothesis to these weights in each round. The mixture
@@ -110,6 +116,49 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        groups_val: Groups = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and combine them.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Group of each row. In a table (data frame, dict of columns, array of several columns) each value
+            of each column is a group, named (column, value). Without groups, the subgroups are the classes.
+        X_val, y_val, groups_val, sample_weight_val : optional
+            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        rows = LabelledRows(*unpack(X, y), groups, sample_weight)
+        self._fit(rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
+        return self
+
+    def _default_learner(self) -> Any:
+        return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
+
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if self.error_budget is not None and self.combine == "average":
             raise ValueError(
@@ -117,7 +166,9 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             )
 
     def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
-        self._name("class" if problem.groups is None else "group", problem)
+        kind, groups = ("class", None) if problem.groups is None else ("group", self._group_names)
+        least = self.min_subgroup_rows
+        self._named, self._pools = pooled_subgroups(kind, problem, self.classes_, groups, least)
         self.groups_ = self._named.names
         return problem
 
@@ -137,7 +188,7 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
         )
         even = self.combine == "average"
-        combiner = SubgroupMixture(
+        combiner = Mixture(
             Objective.of(largest(error(by=self._named.kind))),
             problem.n_classes,
             grouping=self._grouping,
@@ -147,7 +198,21 @@ class GroupDROBoostClassifier(GroupedBoostClassifier):
             error_budget=self.error_budget,
         )
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
-        return Boosting(units, rule, combiner, self._schedule())
+        patience = self.n_iter_no_change
+        schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
+        return Boosting(units, rule, combiner, schedule)
 
     def _rounds_depend_on_total(self) -> bool:
         return self.eta == "theory"
+
+    def _warn(self) -> None:
+        super()._warn()
+        warn_of_small(self._named, self._pools)
+
+    @property
+    def subgroup_pools_(self) -> Ints:
+        """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
+        return self._pools.pool
+
+    def _bounds(self) -> Bounds:
+        return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())

@@ -1,11 +1,14 @@
-"""Checks of the arguments of `fit`, and the training set that they define."""
+"""Checks of parameters and of the arguments of `fit`, and the training set that these define."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any
+import inspect
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from tailboost.boosting.training_set import (
@@ -39,6 +43,7 @@ from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, tiny_hashes, too_many
 from tailboost.core.judged import count_by_frozen
 from tailboost.core.schema import learn_columns, read_columns
+from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.used_rows import copies_of
@@ -297,34 +302,31 @@ def check_validation(given: LabelledRows, validation: object) -> None:
         raise ValueError("X_val is empty: it needs at least one row")
 
 
-def regrouped_attributes(classifier: Model, names: GroupNames) -> dict[str, Any]:
-    """Return a classifier's attributes for groups of other rows than the training rows.
+def regroup(classifier: Model, names: GroupNames) -> None:
+    """Give a classifier the groups of other rows than the training rows.
 
     The features that reveal the training groups are kept if all columns of groups have the same names and
     values. Groups of an array have no name, so the features that reveal them are unknown.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
     features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    return group_attributes(names, [features.get(column) for column in names.columns or (None,)])
+    _set_groups(classifier, names, [features.get(column) for column in names.columns or (None,)])
 
 
-def group_attributes(names: GroupNames, revealing: Iterable[Any]) -> dict[str, Any]:
-    """Return a classifier's attributes for groups, with the features that reveal each column of groups."""
-    return {
-        "_group_names": names,
-        "groups_": names.names,
-        "group_combinations_": names.combinations,
-        "group_features_": tuple(zip(names.columns or (None,), revealing, strict=True)),
-    }
+def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
+    """Give a classifier groups, with the features that reveal each column of groups."""
+    classifier._group_names, classifier.groups_ = names, names.names
+    classifier.group_combinations_ = names.combinations
+    classifier.group_features_ = tuple(zip(names.columns or (None,), revealing, strict=True))
 
 
 def read_training_set(
     classifier: Model, learner: Model, rows: LabelledRows, class_weight: object
-) -> tuple[TrainingSet, dict[str, Any]]:
-    """Return the checked training set, and the attributes of the classifier that it defines.
+) -> TrainingSet:
+    """Return the checked training set, and give the classifier the attributes that follow from it.
 
-    The attributes are ``classes_``, the schema of the columns and, with groups, their names and the features
-    that reveal them.
+    These are ``classes_``, the schema of the columns and, with groups, their names and the features that
+    reveal them.
     """
     y, groups = rows.y, rows.groups
     if y is None:
@@ -346,18 +348,15 @@ def read_training_set(
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
     table, group_numbers = X if used.all() else take(X, used), None
-    attributes: dict[str, Any] = {"classes_": classes, "_table_schema": schema}
+    classifier.classes_, classifier._table_schema = classes, schema
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         group_numbers = names.numbers_of(groups, "groups", len(y), used)
-        attributes |= group_attributes(names, revealing_features(table, group_numbers))
-    problem = TrainingSet(
-        table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
-    )
-    return problem, attributes
+        _set_groups(classifier, names, revealing_features(table, group_numbers))
+    return TrainingSet(table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None)
 
 
-# -- rows that were used before ------------------------------------------------------------------------------
+# -- rows that were used before -----------------------------------------------------------------------------
 
 
 def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> Rows:
@@ -387,3 +386,123 @@ def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") 
         ResubstitutionWarning,
     )
     return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True)
+
+
+# -- Allowed values of parameters ----------------------------------------------------------------------------
+
+_COUNT = Interval(Integral, 1, None, closed="left")
+_SHARE = Interval(Real, 0, 1, closed="neither")
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+# Numbers of folds. A byte stores the fold of a row.
+FOLDS = Interval(Integral, 2, 255, closed="both")
+# Allowed values of each parameter. A class overrides the entries in which it differs.
+CONSTRAINTS: dict[str, list[Any]] = {
+    "estimator": [HasMethods(["fit", "predict"]), str, None],
+    "n_estimators": [_COUNT],
+    "alpha": [Interval(Real, 0, 1, closed="right")],
+    "combine": [StrOptions({"mixture", "average"})],
+    "eta": [_POSITIVE, StrOptions({"theory"})],
+    "beta": [_POSITIVE, StrOptions({"theory"})],
+    "delta": [_SHARE],
+    "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
+    "q": [Interval(Real, 0, 1, closed="right")],
+    "class_loss": [StrOptions({"auto", "indicator", "error"})],
+    "subgroups": [StrOptions({"auto", "class", "group", "cell"})],
+    "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
+    "until_met": ["boolean"],
+    "randomized": ["boolean"],
+    "error_budget": [Interval(Real, 0, 1, closed="both"), None],
+    "min_subgroup_rows": [_COUNT],
+    "shrinkage": [Interval(Real, 0, None, closed="left")],
+    "radius": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    "confidence": [_SHARE],
+    "effective_dim": [_COUNT, StrOptions({"auto"})],
+    "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
+    "smoothing": [Interval(Real, 0, None, closed="left")],
+    "variance_weight": [Interval(Real, 0, None, closed="left")],
+    "stumps": ["boolean"],
+    "refit": [StrOptions({"linear", "quadratic"}), None],
+    "C": [_POSITIVE, None],
+    "learning_rate": [Interval(Real, 0, 1, closed="right")],
+    "cv": [
+        _SHARE,
+        FOLDS,
+        StrOptions({"auto", "train"}),
+        HasMethods(["split", "get_n_splits"]),
+        list,
+        tuple,
+        Iterator,
+    ],
+    "include_constants": ["boolean"],
+    "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+    "exact_weights": ["boolean"],
+    "n_iter_no_change": [_COUNT, None],
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "max_time": [_POSITIVE, None],
+    "checkpoint_dir": [str, HasMethods(["__fspath__"]), None],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+# Numbers of rounds of a classifier with a theorem about them.
+ROUNDS_OR_AUTO = [_COUNT, StrOptions({"auto"})]
+
+C = TypeVar("C", bound=type)
+
+# Names in other classifiers of tailboost or in other projects, with the parameters of the same meaning.
+_SAME_MEANING = {
+    "objective": ("subgroups",),
+    "subgroups": ("objective",),
+    "units": ("subgroups",),
+    "validation": ("cv",),
+    "theta": ("max_error",),
+    "mean_error": ("error_budget",),
+    "budget": ("error_budget",),
+    "base_estimator": ("estimator", "estimators"),
+    "estimator": ("estimators",),
+    "estimators": ("estimator",),
+    "seed": ("random_state",),
+}
+
+
+def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor whose error for an unknown parameter names similar parameters (a decorator)."""
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checked(self: Any, *args: object, **params: object) -> None:
+        for name in params:
+            if name not in known:
+                same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
+                hint = f"here it is {same[0]}=; " if same else did_you_mean(name, known)
+                raise TypeError(
+                    f"{type(self).__name__} has no parameter {name!r}; {hint}"
+                    f"parameters are {', '.join(known)}"
+                )
+        init(self, *args, **params)
+
+    return checked
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def with_parameters(cls: C) -> C:
+    """Give a classifier the constructor of its annotated parameters (a decorator).
+
+    Parameters are keyword-only; inherited ones come last. A preset declares those with another default, and
+    fixes others with ``field(init=False, repr=False)``. Likewise ``_parameter_constraints`` has the entries
+    in which the class differs.
+    """
+    made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    signature = inspect.signature(made.__init__)
+    inherited = Counter(name for base in made.__mro__ for name in vars(base).get("__dataclass_fields__", ()))
+    order = sorted(signature.parameters.values(), key=lambda p: (p.kind, inherited[p.name]))
+    made.__init__.__signature__ = signature.replace(parameters=order)
+    made.__init__ = with_suggestions(made.__init__)
+    for parameter in fields(made):  # the default of an argument is none of the class
+        if parameter.init and parameter.name in vars(made):
+            delattr(made, parameter.name)
+    stated = [vars(base).get("_parameter_constraints", {}) for base in made.__mro__]
+    made._parameter_constraints = dict(ChainMap(*stated))
+    return cls

@@ -10,14 +10,13 @@ from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.boosted_mixture import MixtureClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import ROUNDS_OR_AUTO, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import WorstRow
 from tailboost.selection.summary import Bounds
 
@@ -132,7 +131,9 @@ class OCOBoostClassifier(MixtureClassifier):
         rounds = self._most_rounds(units)
         rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
         fraction = self.outlier_fraction
-        vote = Mixture(WorstRow(), problem.n_classes, even=True, outlier_fraction=fraction)
+        vote = Mixture(
+            WorstRow(), problem.n_classes, grouping=self._grouping, even=True, outlier_fraction=fraction
+        )
         schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
         return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))
 

@@ -17,15 +17,15 @@ from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.boosting.training_set import GroupNames
 from tailboost.classifiers.input import (
     LabelledRows,
-    regrouped_attributes,
+    regroup,
     rows_given,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
 from tailboost.core.checks import n_rows_of
-from tailboost.core.judged import Judged, group_uses
+from tailboost.core.judged import cached, group_uses
 from tailboost.core.tables import unpack
 from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
-from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front, rates_of_curve
+from tailboost.selection.curve import Curve, CurvePoint, CurveSource, MeasuredRows, front, rates_of_curve
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
@@ -33,10 +33,11 @@ from tailboost.selection.selected import Selected, SelectedTail
 from tailboost.selection.summary import Summary
 
 
-class Reselection(Judged):
+class Reselection:
     """A classifier whose rule is selected among candidates, and can be selected anew without a fit."""
 
     knows_rows = True
+    _results: dict[str, Any]  # computed at the first access
     classes_: NDArray[Any]
     ensemble_: Any
     _group_names: GroupNames
@@ -77,7 +78,7 @@ class Reselection(Judged):
         self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
 
     def _set_groups(self, names: GroupNames) -> None:
-        self.__dict__.update(regrouped_attributes(self, names))
+        regroup(self, names)
 
     # -- another selection -----------------------------------------------------------------------------
 
@@ -240,8 +241,10 @@ class Reselection(Judged):
                 return self._reaching(minimised, (*others, own))
             return point._answering(point._selected, others, own)
 
-        shared = measured_rows or MeasuredRows()
-        return Curve(points, limited, minimised, engine.words, at, self, limits=others, _measured_rows=shared)
+        shared, source = measured_rows or MeasuredRows(), cast("CurveSource", self)
+        return Curve(
+            points, limited, minimised, engine.words, at, source, limits=others, _measured_rows=shared
+        )
 
     def _marked(self, limited: Stated, minimised: Stated) -> tuple[tuple[float, float] | None, float | None]:
         """Return both rates of the selected rule on the selection data, and the limit of the first rate.
@@ -269,7 +272,9 @@ class Reselection(Judged):
         def at(level: float, point: Any) -> Any:
             return self._answering(rule.within(max(0.0, level - rule.least)))
 
-        return Curve(points, Objective.of(error()), rule.objective, rule.words, at, self, gap)
+        return Curve(
+            points, Objective.of(error()), rule.objective, rule.words, at, cast("CurveSource", self), gap
+        )
 
     def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
         """Return a curve for each fraction of rows that may be deferred.
@@ -326,7 +331,7 @@ class Reselection(Judged):
     @property
     def summary_(self) -> Summary:
         """The errors by subgroup and the objective, with comparisons; computed at the first access."""
-        return cast("Summary", self._cached("summary", self._summarise))
+        return cast("Summary", cached(self, "summary", self._summarise))
 
     @abstractmethod
     def _summarise(self) -> Summary:

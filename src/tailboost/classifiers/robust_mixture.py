@@ -32,8 +32,8 @@ from tailboost.classifiers.input import (
     noting_seen,
     read_training_set,
     selection_data,
+    with_parameters,
 )
-from tailboost.classifiers.parameters import with_parameters
 from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import (
@@ -45,9 +45,8 @@ from tailboost.core.checks import (
     refuse_swapped,
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
-from tailboost.core.judged import holds_unknown
+from tailboost.core.judged import holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.core.probe import probe_rows
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
@@ -471,8 +470,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
         estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
-        problem, found = read_training_set(self, self, given, None)
-        self.__dict__.update(found)
+        problem = read_training_set(self, self, given, None)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(problem))
             if self.max_time is not None:

@@ -19,7 +19,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by
-from tailboost.boosting.training_set import GroupNames, batches, rows_among, take
+from tailboost.boosting.training_set import GroupNames, batched, rows_among, take
 from tailboost.classifiers.input import (
     LabelledRows,
     checked_table,
@@ -31,7 +31,7 @@ from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.core.judged import group_uses
+from tailboost.core.judged import Judged, group_uses
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
@@ -41,11 +41,11 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
+from tailboost.selection.stratum_probabilities import stratum_probabilities
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -60,7 +60,7 @@ class OpenedRows:
     tables: list[LogProbabilities]  # in batches
 
 
-class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
+class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     """Selection of a rule on out-of-fold probabilities of models, and the answers of the rule."""
 
     by_group: bool
@@ -447,8 +447,8 @@ class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
         with ExitStack() as stack:
             with telling() if self.verbose else nullcontext():  # left before the first yield
                 done = stack.enter_context(steps("rows", n_rows_of(X)))
-            for part in batches(X):
-                yield _table(models, X, numbers, part)
+            for part, rows in batched(X):
+                yield models.transform(rows).knowing(None if numbers is None else numbers[part])
                 done(len(part))
 
     def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
@@ -527,7 +527,7 @@ class ProbabilityMixture(Reselection, ClassifierMixin, BaseEstimator):
             Columns in the order of ``classes_``; rows sum to 1.
         """
         models, X = self._read(X)
-        return np.concatenate([models.pool(models.transform(take(X, part))) for part in batches(X)])
+        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
 
     def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
         """Return the label of each row: the most likely one of `predict_distribution`.

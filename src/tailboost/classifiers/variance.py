@@ -16,8 +16,7 @@ from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer,
 from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import LabelledRows
-from tailboost.classifiers.parameters import CONSTRAINTS, with_parameters
+from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters
 from tailboost.core.array_types import Floats, Groups, Model
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound

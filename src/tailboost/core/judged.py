@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -14,6 +17,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Groups, Ints, Mask, Model, Table
+from tailboost.core.checks import n_rows_of
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     Fingerprint,
@@ -24,6 +28,7 @@ from tailboost.core.fingerprints import (
     too_many,
 )
 from tailboost.core.limit_lines import LimitLine, limits_html
+from tailboost.core.schema import dtype_kind
 from tailboost.core.subgroups import GroupUse
 from tailboost.core.used_rows import EqualRows, UsedRows
 
@@ -323,15 +328,6 @@ class Judged:
 
     # -- errors on the selection data ------------------------------------------------------------------
 
-    _results: dict[str, Any]  # of `_cached`; a new selection sets an empty dict
-
-    def _cached(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make``, computed at the first access."""
-        check_is_fitted(self)
-        if name not in self._results:
-            self._results[name] = make()
-        return self._results[name]
-
     def _subgroup_table(self) -> RateTable:
         """Return the error of `predict` on each subgroup, on the selection data."""
         return self.rates_
@@ -374,6 +370,15 @@ class Judged:
 
 
 OTHER = Judged()
+
+
+def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
+    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
+    check_is_fitted(classifier)
+    results: dict[str, Any] = classifier._results
+    if name not in results:
+        results[name] = make()
+    return results[name]
 
 
 def judged(model: Model) -> Judged:
@@ -474,7 +479,7 @@ def count_by_frozen(estimator: Model, X: Table) -> list[Ints]:
     return counts
 
 
-# -- the classifier behind a pipeline or search -----------------------------------------------------------
+# -- the classifier behind a pipeline or search ----------------------------------------------------------
 
 
 def last_step(model: Model) -> Any:
@@ -519,3 +524,169 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
         final, rows = final_step(model, X)
         return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
     return np.asarray(model.predict_proba(X, **given), dtype=np.float64)
+
+
+# -- Probe rows: a loaded model must predict the same for them -----------------------------------------------
+
+MOST_ROWS = 32
+MOST_BYTES = 65_536
+SAMPLE = 256  # rows of the sample from which columns are drawn
+TOLERANCE = 1e-6  # of probabilities
+
+
+@dataclass
+class ProbeFrame:
+    """Rows of a data frame as plain values for a model file."""
+
+    names: list[Any]  # names of the columns
+    # For each column: name of the dtype, values (None if missing), and None or (categories, ordered).
+    columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
+
+    def frame(self) -> Any:
+        """Return the rows as a data frame with the original dtypes."""
+        import pandas as pd
+
+        series = []
+        for dtype, values, categories in self.columns:
+            kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
+            if dtype.startswith("float"):
+                values = [np.nan if v is None else v for v in values]
+            series.append(pd.Series(values, dtype=kind))
+        table = pd.concat(series, axis=1)
+        table.columns = pd.Index(self.names)
+        return table
+
+
+@dataclass
+class ProbeMatrix:
+    """Rows of a csr matrix as plain arrays."""
+
+    data: NDArray[Any]
+    indices: NDArray[np.int64]
+    indptr: NDArray[np.int64]
+    n_columns: int
+
+    def matrix(self) -> Any:
+        """Return the rows as a csr matrix."""
+        shape = (len(self.indptr) - 1, self.n_columns)
+        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
+
+
+def probe_rows(X: Table, seed: int) -> Any:
+    """Return a few artificial rows that resemble the rows of a table.
+
+    Each column (each pixel of images) is drawn separately from a small sample of the rows. So the result
+    contains single values of the table, but no row of it. The same table and seed give the same rows. The
+    draws do not change random numbers of the fit.
+
+    Returns
+    -------
+    ndarray, `ProbeMatrix`, `ProbeFrame` or None
+        At most 32 rows and about 64 KiB, with the dtypes of the table. None if a row is larger, or the table
+        has another type.
+
+    >>> import numpy as np
+    >>> rows = probe_rows(np.arange(12.0).reshape(4, 3), seed=0)
+    >>> rows.shape, bool(np.isin(rows[:, 0], [0, 3, 6, 9]).all())
+    ((32, 3), True)
+    """
+    if not hasattr(X, "shape") or len(X.shape) < 2 or not all(X.shape):
+        return None
+    rng = np.random.default_rng([seed, X.shape[0]])
+    sample = rng.choice(X.shape[0], size=min(SAMPLE, X.shape[0]), replace=False)
+    if hasattr(X, "iloc"):
+        return _frame(X.iloc[sample], rng)
+    if sp.issparse(X):
+        return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_ROWS])], rng)
+    return _array(X[sample], rng) if isinstance(X, np.ndarray) else None
+
+
+def _n_rows(bytes_per_row: int) -> int:
+    return min(MOST_ROWS, MOST_BYTES // max(bytes_per_row, 1))
+
+
+def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
+    flat = rows.reshape(len(rows), -1)
+    if rows.dtype == object and not _storable(flat.ravel().tolist()):
+        return None
+    n = _n_rows(flat.shape[1] * flat.itemsize)
+    drawn = flat[rng.integers(len(flat), size=(n, flat.shape[1])), np.arange(flat.shape[1])]
+    return drawn.reshape(n, *rows.shape[1:]) if n else None
+
+
+def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
+    entries = rows.tocoo()
+    if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
+        last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
+        return _matrix(rows[: int(entries.row[last])], rng) if entries.row[last] else None
+    # Permute each column with entries separately.
+    _, column = np.unique(entries.col, return_inverse=True)
+    places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
+    moved = rng.permuted(places, axis=1)[column, entries.row] if len(column) else entries.row
+    mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
+    return ProbeMatrix(
+        mixed.data, mixed.indices.astype(np.int64), mixed.indptr.astype(np.int64), int(rows.shape[1])
+    )
+
+
+def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
+    n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
+    if not n:
+        return None
+    columns = []
+    for j in range(rows.shape[1]):
+        drawn = rows.iloc[:, j].iloc[rng.integers(len(rows), size=n)]
+        values = [
+            None if missing else value.item() if isinstance(value, np.generic) else value
+            for value, missing in zip(drawn, drawn.isna(), strict=True)
+        ]
+        kind = drawn.dtype
+        categories = (list(kind.categories), bool(kind.ordered)) if dtype_kind(kind) == "categories" else None
+        if not _storable([*values, *(categories or ([],))[0]]):
+            return None
+        columns.append((str(kind), values, categories))
+    return ProbeFrame(list(rows.columns), columns)
+
+
+def _storable(values: list[Any]) -> bool:
+    """Return whether a model file can contain the values: no dates and other objects."""
+    return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
+
+
+@dataclass
+class Answers:
+    """Predictions of a model for its probe rows."""
+
+    labels: list[int]  # predicted labels as positions in ``classes_``
+    # Result of ``predict_distribution``, else of ``predict_proba``, if the model has one.
+    probabilities: list[list[float]] | None
+
+    def same_as(self, other: Answers) -> bool:
+        """Return whether all labels are equal, and all probabilities agree to 1e-6."""
+        if self.labels != other.labels or (self.probabilities is None) != (other.probabilities is None):
+            return False
+        if self.probabilities is None or other.probabilities is None:
+            return True
+        P, Q = np.asarray(self.probabilities), np.asarray(other.probabilities)
+        return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
+
+    def differing(self, other: Answers) -> int:
+        """Return the number of rows with different labels."""
+        return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
+
+
+def answers(model: Model, rows: Table) -> Answers:
+    """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
+    classifier = last_step(model)
+    if isinstance(rows, ProbeFrame):
+        rows = rows.frame()
+    elif isinstance(rows, ProbeMatrix):
+        rows = rows.matrix()
+    place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
+    given = {}
+    if judged(classifier).by_group:  # the rows take the groups in turn
+        given = {"groups": classifier.example_groups(n_rows_of(rows))}
+    labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
+    has_proba = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")
+    probabilities = label_shares(classifier, rows, **given).tolist() if has_proba else None
+    return Answers(labels, probabilities)

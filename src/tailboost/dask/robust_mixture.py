@@ -26,10 +26,9 @@ from tailboost.core.tables import has_named_columns
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData, strata_of
-from tailboost.selection.probability_rule import stratum_probabilities
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
 from tailboost.selection.problem import Problem
-from tailboost.selection.stratum_probabilities import StratumProbabilities
+from tailboost.selection.stratum_probabilities import StratumProbabilities, stratum_probabilities
 
 # Number of distinct rows on which candidates are made.
 SAMPLE = 2**16

@@ -11,8 +11,8 @@ import numpy as np
 from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.selection.mixture import Grouping
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import Grouping
 from tailboost.selection.summary import Bound, PrintedSummary
 
 ON_TRAINING = "error of predict on the training rows"

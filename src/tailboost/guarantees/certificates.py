@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.targets import allowed_errors
+from tailboost.boosting.game import allowed_errors
 from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import check_alpha, check_indexes, check_number, n_rows_of, relative_weights

@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.boosting.game import DECIMALS, Game
 from tailboost.boosting.players.corrective import entropic_theory
-from tailboost.selection.subgroup_mixture import ModelPool
+from tailboost.selection.mixture import ModelPool
 from tailboost.selection.summary import Bound, Bounds
 from tailboost.solvers import cvar
 

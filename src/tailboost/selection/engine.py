@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,26 +14,19 @@ from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
-from tailboost.selection.candidates import Candidate, Pool
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
 from tailboost.selection.data import (
     AnySelectionData,
+    Candidate,
+    Pool,
     SelectionData,
     by_probabilities,
     combination_of_unlabeled,
     strata_of,
     with_unlabeled,
 )
-from tailboost.selection.loss_mixture import Mixture
-from tailboost.selection.probability_rule import (
-    POWERS,
-    PowerDraw,
-    ProbabilityRule,
-    group_features,
-    has_group_features,
-    stratum_probabilities,
-)
+from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, Solution, mixed
@@ -54,8 +47,15 @@ from tailboost.selection.selecting import (
     selected,
     within_budget,
 )
-from tailboost.selection.stratum_probabilities import StratumProbabilities
-from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
+from tailboost.selection.stratum_probabilities import (
+    POWERS,
+    PowerDraw,
+    ProbabilityRule,
+    StratumProbabilities,
+    group_features,
+    has_group_features,
+    stratum_probabilities,
+)
 
 
 class Engine(ABC):
@@ -415,35 +415,36 @@ class ProbabilityEngine(Engine):
         pool = ModelPool(self.outputs.rows, self.probabilities.n_classes)
         for member in members:
             pool.add_boosted(member, member.predict_table(table))
-        combiner = Mixture.on(pool, problem.objective, error_budget=problem.error_budget)
-        ensemble = without_tiny(combiner.stage(len(members)))
+        grouping, budget = Grouping(program.strata.classes), problem.error_budget
+        mixture = Mixture.on(pool, problem.objective, grouping=grouping, error_budget=budget)
+        ensemble = without_tiny(mixture.stage(len(members)))
         names = tuple(member.words(program.strata.classes) for member in members)
         rows = self.data.in_memory, None  # all of them
         about = problem, program, ensemble, self.words, self.refit
-        return SelectedTail(*about, combiner, *rows, names, thinned=True)
+        return SelectedTail(*about, mixture, *rows, names, thinned=True)
 
 
 @dataclass(eq=False)
 class HypothesisEngine(Engine):
     """Hypotheses of a game as candidates, by their confusion counts; none is added for a problem."""
 
-    counting: SubgroupMixture
+    mixture: Mixture
     grows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        rows = self.counting.pool.rows
-        self.data, self.words, self.refit = self.counting.table, rows.words, rows.refit
+        rows = self.mixture.pool.rows
+        self.data, self.words, self.refit = self.mixture.table, rows.words, rows.refit
 
     def first_candidates(self, program: Program) -> Pool:
         """Return all hypotheses as candidates."""
-        return self.counting.candidates()
+        return self.mixture.candidates()
 
     def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
         """Return the hypotheses with their weights."""
-        return self.counting.ensemble(self.counting.weights(selection))
+        return self.mixture.ensemble(self.mixture.weights(selection))
 
-    def combiner(self, problem: Problem) -> SubgroupMixture | Mixture:
-        """Return the combiner of the hypotheses for another problem.
+    def mixture_for(self, problem: Problem) -> Mixture:
+        """Return the mixture of the hypotheses for another problem.
 
         Raises
         ------
@@ -452,28 +453,21 @@ class HypothesisEngine(Engine):
         """
         if problem.defers:
             raise ValueError("deferred(): no hypothesis defers rows; tune models with such a limit instead")
-        pool, grouping = self.counting.pool.snapshot(), self.counting.grouping
-        about: dict[str, Any] = {"error_budget": problem.error_budget}
-        if problem.over_rows:
-            return Mixture.on(pool, problem.objective, **about)
-        about |= {"grouping": grouping, "limits": problem.limits, "randomized": problem.randomized}
-        return SubgroupMixture.on(pool, problem.objective, **about)
+        return self.mixture.aiming_at(problem)
 
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""
-        combiner = self.combiner(problem)
-        return self.result(combiner, combiner.stage(combiner.pool.n_rounds))
+        mixture = self.mixture_for(problem)
+        return HypothesisEngine(mixture).result(mixture.stage(mixture.pool.n_rounds))
 
-    def result(self, combiner: SubgroupMixture | Mixture, ensemble: MixtureEnsemble) -> Selected:
+    def result(self, ensemble: MixtureEnsemble) -> Selected:
         """Return the rule that answers by the label with the largest weight, with its table."""
-        counting, rows = self.counting, self.counting.pool.rows
-        problem, program = combiner.problem, counting.program
+        mixture, fitted = self.mixture, self.mixture.pool.rows.fitted
+        problem, program, spread = mixture.problem, mixture.program, mixture.refit_spread
         about = problem, program, ensemble, self.words, self.refit
-        spread, fitted = counting.refit_spread, rows.fitted
         if problem.over_rows:
-            mixture = cast("Mixture", combiner)
-            return SelectedTail(*about, mixture, *counting.table_and_rows, spread=spread, fitted=fitted)
-        counts = counting.counted(combiner.pool.shares(ensemble).argmax(axis=1))
-        pool, alone = counting.candidates(), Selection.alone(program, 0, counts)
+            return SelectedTail(*about, mixture, *mixture.table_and_rows, spread=spread, fitted=fitted)
+        counts = mixture.counted(mixture.pool.shares(ensemble).argmax(axis=1))
+        pool, alone = mixture.candidates(), Selection.alone(program, 0, counts)
         compared = Comparison(pool, program, alone)
         return SelectedRule(*about, pool, alone, compared, spread=spread, fitted=fitted)

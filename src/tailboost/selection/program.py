@@ -14,8 +14,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.threads import one_blas_thread
 from tailboost.rates import GAP, RATIO, Limit, Objective, Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.candidates import Candidate, Pool
-from tailboost.selection.data import plain_state
+from tailboost.selection.data import Candidate, Pool, plain_state
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.selection.candidates import Candidate, Pool, contrasts, expected_costs, from_contrasts
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import Candidate, Pool, SelectionData, contrasts, expected_costs, from_contrasts
 from tailboost.selection.program import SLIGHT, Program, Solution, solve
 
 # Lines from each start; lines without a better rule before the next start; fraction of lines that lead

@@ -35,10 +35,9 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.selection.candidates import Pool, decide, expected_costs
 from tailboost.selection.confidence import REFIT, LimitsOutlook, effective_rows, outlook
-from tailboost.selection.data import SelectionData, plain_state
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.data import Pool, SelectionData, decide, expected_costs, plain_state
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
 from tailboost.selection.rate_table import RateTable, below_noise
@@ -512,7 +511,7 @@ class SelectedRule(Selected):
 class SelectedTail(Selected):
     """The mixture selected for a CVaR, which is a function of the losses of the rows."""
 
-    combiner: Mixture  # the candidates with their losses by row
+    mixture: Mixture  # the candidates with their losses by row
     data: SelectionData
     inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
     names: tuple[str, ...] = ()  # names of the candidates
@@ -521,7 +520,7 @@ class SelectedTail(Selected):
     @cached_property
     def counts(self) -> Floats:
         """The confusion counts of `predict` on the selection data."""
-        answers = self.combiner.pool.shares(self.ensemble).argmax(axis=1)
+        answers = self.mixture.pool.shares(self.ensemble).argmax(axis=1)
         return self.data.count(answers if self.inside is None else answers[self.inside])
 
     @property
@@ -536,24 +535,24 @@ class SelectedTail(Selected):
     @property
     def least(self) -> float:
         """The least mean loss of a candidate."""
-        return float(self.combiner.pool.mean_losses().min())
+        return float(self.mixture.pool.mean_losses().min())
 
     def within(self, error_budget: float | None) -> Self:
         """Return the mixture within an error budget."""
-        combiner = self.combiner.aiming_at(self.objective, error_budget=error_budget)
-        ensemble = combiner.stage(combiner.pool.n_rounds)
-        return replace(self, combiner=combiner, ensemble=self._settled(ensemble))
+        mixture = self.mixture.aiming_at(replace(self.problem, error_budget=error_budget))
+        ensemble = mixture.stage(mixture.pool.n_rounds)
+        return replace(self, mixture=mixture, ensemble=self._settled(ensemble))
 
     def curve(self) -> tuple[list[tuple[float, float, Self]], float]:
         """Return mean loss, CVaR and mixture of each corner of the trade-off, and the gap of the curve."""
-        combiner = self.combiner.aiming_at(self.objective)
-        found = combiner.curve()
+        mixture = self.mixture.aiming_at(replace(self.problem, error_budget=None))
+        curve = mixture.curve()
         rules = [
-            replace(self, combiner=combiner, ensemble=self._settled(combiner.ensemble(weights)))
-            for weights in found.mixture
+            replace(self, mixture=mixture, ensemble=self._settled(mixture.ensemble(weights)))
+            for weights in curve.mixture
         ]
-        values = combiner.values(found.mixture).tolist()
-        return list(zip(found.mean.tolist(), values, rules, strict=True)), found.gap
+        values = mixture.values(curve.mixture)
+        return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
 
     def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
         return without_tiny(ensemble) if self.thinned else ensemble
@@ -561,7 +560,7 @@ class SelectedTail(Selected):
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
         weights, nothing = self.ensemble.weights, ((), ())
-        return mixture_summary(None, self.combiner, weights, self.gap, nothing, classes, self.names)
+        return mixture_summary(None, self.mixture, weights, self.gap, nothing, classes, self.names)
 
     def warn(self, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""

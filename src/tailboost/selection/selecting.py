@@ -13,8 +13,7 @@ from tailboost.core.array_types import Floats, Ints
 from tailboost.core.threads import one_blas_thread
 from tailboost.rates import error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.candidates import Candidate, Pool, expected_costs, plain_costs
-from tailboost.selection.data import AnySelectionData
+from tailboost.selection.data import AnySelectionData, Candidate, Pool, expected_costs, plain_costs
 from tailboost.selection.program import SLIGHT, Program, Solution, grow, mixed, solve
 from tailboost.selection.search import descend, search, sweep
 from tailboost.solvers.tradeoff import undominated

@@ -14,10 +14,9 @@ from tailboost.boosting.game import Game
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GroupUse, unit_name
-from tailboost.selection.loss_mixture import Mixture
+from tailboost.selection.mixture import Mixture, ModelPool
 from tailboost.selection.problem import CVaR
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.subgroup_mixture import ModelPool, SubgroupMixture
 
 # Smaller differences of the objective count as zero.
 VALUE_TOLERANCE = 1e-7
@@ -357,7 +356,7 @@ class Summary(PrintedSummary):
 
 def mixture_summary(
     game: Game[Any] | None,
-    combiner: Mixture | SubgroupMixture,
+    combiner: Mixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -412,7 +411,7 @@ def mixture_summary(
 
 
 def _reference(
-    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, names: Sequence[str] | None
+    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
@@ -428,7 +427,7 @@ def _reference(
 
 
 def _symbols(
-    game: Game[Any] | None, combiner: Mixture | SubgroupMixture, n_classes: int, bounds: tuple[Bound, ...]
+    game: Game[Any] | None, combiner: Mixture, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Return the meaning of the symbols in the objective and the bounds."""
     alpha = combiner.alpha

@@ -8,8 +8,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
-from tailboost.selection.candidates import Candidate, contrasts, plain_costs
-from tailboost.selection.data import SelectionData, Singles
+from tailboost.selection.data import Candidate, SelectionData, Singles, contrasts, plain_costs
 
 # Beyond all scores: the logarithm of the odds of a stratum with the least probability is below 20.
 BEYOND = 40.0

@@ -11,8 +11,7 @@ import numpy as np
 from tailboost.core.array_types import Floats
 from tailboost.solvers.linear_program import lexicographic_vertex
 from tailboost.solvers.regularized import Quadratic, newton
-from tailboost.solvers.tail_game import Optimum, TailGame, feasible
-from tailboost.solvers.tails import tail
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail
 
 #: Largest excess of a canonical optimum's value over the best one.
 LOSS = 1e-10

@@ -17,8 +17,7 @@ from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
 from tailboost.solvers.canonical import make_canonical
 from tailboost.solvers.linear_program import mixture_program
-from tailboost.solvers.tail_game import Optimum, TailGame, feasible
-from tailboost.solvers.tails import tail
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail
 from tailboost.solvers.working_set import by_newton
 
 #: For α above this, the best single candidate is optimal to the last digits, because CVaR ≤ mean/α.

@@ -18,7 +18,7 @@ from scipy.special import xlog1py
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.solvers.bits import SINGLE, PackedLosses
-from tailboost.solvers.tails import tail, tail_boundary
+from tailboost.solvers.tail_game import tail, tail_boundary
 
 #: Number of units that estimate the Hessian while the gap is large; at least a sixteenth of the free units.
 ROUGH = 4096

@@ -19,8 +19,7 @@ from tailboost.core.checks import base_measure, check_alpha
 from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
-from tailboost.solvers.tail_game import SolverError
-from tailboost.solvers.tails import cvar
+from tailboost.solvers.tail_game import SolverError, cvar
 
 #: A point at most this far below the chord between its neighbours lies on the chord.
 ON_CHORD = 1e-10

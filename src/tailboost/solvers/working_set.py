@@ -23,8 +23,7 @@ from tailboost.solvers.bits import PackedLosses
 from tailboost.solvers.canonical import least_mixture
 from tailboost.solvers.linear_program import mixture_program
 from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
-from tailboost.solvers.tail_game import Optimum, TailGame, feasible
-from tailboost.solvers.tails import tail_boundary
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail_boundary
 
 #: Number of free units per candidate at which ε no longer falls.
 FEW = 6

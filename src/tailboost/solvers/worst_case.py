@@ -23,8 +23,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import base_measure, check_number, loss_vector
 from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.regularized import Entropic, divergence
-from tailboost.solvers.tail_game import GAP, SolverError
-from tailboost.solvers.tails import tail
+from tailboost.solvers.tail_game import GAP, SolverError, tail
 
 Uncertainty = Literal["kl", "cvar", "chi2"]
 

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import digest, write
-from tailboost.core.judged import Judged, judged, last_step
-from tailboost.core.probe import Answers, answers
+from tailboost.core.judged import Answers, Judged, answers, judged, last_step
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused
 from tailboost.storage.model_files import ARRAYS, LEDGERS, STRUCTURE, Unreadable, packed, reading, unpacked

@@ -172,7 +172,7 @@ def _with_weights(net: Any) -> None:
 _NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
 
 OURS: dict[str, Reviewed] = {
-    **_names("tailboost.core.probe", "ProbeFrame", "ProbeMatrix"),
+    **_names("tailboost.core.judged", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost.core.fingerprints", "Fingerprint", "RowCounts"),
     **_names("tailboost.core.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
@@ -180,7 +180,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.training_set", "Multiplicity", "RowOrigin", "GroupNames", "Rows",
         "UnlabeledRows"),
     **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
-    **_names("tailboost.boosting.targets", "NamedSubgroups", "Pools"),
+    **_names("tailboost.boosting.game", "NamedSubgroups", "Pools"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
@@ -206,7 +206,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.stratum_probabilities", "Calibration", "GroupModel",
         "StratumProbabilities"),
-    **_names("tailboost.selection.candidates", "Candidate", "Pool"),
+    **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
     **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
@@ -223,11 +223,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
-    **_names("tailboost.selection.loss_mixture", "Mixture"),
-    **_names("tailboost.selection.subgroup_mixture", "Grouping", "ModelPool", "SubgroupMixture"),
+    **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
     **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
-    **_names("tailboost.selection.probability_rule", "PowerDraw", "ProbabilityRule"),
+    **_names("tailboost.selection.stratum_probabilities", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import _tree
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints, Mask
 
 TREE = "sklearn.tree._tree.Tree"
 NODE = np.dtype(_tree.NODE_DTYPE)
@@ -18,6 +18,7 @@ FIELDS = (
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
 CHILDREN, SUMS = ("left_child", "right_child"), ("n_node_samples", "weighted_n_node_samples")
+SPLITS = ("feature", "missing_go_to_left")
 MOST_DEPTH = 100_000
 # Impurities are computed from the leaves if they agree to this tolerance.
 SAME = 1e-12
@@ -46,11 +47,15 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
     counts = [int(state["node_count"]) for state in states]
     nodes = np.concatenate([state["nodes"][:n] for state, n in zip(states, counts, strict=True)])
     values = np.concatenate([state["values"][:n] for state, n in zip(states, counts, strict=True)])
-    impurity, leaf = nodes["impurity"].copy(), nodes["left_child"] == _tree.TREE_LEAF
-    columns = {name: np.where(leaf, nodes[name], 0) for name in SUMS}
-    # Children as distances, which are small numbers; 0 of a leaf.
-    columns |= {name: np.where(leaf, 0, nodes[name] - _place(counts)) for name in CHILDREN}
-    columns |= {name: nodes[name] for name in ("feature", "missing_go_to_left")}
+    leaf = nodes["left_child"] == _tree.TREE_LEAF
+    impurity, thresholds = nodes["impurity"].copy(), _rounded_down(nodes["threshold"][~leaf])
+    columns = {name: nodes[name][leaf] for name in SUMS}
+    columns |= {name: nodes[name][~leaf] for name in SPLITS}
+    # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
+    right, place = _right_children(leaf), np.arange(len(leaf))
+    apart = {name: nodes[name][~leaf] - _place(counts)[~leaf] for name in CHILDREN}
+    if (apart["left_child"] != 1).any() or (apart["right_child"] != (right - place)[~leaf]).any():
+        columns |= apart
     table, number = np.unique(values[leaf].reshape(leaf.sum(), -1), axis=0, return_inverse=True)
     _fill(nodes, values, counts)
     if not np.allclose(impurity, gini(values), rtol=SAME, atol=SAME):
@@ -58,9 +63,25 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
     return {
         "features": key[0], "classes": list(key[1]), "outputs": key[2], "numbers": numbers, "counts": counts,
         "depths": [int(state["max_depth"]) for state in states], "values": pack(table),
-        "value": pack(_small(number.ravel())), "threshold": pack(_rounded_down(nodes["threshold"])),
+        "value": pack(_small(number.ravel())), "threshold": pack(thresholds),
+        "leaf": pack(np.packbits(leaf)),
         **{name: pack(_small(column)) for name, column in columns.items()},
     }  # fmt: skip
+
+
+def _right_children(leaf: Mask) -> Ints:
+    """Return the right child of each inner node, shape (n,), if children follow their parents in preorder.
+
+    In preorder the left child is the next node, and its subtree has one leaf more than inner nodes. The right
+    child follows the first node up to which the number of leaves beyond the left child's is one larger.
+    """
+    n = len(leaf)
+    height = np.cumsum(np.where(leaf, -1, 1))
+    key = (height - height.min(initial=0)) * (n + 1) + np.arange(n)  # by height, then by place
+    ordered = np.argsort(key)
+    next_below = np.searchsorted(key[ordered], key - (n + 1))
+    found: Ints = ordered[np.minimum(next_below, n - 1)] + 1
+    return found
 
 
 def _place(counts: list[int]) -> NDArray[np.intp]:
@@ -133,16 +154,24 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     _check(all(type(n) is int and n > 0 for n in sizes) and len(n_classes) == n_outputs)
     columns = {name: unpack(*group[name]) for name in FIELDS if name in group}
     # The arrays of the file, which are there, limit the number of nodes.
-    _check(all(column.shape == (sum(counts),) for column in columns.values()) and len(counts) == len(depths))
-    nodes, place = np.zeros(sum(counts), dtype=NODE), _place(counts)
+    bits, n = unpack(*group["leaf"]), sum(counts)
+    _check(bits.dtype == np.uint8 and bits.shape == (-(-n // 8),) and len(counts) == len(depths))
+    leaf = np.unpackbits(bits, count=n).astype(np.bool_)
+    shapes = {name: (leaf.sum(),) for name in SUMS} | {"impurity": (n,)}
+    _check(all(column.shape == shapes.get(name, ((~leaf).sum(),)) for name, column in columns.items()))
+    inner, nodes, place = ~leaf, np.zeros(n, dtype=NODE), _place(counts)
+    for name in ("feature", "threshold"):
+        nodes[name] = _tree.TREE_UNDEFINED
     for name, column in columns.items():
-        nodes[name] = column
-    inner, children = nodes["left_child"] != 0, []
+        nodes[name][leaf if name in SUMS else slice(None) if name == "impurity" else inner] = column
+    if not set(CHILDREN) <= columns.keys():
+        nodes["left_child"], nodes["right_child"] = 1, _right_children(leaf) - np.arange(n)
+    children = []
     for name in CHILDREN:
         nodes[name] = np.where(inner, nodes[name] + place, _tree.TREE_LEAF)
         child = nodes[name][inner]
         _check(((child > place[inner]) & (child < np.repeat(counts, counts)[inner])).all())
-        children.append(child + (np.arange(len(place)) - place)[inner])
+        children.append(child + (np.arange(n) - place)[inner])
     _check(np.bincount(np.concatenate(children), minlength=1).max() < 2)
     _check(((nodes["feature"] >= 0) & (nodes["feature"] < n_features))[inner].all())
     table, number = unpack(*group["values"]), unpack(*group["value"]).astype(np.intp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from itertools import product
 from typing import Any, Self
 
@@ -67,20 +68,18 @@ def verdict_style(good: bool | None) -> tuple[str, str]:
 def fitted_text(ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
     """Write words from the left edge of the axes at y, cut to the figure's width less a margin in points."""
     from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
     place = options.pop("transform", None) or ax.get_yaxis_transform()
     font = FontProperties(weight=options.get("weight", "normal"))
-    room, size = 72 * ax.figure.get_figwidth() - margin, font.get_size_in_points()
+    room = 72 * ax.figure.get_figwidth() - margin
 
     def width(text: str) -> float:
-        plain = text.replace("$", "\\$")  # no mathematics
-        return float(TextPath((0, 0), plain, size=size, prop=font).get_extents().width)
+        return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
     if width(words) > room:
-        while words and width(f"{words}…") > room:
-            words = words[:-1]
-        words += "…"
+        kept = bisect_right(range(len(words)), room, key=lambda n: width(f"{words[:n]}…")) - 1
+        words = f"{words[: max(kept, 0)]}…"
     return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
 
 

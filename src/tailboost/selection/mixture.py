@@ -1,8 +1,7 @@
-"""The base models of a game, and their mixture for classes, groups and cells by confusion counts."""
+"""The base models of a game, and their mixture for an objective within limits."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -13,21 +12,27 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
-from tailboost.boosting.game import DECIMALS, Game, Response
+from tailboost.boosting.game import DECIMALS, Game, Response, is_kept
 from tailboost.boosting.players.hedge import without_outliers
-from tailboost.boosting.targets import is_kept
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
-from tailboost.rates import Limit, Objective, Strata, error
-from tailboost.selection.candidates import Pool as Candidates
+from tailboost.rates import Limit, Strata, error
 from tailboost.selection.confidence import CountedRate, fold_spread
+from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, mixed, solve
 from tailboost.selection.selecting import SOLVED, Selection, select, within_budget
-from tailboost.solvers import BitLosses
+from tailboost.solvers import (
+    BitLosses,
+    MixtureCurve,
+    MixtureSolution,
+    WithinSolution,
+    least_worst_within,
+    worst_mean_curve,
+)
 from tailboost.solvers.bits import DenseLosses
 
 # Maximum number of runners-up. For models with probabilities, the pool contains predictions of the second
@@ -37,6 +42,11 @@ RUNNERS_UP = 7
 ERROR_DECIMALS = 12
 # If `predict` violates the limits, mixtures within these multiples of the limits are tried.
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
+# The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
+# straight lines, or has this many points.
+CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
+# A difference of more standard errors is taken for significant.
+CLEARLY = 2.0
 
 # Computed anew after loading.
 NOT_KEPT = ("table_and_rows", "_extra_counts", "_places", "_steered", "program", "refit_spread")
@@ -158,8 +168,8 @@ class ModelPool:
                 self.add_extra(Ranked(response.base_model.table_, rank), ranked(P, rank))
         self.add_boosted(response.base_model, response.answers)
 
-    def first(self, n_rounds: int) -> None:
-        """Drop all but the first base models: an interrupt may have left `take` unfinished."""
+    def keep(self, n_rounds: int) -> None:
+        """Keep the first base models alone: an interrupt may have left `take` unfinished."""
         del self.boosted[n_rounds:], self.boosted_answers[n_rounds:]
         if self._losses is not None and self._losses.shape[0] > n_rounds:
             self._losses = self._losses.select(candidates=np.arange(n_rounds))
@@ -194,15 +204,15 @@ class ModelPool:
         t = self.n_rounds
         if self._losses is None and any(answers.ndim > 1 for answers in self.boosted_answers):
             self._losses = DenseLosses(np.array([self.loss(m) for m in range(t)], dtype=np.float64))
-        found = BitLosses(len(self.rows.y)) if self._losses is None else self._losses
-        for m in range(found.shape[0], t):
-            found = found.append(self.loss(m))
-        self._losses = found
+        losses = BitLosses(len(self.rows.y)) if self._losses is None else self._losses
+        for m in range(losses.shape[0], t):
+            losses = losses.append(self.loss(m))
+        self._losses = losses
         if n_rounds is not None and n_rounds < t:
-            found = found.select(candidates=np.arange(n_rounds))
+            losses = losses.select(candidates=np.arange(n_rounds))
         for m in range(t, t + len(self.unboosted)):
-            found = found.append(self.loss(m))
-        return found
+            losses = losses.append(self.loss(m))
+        return losses
 
     def base(self, n_rounds: int | None = None) -> Floats:
         """Return the base measure of the rows: the normalised weights, without the outliers."""
@@ -297,12 +307,17 @@ def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
 
 
 @dataclass
-class PoolCombiner:
-    """Base of the combiners of a pool into one classifier, by mixture weights λ."""
+class Mixture:
+    """Combine the base models of a pool into one classifier, by mixture weights λ.
 
-    objective: Stated
+    λ is selected by `select` on the confusion counts of the base models. An objective over rows, such as the
+    CVaR, also reads their losses by row. Otherwise λ is even, or a majority votes.
+    """
+
+    objective: Stated  # the minimised rate or CVaR
     n_classes: int  # K
     _: KW_ONLY
+    grouping: Grouping
     limits: tuple[Limit, ...] = ()  # limits on rates
     # Largest increase of the overall error above the most accurate base model; None for no limit.
     error_budget: float | None = None
@@ -319,35 +334,44 @@ class PoolCombiner:
     # Mass of the rows with the highest cumulative loss; the CVaR leaves them out.
     outlier_fraction: float = 0.0
     pool: ModelPool = field(init=False)
+    # For a majority vote: the votes for each class on the selection data, and the number of counted rounds;
+    # then the objective and the overall error of the majority after each round.
+    votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
+    results: list[tuple[float, float]] = field(init=False, default_factory=list)
+    _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted models
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @classmethod
     def on(cls, pool: ModelPool, objective: Stated, **options: Any) -> Self:
-        """Return the combiner of the base models of a pool."""
+        """Return the mixture of the base models of a pool."""
         new = cls(objective, pool.n_classes, **options)
         new.pool = pool
         return new
 
+    def aiming_at(self, problem: Problem) -> Self:
+        """Return the mixture of the same base models for another problem."""
+        return self.on(
+            self.pool.snapshot(),
+            problem.objective,
+            grouping=self.grouping,
+            limits=problem.limits,
+            error_budget=problem.error_budget,
+            randomized=problem.randomized or problem.over_rows,
+        )
+
     def snapshot(self) -> Self:
         """Return a copy. Further rounds do not change this copy."""
         new = replace(self)
-        new.pool = self.pool.snapshot()
+        new.pool, new._counts = self.pool.snapshot(), list(self._counts)
+        new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)
         return new
 
-    def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
-        """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
-        K, fraction = self.n_classes, self.outlier_fraction
-        self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
-        for response in fit_plain() if self.with_erm else ():
-            self.pool.add_extra(response.base_model, response.answers)
-        for k in range(K if self.with_constants else 0):
-            self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
-
-    @abstractmethod
-    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
-        """Add the newest base model; return the objective of the combination and the gap of its solution.
-
-        If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
-        """
+    @property
+    def over_rows(self) -> bool:
+        """Whether the objective needs the losses of rows."""
+        return bool(self.objective.over_rows)
 
     @property
     def alpha(self) -> float | None:
@@ -361,25 +385,41 @@ class PoolCombiner:
         budget = self.error_budget
         return Problem(self.objective, self.limits, error_budget=budget, randomized=self.randomized)
 
-    @property
-    def price(self) -> float | None:
-        """Gain in the objective per unit of the error budget, if it is known."""
-        return None
+    # -- the game ------------------------------------------------------------------------------------
 
-    @property
-    def dropped(self) -> float:
-        """Fraction of the weight left out as outliers."""
-        return 0.0
+    def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
+        """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
+        K, fraction = self.n_classes, self.outlier_fraction
+        self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
+        for response in fit_plain() if self.with_erm else ():
+            self.pool.add_extra(response.base_model, response.answers)
+        for k in range(K if self.with_constants else 0):
+            self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
-        budget = self.error_budget is not None
-        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
+    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
+        """Add the newest base model; return the objective of the combination and the gap of its solution.
 
-    def first(self, n_rounds: int) -> None:
-        """Drop all but the first rounds: an interrupt may leave `take` unfinished."""
-        self.pool.first(n_rounds)
+        If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
+        """
+        counts = None if self.over_rows else self._counts_of(response.answers)
+        self.pool.take(response)
+        if counts is not None:
+            self._counts.append(counts)
+        if self.voting:
+            self._count(self.pool.n_rounds, self.pool.by_mean_loss())
+            return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
+        if self.even or not needs_objective:
+            return np.nan, 0.0
+        if self.over_rows:
+            solution = self.solve()
+            return solution.value, solution.gap
+        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
+        return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
+
+    def keep(self, n_rounds: int) -> None:
+        """Keep the first rounds alone: an interrupt may leave `take` unfinished."""
+        self.pool.keep(n_rounds)
+        del self.results[n_rounds:], self._counts[n_rounds:]
 
     def settle(self, game: Game[Any]) -> MixtureEnsemble:
         """Return the mixture of the rounds so far."""
@@ -399,48 +439,55 @@ class PoolCombiner:
         t, last = self.pool.n_rounds, len(self.pool.base_models)
         return np.r_[: t if n_rounds is None else n_rounds, t:last]
 
-    def _voters(self, n_rounds: int) -> int:
-        """Return how many of the first rounds have the same weight."""
-        return n_rounds
-
-    @abstractmethod
-    def selection(self, n_rounds: int | None = None) -> tuple[Floats, float]:
-        """Return the mixture weights of all base models, and the gap of the solution."""
-
     def ensemble(self, mixture: Floats, gap: float = 0.0, among: Ints | None = None) -> MixtureEnsemble:
         """Return the classifier with these weights; base models ``among``, all by default, settle ties."""
         order = self.pool.by_mean_loss()
         order = order if among is None else order[np.isin(order, among)]
         return MixtureEnsemble(self.pool.base_models, mixture, self.n_classes, order, gap)
 
-    @abstractmethod
-    def value(self, mixture: Floats) -> float:
-        """Return the objective of any mixture of the pool."""
+    def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
+        """Whether a base model, given by its answers on some rows, clearly does not help a CVaR.
 
-    def on_all(self, mixture: Floats) -> float:
-        """Return the objective on all rows, with outliers."""
-        return self.value(mixture)
+        On these rows it lowers the objective by no more than ``tol``, and its mean loss exceeds the least one
+        by `CLEARLY` standard errors of the difference.
+        """
+        part = replace(self)
+        part.pool = pool = self.pool.part(rows)
+        means, wrong = pool.mean_losses(), pool.rows.wrong(answers)
+        best, weight = pool.loss(int(means.argmin())), pool.rows.base
+        excess, differ = float(weight @ wrong - means.min()), float(weight @ (wrong != best))
+        (size,) = pool.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
+        if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
+            return False
+        before = part.solve().value
+        pool.take(Response(None, wrong, answers))
+        return before - part.solve().value <= tol
 
-    def largest_error(self, mixture: Floats) -> float | None:
-        """Return the largest error of a subgroup if the objective is another rate, else None."""
-        return None
+    # -- losses by row, for a CVaR -------------------------------------------------------------------
 
+    def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
+        """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
+        pool, most = self.pool, self._most(n_rounds)
+        if most is None:
+            solution: MixtureSolution = self.objective.solve(pool.losses(n_rounds), pool.base(n_rounds))
+            return solution
+        means = pool.mean_losses(n_rounds)
+        return least_worst_within(pool.losses(n_rounds), means, most, self.alpha, pool.base(n_rounds))
 
-@dataclass
-class SubgroupMixture(PoolCombiner):
-    """Combine by `select` on the confusion counts of the hypotheses, evenly, or by a majority vote."""
+    def _most(self, n_rounds: int | None = None) -> float | None:
+        """Return the largest mean loss within the error budget; None without a budget."""
+        if self.error_budget is None:
+            return None
+        return float(self.pool.mean_losses(n_rounds).min()) + self.error_budget
 
-    objective: Objective  # the minimised rate
-    _: KW_ONLY
-    grouping: Grouping
-    # For a majority vote: the votes for each class on the selection data, and the number of counted rounds;
-    # then the objective and the overall error of the majority after each round.
-    votes: tuple[Floats, int] = field(init=False, default=(np.zeros((0, 0)), 0))
-    results: list[tuple[float, float]] = field(init=False, default_factory=list)
-    _counts: list[Floats] = field(init=False, default_factory=list)  # of the boosted hypotheses
+    def curve(self) -> MixtureCurve:
+        """Return the least CVaR for each limit on the mean loss."""
+        return worst_mean_curve(
+            self.pool.losses(), self.pool.mean_losses(), self.alpha, self.pool.base(),
+            tolerance=CURVE_TOLERANCE, max_points=CURVE_POINTS,
+        )  # fmt: skip
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
+    # -- confusion counts ----------------------------------------------------------------------------
 
     @cached_property
     def table_and_rows(self) -> tuple[SelectionData, Mask]:
@@ -455,29 +502,20 @@ class SubgroupMixture(PoolCombiner):
     @cached_property
     def program(self) -> Program:
         """The objective and the limits, without the budget."""
-        return Program.of_rates(self.table.strata, self.objective, self.limits)
+        return Program.of_rates(self.table.strata, self.problem.counted, self.limits)
 
     def counted(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to the selection data, shape (S, K)."""
         table, inside = self.table_and_rows
         return table.count(answers[inside].astype(np.intp))
 
-    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
-        """Add the newest hypothesis; return the objective now and the gap of its solve."""
+    def _counts_of(self, answers: NDArray[Any]) -> Floats:
+        """Return the confusion counts of a round's answers, shape (S, K)."""
         cell, share, size = self._places
-        answers = response.answers
         inside = answers if len(answers) == len(cell) else answers[self.table_and_rows[1]]
         even = isinstance(share, float)  # counting rows is quicker than summing their weights
         counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
-        self.pool.take(response)
-        self._counts.append((counts * (share if even else 1.0)).reshape(-1, self.n_classes))
-        if self.voting:
-            self._count(self.pool.n_rounds, self.pool.by_mean_loss())
-            return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
-        if self.even or not needs_objective:
-            return np.nan, 0.0
-        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
-        return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
+        return (counts * (share if even else 1.0)).reshape(-1, self.n_classes)
 
     @cached_property
     def _places(self) -> tuple[Ints, Floats | float, int]:
@@ -516,7 +554,7 @@ class SubgroupMixture(PoolCombiner):
     @property
     def steering(self) -> Any:
         """The limited errors of the subgroups; without limits, the objective."""
-        return self.objective.rate if (limit := self.limit) is None else limit.rate
+        return self.problem.counted.rate if (limit := self.limit) is None else limit.rate
 
     @cached_property
     def _extra_counts(self) -> list[Floats]:
@@ -538,14 +576,18 @@ class SubgroupMixture(PoolCombiner):
         largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` of this
         mixture is compared with `predict` of mixtures within tighter limits, and with single members.
         """
+        if self.over_rows:
+            solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.base_models))
+            mixture[self.stage_members(n_rounds)] = solution.mixture
+            return mixture, solution.gap
         pool = self.candidates(n_rounds)
         program = within_budget(pool, self.program, self.error_budget)
-        found = select(pool, program, randomized=self.randomized)
-        weights = self.weights(found, n_rounds)
+        best = select(pool, program, randomized=self.randomized)
+        weights = self.weights(best, n_rounds)
         if not self.randomized or not self.limits:
-            return weights, found.gap
+            return weights, best.gap
         if (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
-            return weights, found.gap
+            return weights, best.gap
         mixtures = [weights]
         for share in SHARES:
             tighter = [self._at(limit, share) for limit in self.limits]
@@ -554,7 +596,7 @@ class SubgroupMixture(PoolCombiner):
         counts = [*map(self.predicted, mixtures), *pool.counts]
         mixtures += list(np.eye(len(self.pool.base_models))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
-        return mixtures[int(select(rules, program).numbers[0])], found.gap
+        return mixtures[int(select(rules, program).numbers[0])], best.gap
 
     def predicted(self, mixture: Floats) -> Floats:
         """Return the confusion counts of `predict` of a mixture, shape (S, K)."""
@@ -568,17 +610,17 @@ class SubgroupMixture(PoolCombiner):
 
     def _count(self, n_rounds: int, order: Ints) -> None:
         """Record the majority of so many rounds; ties go to the first voter in the order."""
-        rows, (counts, counted) = self.pool.rows, self.votes
+        rows, (votes, counted) = self.pool.rows, self.votes
         each = np.arange(len(rows.y))
-        if counted >= n_rounds or len(counts) < len(each):  # an interrupt removed rounds: count anew
-            counts, counted = np.zeros((len(each), self.n_classes)), 0
+        if counted >= n_rounds or len(votes) < len(each):  # an interrupt removed rounds: count anew
+            votes, counted = np.zeros((len(each), self.n_classes)), 0
         for m in range(counted, n_rounds):
-            counts[each, self.pool.answer(m)] += 1.0
-        self.votes = counts, n_rounds
-        P = settle_ties(counts / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some])
-        found = self.counted(P.argmax(axis=1))
-        overall = float(error().terms(self.table.strata).values(found)[0])
-        self.results.append((round(float(self.beyond(found).max()), DECIMALS), round(overall, DECIMALS)))
+            votes[each, self.pool.answer(m)] += 1.0
+        self.votes = votes, n_rounds
+        P = settle_ties(votes / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some])
+        counts = self.counted(P.argmax(axis=1))
+        overall = float(error().terms(self.table.strata).values(counts)[0])
+        self.results.append((round(float(self.beyond(counts).max()), DECIMALS), round(overall, DECIMALS)))
 
     @property
     def _selects_voters(self) -> bool:
@@ -586,6 +628,7 @@ class SubgroupMixture(PoolCombiner):
         return self.voting and not self.pool.rows.fitted
 
     def _voters(self, n_rounds: int) -> int:
+        """Return how many of the first rounds have the same weight."""
         if not self._selects_voters:
             return n_rounds
         enough = -np.inf
@@ -616,74 +659,16 @@ class SubgroupMixture(PoolCombiner):
         limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
         return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
 
-    def first(self, n_rounds: int) -> None:
-        """Drop all but the first rounds."""
-        super().first(n_rounds)
-        del self.results[n_rounds:], self._counts[n_rounds:]
-
-    def weights(self, found: Selection, n_rounds: int | None = None) -> Floats:
+    def weights(self, best: Selection, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
         mixture = np.zeros(len(self.pool.base_models))
-        mixture[self.stage_members(n_rounds)[found.numbers]] = found.weights
+        mixture[self.stage_members(n_rounds)[best.numbers]] = best.weights
         return mixture
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return the expected confusion counts of the randomised rule, shape (S, K)."""
-        found: Floats = np.tensordot(mixture, self.candidates().all_counts, axes=1)
-        return found
-
-    def value(self, mixture: Floats) -> float:
-        """Return the objective of any mixture of the pool."""
-        return self.program.value(self.mixed(mixture))
-
-    def counting(self, grouping: Grouping) -> SubgroupMixture:
-        """Return the members as candidates: itself, by its own grouping."""
-        return self
-
-    # -- results -------------------------------------------------------------------------------------
-
-    def largest_error(self, mixture: Floats) -> float | None:
-        """Return the largest error of a subgroup if the objective is another rate, else None."""
-        errors = error(by=self.problem.subgroup_kind).terms(self.table.strata)
-        return None if self.objective.worst else float(np.nanmax(errors.values(self.mixed(mixture))))
-
-    @property
-    def _budgeted(self) -> Program:
-        """The objective and the limits, with the budget."""
-        return within_budget(self.candidates(), self.program, self.error_budget)
-
-    def kept_by(self, mixture: Floats) -> bool:
-        """Return whether a mixture keeps the limits and the error budget."""
-        return self._keeps(self.mixed(mixture))
-
-    def _keeps(self, counts: Floats) -> bool:
-        # A strict limit may be missed by less than a solver's precision.
-        allowed = SLIGHT if any(limit.strict for limit in self.limits) else SOLVED
-        return bool((self._budgeted.violations(counts) <= allowed).all())
-
-    @property
-    def random_guess(self) -> float | None:
-        """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
-        counts: Floats = np.mean(self._constants.counts, axis=0)
-        return self.program.value(counts) if self._keeps(counts) else None
-
-    @property
-    def constants(self) -> float | None:
-        """The objective of the best mixture of constants within limits and budget; None without one."""
-        solution = solve(self._constants, self._budgeted)
-        mixture = mixed(solution.weights, self._constants.counts)
-        return self.program.value(mixture) if solution.feasible else None
-
-    @property
-    def _constants(self) -> Candidates:
-        mass, K = self.table.strata.mass, self.n_classes
-        return Candidates(self.table, list(range(K)), [mass[:, None] * (np.arange(K) == k) for k in range(K)])
-
-    def highest(self, mixture: Floats) -> float:
-        """Return the upper end of a 95 % interval for the objective: the highest of a subgroup."""
-        rate, rows = self.objective.rate, self.pool.rows
-        found = CountedRate.of(rate, self.table.strata, self.mixed(mixture), rows.refit, self.refit_spread)
-        return float(np.nan_to_num(found.ends()[1], nan=1.0).max())
+        counts: Floats = np.tensordot(mixture, self.candidates().all_counts, axes=1)
+        return counts
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
@@ -709,9 +694,95 @@ class SubgroupMixture(PoolCombiner):
         counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
         return fold_spread(self.steering, table.strata, counts)
 
-    def snapshot(self) -> Self:
-        """Return a copy. Further rounds do not change this copy."""
-        new = super().snapshot()
-        new._counts = list(self._counts)
-        new.votes, new.results = (self.votes[0].copy(), self.votes[1]), list(self.results)
-        return new
+    # -- results -------------------------------------------------------------------------------------
+
+    def value(self, mixture: Floats) -> float:
+        """Return the objective of any mixture of the pool."""
+        if self.over_rows:
+            return self.values(mixture[None])[0]
+        return self.program.value(self.mixed(mixture))
+
+    def values(self, mixtures: Floats) -> list[float]:
+        """Return the CVaR of each of several mixtures, (B, T + E)."""
+        losses, base = self.pool.losses(), self.pool.base()
+        return [self.objective.evaluate(losses.combine(mixture), base) for mixture in mixtures]
+
+    def on_all(self, mixture: Floats) -> float:
+        """Return the objective on all rows, with outliers."""
+        if not self.over_rows:
+            return self.value(mixture)
+        return float(self.objective.evaluate(self.pool.losses().combine(mixture), self.pool.rows.base))
+
+    @property
+    def dropped(self) -> float:
+        """Fraction of the weight that the objective leaves out as outliers."""
+        return self.pool.dropped if self.over_rows else 0.0
+
+    @property
+    def price(self) -> float | None:
+        """Gain in the CVaR per unit of the error budget; None without a budget, and for rates."""
+        solution = self.solve() if self.over_rows and self.error_budget is not None else None
+        return solution.price if isinstance(solution, WithinSolution) else None
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        budget = self.error_budget is not None
+        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
+
+    def largest_error(self, mixture: Floats) -> float | None:
+        """Return the largest error of a subgroup if the objective is another rate, else None."""
+        if self.problem.counted.worst:
+            return None
+        errors = error(by=self.problem.subgroup_kind).terms(self.table.strata)
+        return float(np.nanmax(errors.values(self.mixed(mixture))))
+
+    @property
+    def _budgeted(self) -> Program:
+        """The objective and the limits, with the budget."""
+        return within_budget(self.candidates(), self.program, self.error_budget)
+
+    def kept_by(self, mixture: Floats) -> bool:
+        """Return whether a mixture keeps the limits and the error budget."""
+        if not self.over_rows:
+            return self._keeps(self.mixed(mixture))
+        most = self._most()
+        return most is None or float(self.pool.mean_losses() @ mixture) <= most + SOLVED
+
+    def _keeps(self, counts: Floats) -> bool:
+        # A strict limit may be missed by less than a solver's precision.
+        allowed = SLIGHT if any(limit.strict for limit in self.limits) else SOLVED
+        return bool((self._budgeted.violations(counts) <= allowed).all())
+
+    @property
+    def random_guess(self) -> float | None:
+        """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
+        if self.over_rows:
+            most, guess = self._most(), 1.0 - 1.0 / self.n_classes
+            return guess if most is None or guess <= most else None
+        counts: Floats = np.mean(self._constants.counts, axis=0)
+        return self.program.value(counts) if self._keeps(counts) else None
+
+    @property
+    def constants(self) -> float | None:
+        """The objective of the best mixture of constants within limits and budget; None without one."""
+        if self.over_rows:
+            value: float | None = self.objective.constants(self.pool.mass, self._most())
+            return value
+        solution = solve(self._constants, self._budgeted)
+        counts = mixed(solution.weights, self._constants.counts)
+        return self.program.value(counts) if solution.feasible else None
+
+    @property
+    def _constants(self) -> Candidates:
+        mass, K = self.table.strata.mass, self.n_classes
+        return Candidates(self.table, list(range(K)), [mass[:, None] * (np.arange(K) == k) for k in range(K)])
+
+    def highest(self, mixture: Floats) -> float:
+        """Return the upper end of a 95 % interval for the objective on new rows."""
+        rows = self.pool.rows
+        if self.over_rows:
+            return float(self.objective.highest(rows, self.pool.losses().combine(mixture)))
+        rate, counts = self.objective.rate, self.mixed(mixture)
+        counted = CountedRate.of(rate, self.table.strata, counts, rows.refit, self.refit_spread)
+        return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())
