@@ -23,6 +23,7 @@ from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.html import html_table
 from tailboost.core.subgroups import unit_name
+from tailboost.rates.strata import plain
 
 State = TypeVar("State")
 
@@ -731,6 +732,7 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
             raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")

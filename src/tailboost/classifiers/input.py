@@ -49,6 +49,7 @@ from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.used_rows import copies_of
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.rates.strata import plain
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
         return weight.sum() / (len(classes) * total)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     labels = classes.tolist()
+    class_weight = {plain(label): value for label, value in class_weight.items()}
     stray = [label for label in class_weight if label not in labels]
     if stray and any(label not in class_weight for label in labels):
         raise ValueError(

@@ -136,9 +136,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         1: of .9 at .975. If no rule is found, the most probable one answers, with a
         `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is then available, too.
         Costs by row have no such probability, and a limit on them is not tightened; a warning says so.
-        None is the default, because confidence has a price and is often out of reach. On 98 problems of 7
-        tables limits held on new rows in 53 % without it. With .9 they held in 72 %, at .0088 more overall
-        error; .9 was reached in 57 %, where limits held in 93 %. These runs aimed at .9 in all cases.
+        Without limits a confidence is refused. None is the default, because confidence has a price and is
+        often out of reach. On 98 problems of 7 tables limits held on new rows in 53 % without it. With .9
+        they held in 72 %, at .0088 more overall error; .9 was reached in 57 %, where limits held in 93 %.
+        These runs aimed at .9 in all cases.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each

@@ -148,6 +148,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         if name_of(self.objective) != before:
             self.max_error = None  # its subgroups are those of the earlier objective
         self.set_params(**{name: value for name, value in stated.items() if value is not None})
+        if stated["confidence"] is None and not self.limits and self.max_error is None:
+            self.confidence = None  # it was about limits that are left out
         self._validate_params()
         self._kept_problem = problem = problem_of(self)
         return problem
