@@ -359,10 +359,10 @@ class TestVersions:
         with pytest.raises(ValueError, match="predicts differently"):
             load_model(path)
 
-    @pytest.mark.parametrize("form", [10, 99])
+    @pytest.mark.parametrize("form", [11, 99])
     def test_another_format_is_refused(self, content, path, form):
         path.write_bytes(with_record(content, format=form))
-        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads 11: fit and save again"):
+        with pytest.raises(ValueError, match=f"format {form}; this tailboost reads 12: fit and save again"):
             load_model(path)
 
 
