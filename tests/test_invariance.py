@@ -130,7 +130,7 @@ TIES = {("lpboost", 5): {1}, ("regularizedlpboost", 5): {1}}  # among the first 
 
 
 @pytest.mark.parametrize(("name", "scheme", "learner"), CASES)
-@pytest.mark.thinned(26)
+@pytest.mark.thinned(13)
 def test_weight_is_repetition(name, scheme, learner):
     for seed in range(FEW):
         fits = weighted_and_repeated(name, scheme, learner, seed)
@@ -156,6 +156,7 @@ def test_weight_is_repetition_on_sixty_sets(name, scheme, learner):
 @pytest.mark.parametrize(
     ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
+@pytest.mark.thinned(25)
 def test_weight_zero_is_absence(name, scheme, learner):
     """To the last bit: rows without weight are dropped first."""
     X, y, weight = table(7)
@@ -171,6 +172,7 @@ def test_weight_zero_is_absence(name, scheme, learner):
 @pytest.mark.parametrize(
     ("name", "scheme"), [(n, s) for n in MIXTURES for s in (SCHEMES[:3] if n in VALIDATED else ("train",))]
 )
+@pytest.mark.thinned(25)
 def test_order_of_rows_means_nothing(name, scheme, learner):
     X, y, weight = table(12)
     order = np.random.default_rng(0).permutation(len(y))

@@ -327,3 +327,19 @@ def test_unknown_groups_are_not_missing_ones():
     with pytest.raises(ValueError, match="rename the value"):
         made.transform(frame)
     assert tb.GroupColumns().fit_transform(frame)["sex"].tolist() == ["f", "unknown", "m"]
+
+
+def test_labels_are_shown_as_plain_values():
+    """NumPy's numbers are labels as Python's are, and messages show them so."""
+    one, scores = np.int64(1), X[:, :1]
+    with pytest.raises(ValueError, match=r"^Scores\(0, 1, kind='number'\): y has the label 1 only$"):
+        tb.Scores(0, one, kind="number").fit(scores, np.ones(len(X), dtype=np.int64))
+    assert repr(tb.Scores([0, 1], [np.int64(0), one])) == "Scores([0, 1], [0, 1], kind='probability')"
+    boosted = tb.WorstClassBoostClassifier(n_estimators=2, max_error={np.int64(5): 0.3})
+    with pytest.raises(ValueError, match=r"^max_error=\{5: 0.3\}: no class is called 5; there are \[0, 1"):
+        boosted.fit(X, Y)
+    weighted = tb.AdaBoostClassifier(n_estimators=2, class_weight={np.int64(5): 1.0})
+    with pytest.raises(
+        ValueError, match=r"^class_weight=\{5: 1.0\}: y has no class 5, its classes are \[0, 1"
+    ):
+        weighted.fit(X, Y)

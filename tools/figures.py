@@ -35,9 +35,12 @@ RECORDS: dict[str, tuple[str, ...]] = {
         "benchmarks/sparse_tables.json",
     ),
     "docs/broken-limits.md": ("results/broken-limits.json",),
-    "docs/field.md": tuple(
-        f"results/field-{name}.json"
-        for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes", "strong")
+    "docs/field.md": (
+        *(
+            f"results/field-{name}.json"
+            for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes", "strong")
+        ),
+        "benchmarks/beside_autogluon.json",
     ),
 }
 #: Their figures are definitions, are printed by code that tests run, or come from benchmarks/README.md,

@@ -36,12 +36,12 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+    from tailboost.core.exceptions import NotCertifiedError as NotCertifiedError
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
     from tailboost.guarantees.certificates import certify as certify
-    from tailboost.guarantees.ledger import NotCertifiedError as NotCertifiedError
     from tailboost.guarantees.losses import certify_losses as certify_losses
     from tailboost.guarantees.monitor import Monitor as Monitor
     from tailboost.guarantees.monitor import MonitoredBatch as MonitoredBatch
@@ -75,10 +75,9 @@ _MODULES = {
     "boosting.game": "Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
-    "core.exceptions": "InfeasibleLimitsError",
+    "core.exceptions": "InfeasibleLimitsError NotCertifiedError",
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
-    "guarantees.ledger": "NotCertifiedError",
     "guarantees.certificates": "Certificate Price certify",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",

@@ -14,7 +14,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.cross_fitting import folds
 from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
-from tailboost.boosting.training_set import GroupNames, Rows, memberships, strata_of
+from tailboost.boosting.training_set import GroupNames, Rows, memberships, numbered_strata
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
@@ -79,7 +79,9 @@ def test_one_dense_column_is_the_array_to_the_bit():
     np.testing.assert_array_equal(array.density(w), table.density(w))
     np.testing.assert_array_equal(array.losses(losses), table.losses(losses))
     np.testing.assert_array_equal(array.weight, table.weight)
-    np.testing.assert_array_equal(strata_of(index % 2, index), strata_of(index % 2, index[:, None]))
+    np.testing.assert_array_equal(
+        numbered_strata(index % 2, index), numbered_strata(index % 2, index[:, None])
+    )
 
 
 def least_largest(errors):
@@ -150,7 +152,7 @@ def test_strata_and_memberships():
     y = rng.integers(0, 2, len(weight))
     keys = [(*g, k) for g, k in zip(groups.tolist(), y.tolist(), strict=True)]
     order = sorted(set(keys))
-    np.testing.assert_array_equal(strata_of(y, groups), [order.index(key) for key in keys])
+    np.testing.assert_array_equal(numbered_strata(y, groups), [order.index(key) for key in keys])
     pairs = [(i, u) for i, row in enumerate(groups.tolist()) for u in row if u >= 0]
     np.testing.assert_array_equal(np.transpose(memberships(groups)), pairs)
     np.testing.assert_array_equal(folds(np.arange(7), 3), [0, 1, 2, 0, 1, 2, 0])

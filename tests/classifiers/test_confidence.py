@@ -143,6 +143,21 @@ def test_margins_of_pairs_are_those_of_brute_force(form):
         assert max(left) == pytest.approx(worst)
 
 
+def test_confidence_without_limits_is_refused():
+    """It is the probability of limits: without one it says nothing, and an ignored wish misleads."""
+    _, P, y = drawn(1, 300)
+    with pytest.raises(ValueError, match=r"^confidence=0.9 has no meaning without limits: it is the prob"):
+        RobustMixtureClassifier.from_probabilities({"m": P}, y, objective="error", confidence=0.9)
+    with pytest.raises(ValueError, match=r"^confidence=0.9 has no meaning without limits"):
+        RobustMixtureClassifier(objective="cvar", alpha=0.2, confidence=0.9).fit(P, y)
+    limited = RobustMixtureClassifier.from_probabilities({"m": P}, y, max_error=0.6, confidence=0.9)
+    assert limited.limits_probability_ > 0.9
+    with pytest.raises(ValueError, match=r"^confidence=0.9 has no meaning without limits"):
+        limited.reweight(objective="error", confidence=0.9)
+    free = selected(1, 300, MISS, confidence=0.9).reweight(limits=[])
+    assert free.confidence is None  # left out with the limits that it was about
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("limits", [MISS, GAP], ids=["miss", "gap"])
 def test_stated_and_kept_probabilities_agree_over_many_draws(limits):

@@ -1,5 +1,7 @@
 """One engine: models and boosting are selected, reweighted and traced by the same methods."""
 
+import copy
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -133,3 +135,11 @@ def test_a_curve_of_rates_keeps_the_error_budget_of_a_cvar(boosted):
     curve = tail.tradeoff(rates.miss(1), rates.miss(2), n_points=4)
     for point in curve.points:
         assert point.classifier.estimator_weights_ @ errors <= errors.min() + 0.02 + 1e-6
+
+
+def test_a_parameter_set_after_the_fit_changes_no_curve(tuned):
+    fitted = copy.copy(tuned)
+    before = fitted.tradeoff(n_points=3)
+    fitted.set_params(objective="error", limits=["miss(1) <= .2"])
+    after = fitted.tradeoff(n_points=3)
+    assert str(after) == str(before)

@@ -91,7 +91,16 @@ def test_differences_are_paired_by_table(script):
     found = script.difference(tables, "default", "AutoGluon")["log loss"]
     interval = ttest_1samp(a - b, 0).confidence_interval()
     assert [found["mean"] - found["half"], found["mean"] + found["half"]] == pytest.approx(interval, abs=2e-4)
+    assert found["median"] == pytest.approx(sorted(a - b)[3] / 2 + sorted(a - b)[4] / 2, abs=1e-4)
     assert found["lower on"] == (a < b).sum()
+
+
+def test_copies_of_training_rows(script):
+    train = Data(pd.DataFrame({"x": [1.0, np.nan, 3.0], "t": ["a", "b", "c"]}), np.zeros(3, dtype=np.intp))
+    test = Data(
+        pd.DataFrame({"x": [np.nan, 3.0, 3.0, 1.0], "t": ["b", "b", "c", "c"]}), np.zeros(4, dtype=np.intp)
+    )
+    assert script.copies(train, test) == 0.5
 
 
 def test_rows_reach_the_other_environment_and_come_back(script, tmp_path, monkeypatch):

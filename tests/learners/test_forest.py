@@ -33,7 +33,7 @@ def trees(forest):
 
 @pytest.mark.parametrize("most", [20_000, 60])
 def test_a_part_is_judged_by_trees_that_did_not_see_it(most, monkeypatch):
-    monkeypatch.setattr(forests, "MOST_ROWS", most)
+    monkeypatch.setattr(forests, "ROWS_OF_TREE", most)
     X, y = rows(0)
     part, one = np.arange(len(y)) % 5, np.ones(len(y))
     opened = session(X, y, part)
@@ -89,7 +89,7 @@ def test_other_weights_other_trees():
 @pytest.mark.parametrize("params", [{}, {"best_cuts": 0.5, "prior": 0.05, "n_trees": 50}])
 @pytest.mark.parametrize("most", [20_000, 60])
 def test_a_weight_is_repetition_and_order_means_nothing(most, params, monkeypatch):
-    monkeypatch.setattr(forests, "MOST_ROWS", most)
+    monkeypatch.setattr(forests, "ROWS_OF_TREE", most)
     X, y = rows(4)
     _, content = np.unique(X, axis=0, return_inverse=True)
     part = content.ravel() % 5  # equal rows are in one fold; NumPy 2.0 returns a column
@@ -103,7 +103,7 @@ def test_a_weight_is_repetition_and_order_means_nothing(most, params, monkeypatc
 
 
 def test_a_sample_keeps_the_rare_class(monkeypatch):
-    monkeypatch.setattr(forests, "MOST_ROWS", 100)
+    monkeypatch.setattr(forests, "ROWS_OF_TREE", 100)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4000, 3)), (np.arange(4000) < 10).astype(int)
     forest = session(X, y).fit(np.ones(4000))
@@ -115,7 +115,7 @@ def test_a_sample_keeps_the_rare_class(monkeypatch):
 
 
 def test_samples_share_as_few_rows_as_can_be(monkeypatch):
-    monkeypatch.setattr(forests, "MOST_ROWS", 100)
+    monkeypatch.setattr(forests, "ROWS_OF_TREE", 100)
     X, y = np.random.default_rng(0).normal(size=(2000, 1)), np.arange(2000) % 2
     forest = session(X, y).fit(np.ones(2000))  # twenty samples of a hundred
     P = forest.predict_proba(X)

@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import DECIMALS, Game, Response, Stop, StopKind, Turn, Units
-from tailboost.boosting.training_set import Rows, TrainingSet, strata_of
+from tailboost.boosting.training_set import Rows, TrainingSet, numbered_strata
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.fingerprints import stratified_places
 from tailboost.learners.foreign import is_real, predict_models
@@ -395,7 +395,7 @@ class Split:
     @classmethod
     def of(
         cls,
-        problem: TrainingSet,
+        training: TrainingSet,
         validation: Any,
         seed: int,
         otherwise: str = "",
@@ -406,7 +406,7 @@ class Split:
 
         Parameters
         ----------
-        problem : TrainingSet
+        training : TrainingSet
             Training set.
         validation : {"auto", "cv"}, int or float
             Number of folds ("cv": five), or fraction to hold out. "auto" cross-fits up to 50,000 distinct
@@ -426,9 +426,9 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        train, given = problem.rows, validation
-        hashes = problem.split_hashes(seed)
-        places = stratified_places(hashes, strata_of(train.y, train.groups), train.weight)
+        train, given = training.rows, validation
+        hashes = training.split_hashes(seed)
+        places = stratified_places(hashes, numbered_strata(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
             validation = "cv"
@@ -472,7 +472,7 @@ class Split:
 
 def choose_scheme(
     session: Session,
-    problem: TrainingSet,
+    training: TrainingSet,
     validation: object,
     *,
     seed: int,
@@ -489,7 +489,7 @@ def choose_scheme(
     ----------
     session : Session
         Session of the base learner on the training rows.
-    problem : TrainingSet
+    training : TrainingSet
         Training set, and a validation set if the user gave one.
     validation : {"auto", "train"}, int, float or Split
         As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
@@ -513,9 +513,9 @@ def choose_scheme(
     ValueError
         If no rows are left for the fit or for the selection data.
     """
-    train = problem.rows
-    if problem.validation is not None:
-        X_val, judged = problem.validation
+    train = training.rows
+    if training.validation is not None:
+        X_val, judged = training.validation
         return SingleFit(
             session,
             train,
@@ -527,10 +527,10 @@ def choose_scheme(
         return SingleFit(session, train, replace(train, fitted=True), exact=exact)
     split = validation
     if not isinstance(split, Split):
-        split = Split.of(problem, validation, seed, ", or cv='train'", five_up_to)
+        split = Split.of(training, validation, seed, ", or cv='train'", five_up_to)
     judged = split.selection_rows(train, "losses", refit=refit)
     if known_classes:
-        judged = only_known_classes(judged, split.fold, problem)
+        judged = only_known_classes(judged, split.fold, training)
     if isinstance(session, Partitioned):
         session.leave_out(split.fold)
     if split.validation == "cv":
@@ -541,15 +541,15 @@ def choose_scheme(
 def _smallest_unit(rows: Rows) -> int:
     """Return the number of rows of the smallest class in a group; over all columns if there are several."""
     if rows.groups is None or rows.groups.ndim == 1:
-        return int(np.bincount(strata_of(rows.y, rows.groups)).min())
-    return min(int(np.bincount(strata_of(rows.y, column)).min()) for column in rows.groups.T)
+        return int(np.bincount(numbered_strata(rows.y, rows.groups)).min())
+    return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in rows.groups.T)
 
 
-def only_known_classes(judged: Rows, side: Ints, problem: TrainingSet) -> Rows:
+def only_known_classes(judged: Rows, side: Ints, training: TrainingSet) -> Rows:
     """Exclude rows from their subgroups if their whole class is held out at once, or never."""
-    first, last = np.full(problem.n_classes, side.max()), np.full(problem.n_classes, side.min())
-    np.minimum.at(first, problem.y, side)
-    np.maximum.at(last, problem.y, side)
+    first, last = np.full(training.n_classes, side.max()), np.full(training.n_classes, side.min())
+    np.minimum.at(first, training.y, side)
+    np.maximum.at(last, training.y, side)
     split = (first < last)[judged.y]
     if judged.groups is None or not split.any():  # one row per class: a rough error is better than none
         return judged

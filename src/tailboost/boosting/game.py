@@ -23,6 +23,7 @@ from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.html import html_table
 from tailboost.core.subgroups import unit_name
+from tailboost.rates.strata import plain
 
 State = TypeVar("State")
 
@@ -706,16 +707,16 @@ class Pools:
 
 
 def pooled_subgroups(
-    kind: str, problem: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
+    kind: str, training: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
 ) -> tuple[NamedSubgroups, Pools]:
-    """Return the subgroups of a problem and their pools, and number them as its groups."""
-    named = NamedSubgroups.of(kind, problem.rows, classes, groups)
-    tables = [problem.rows] if problem.validation is None else [problem.rows, problem.validation[1]]
+    """Return the subgroups of a training set and their pools, and number them as its groups."""
+    named = NamedSubgroups.of(kind, training.rows, classes, groups)
+    tables = [training.rows] if training.validation is None else [training.rows, training.validation[1]]
     pools = Pools.small(named, tables, least)
-    problem.groups = named.with_subgroups(problem.rows).groups
-    if problem.validation is not None:
-        X_val, rows = problem.validation
-        problem.validation = X_val, named.with_subgroups(rows)
+    training.groups = named.with_subgroups(training.rows).groups
+    if training.validation is not None:
+        X_val, rows = training.validation
+        training.validation = X_val, named.with_subgroups(rows)
     return named, pools
 
 
@@ -731,6 +732,7 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     """
     if not isinstance(max_error, Mapping):
         return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
             raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")

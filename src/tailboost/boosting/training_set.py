@@ -22,7 +22,8 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_hashes
+from tailboost.core.files import digest
+from tailboost.core.fingerprints import Fingerprint, hash_rows, tiny_hashes
 from tailboost.core.tables import has_named_columns
 from tailboost.rates import wrong
 
@@ -47,7 +48,7 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
     return (row, flat) if inside.all() else (row[inside], flat[inside])
 
 
-def strata_of(y: Ints, groups: Ints | None) -> Ints:
+def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
     """Return the number of each row's combination of class and subgroups, ordered by subgroup and class."""
     if groups is None:
         return y
@@ -332,8 +333,8 @@ class TrainingSet:
             X_val, judged = self.validation
             tables.append((hash_rows(X_val), judged))
         parts = [(hashes, rows.y, rows.weight, rows.groups) for hashes, rows in tables]
-        labels = np.frombuffer(repr(classes.tolist()).encode(), dtype=np.uint8)
-        return digest(labels, *(part for table in parts for part in table if part is not None))
+        arrays = (part.tobytes() for table in parts for part in table if part is not None)
+        return digest(repr(classes.tolist()).encode(), *arrays)
 
 
 def take(X: Table, rows: NDArray[Any]) -> Any:

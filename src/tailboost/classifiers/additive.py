@@ -55,10 +55,10 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         """Return the cost of the steps, and the bounds that follow for the training errors."""
 
     @abstractmethod
-    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
         """Return the weight player, and set attributes for parameters that depend on the data."""
 
-    def _refit(self, problem: TrainingSet, units: Units) -> SoftMargin | None:
+    def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
         """Return the program that computes the weights after the last round."""
         return None
 
@@ -76,12 +76,12 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
             )
         return self.cv
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(problem.weight, scheme.player_rows)
-        rule = self._rule(problem, scheme, seed, units)
-        heaviest = int(np.bincount(problem.y, weights=problem.weight).argmax())
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+        units = Units.samples(training.weight, scheme.player_rows)
+        rule = self._rule(training, scheme, seed, units)
+        heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
         best = self.n_iter_no_change is not None
-        combiner = AdditiveCombiner(problem.n_classes, rule, heaviest, best, self._refit(problem, units))
+        combiner = AdditiveCombiner(training.n_classes, rule, heaviest, best, self._refit(training, units))
         patience = self.n_iter_no_change
         schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
         return Boosting(units, rule, combiner, schedule)

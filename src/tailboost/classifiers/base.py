@@ -119,8 +119,8 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     # -- defined by a subclass -----------------------------------------------------------------------
 
     @abstractmethod
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        """Return the game on a checked problem.
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+        """Return the game on a checked training.
 
         If the game needs a fitted model first, the scheme fits it with the seed of round 1.
         """
@@ -141,17 +141,17 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         """Return the learner for ``estimator=None``."""
         return HistBoostClassifier(n_jobs=self.n_jobs)
 
-    def _learner(self, problem: TrainingSet | None = None) -> Any:
-        """Return the base learner; without a problem, a learner of the same input."""
+    def _learner(self, training: TrainingSet | None = None) -> Any:
+        """Return the base learner; without a training set, a learner of the same input."""
         if self.estimator is None:
             return self._default_learner()
         if isinstance(self.estimator, str):
             return named_learner(self.estimator, n_jobs=self.n_jobs)
         return self.estimator
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
-        """Return the problem with the subgroups of the game as its groups."""
-        return problem
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
+        """Return the training set with the subgroups of the game as its groups."""
+        return training
 
     @property
     def _together(self) -> bool:
@@ -215,23 +215,23 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         """Raise ValueError if parameters contradict each other or the arguments of a fit."""
 
-    def _problem(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
+    def _training_set(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         check_group_arguments(rows.groups, validation)
         self._check_arguments(rows.groups, validation)
         refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
-        problem = read_training_set(self, self._learner(), rows, self.class_weight)
+        training = read_training_set(self, self._learner(), rows, self.class_weight)
         if validation.any_given:
             check_validation(validation, self._param("cv"))
             X_val = checked_table(self, self._learner(), validation.X)
-            problem.validation = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
-        return self._name_subgroups(problem)
+            training.validation = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
+        return self._name_subgroups(training)
 
-    def _split(self, problem: TrainingSet) -> Any:
+    def _split(self, training: TrainingSet) -> Any:
         """Return ``cv`` for `choose_scheme`, with given splits as the fold of each row."""
         cv = self._cv()
-        if isinstance(cv, (str, Real)) or problem.validation is not None:
+        if isinstance(cv, (str, Real)) or training.validation is not None:
             return cv
-        parts = Parts.of(problem, cv, 0, all_frozen=False)
+        parts = Parts.of(training, cv, 0, all_frozen=False)
         if parts.is_partition and self._refits:
             return Split(parts.fold, "cv")
         if len(parts.held) == 1 and parts.complementary:
@@ -242,20 +242,20 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             "does not hold out"
         )
 
-    def _open_scheme(self, problem: TrainingSet, fit_params: dict[str, Any], entropy: int) -> Scheme:
+    def _open_scheme(self, training: TrainingSet, fit_params: dict[str, Any], entropy: int) -> Scheme:
         session = open_session(
-            self._learner(problem),
-            problem.X,
-            problem.y,
-            problem.n_classes,
-            problem.weight,
+            self._learner(training),
+            training.X,
+            training.y,
+            training.n_classes,
+            training.weight,
             fit_params,
             seed=entropy,
         )
         return choose_scheme(
             session,
-            problem,
-            self._split(problem),
+            training,
+            self._split(training),
             seed=entropy,
             refit=self._refits,
             n_jobs=self.n_jobs,
@@ -287,47 +287,47 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         rows.check_indexes()
         validation.check_indexes("_val")
         with noticing_interrupts() as interrupted, ExitStack() as resources:
-            problem = self._read(rows, validation)
-            routed = _check_method_params(rows.X, routed, indices=problem.used)
+            training = self._read(rows, validation)
+            routed = _check_method_params(rows.X, routed, indices=training.used)
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-            checkpoints = resources.enter_context(self._checkpoints(problem, entropy, interrupted))
-            scheme = self._open_scheme(problem, routed, entropy)
-            boosting = self._boosting(problem, scheme, round_seed(entropy, 0))
+            checkpoints = resources.enter_context(self._checkpoints(training, entropy, interrupted))
+            scheme = self._open_scheme(training, routed, entropy)
+            boosting = self._boosting(training, scheme, round_seed(entropy, 0))
             self.combiner_: Any = boosting.combiner
-            self.game_: Game[Any] = boosting.start(scheme, len(problem.y), entropy)
+            self.game_: Game[Any] = boosting.start(scheme, len(training.y), entropy)
             if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
                 raise KeyboardInterrupt
-            self.probe_rows_ = probe_rows(problem.X, entropy)  # verify a model file
+            self.probe_rows_ = probe_rows(training.X, entropy)  # verify a model file
             self.used_rows_: tuple[UsedRows, ...] = ()
             self.ledger_ = Ledger()
-            with self._reporting(problem, boosting.schedule, context) as observe:
+            with self._reporting(training, boosting.schedule, context) as observe:
                 boosting.play(self.game_, scheme, entropy, checkpoints, observe)
             self._settle()
-        self._conclude(problem)
+        self._conclude(training)
 
     def _read(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
-        problem = self._problem(rows, validation)
-        self.seen_rows_ = replace(problem.fingerprints, complete=not holds_unknown(self._learner()))
+        training = self._training_set(rows, validation)
+        self.seen_rows_ = replace(training.fingerprints, complete=not holds_unknown(self._learner()))
         self.chosen_rows_: tuple[Fingerprint, ...] = ()
-        if problem.validation is not None:
-            X_val, judged = problem.validation
-            problem.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
+        if training.validation is not None:
+            X_val, judged = training.validation
+            training.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
             self.chosen_rows_ = (Fingerprint.of_rows(X_val),)
-        return problem
+        return training
 
     def _checkpoints(
-        self, problem: TrainingSet, entropy: int, interrupted: Callable[[], bool]
+        self, training: TrainingSet, entropy: int, interrupted: Callable[[], bool]
     ) -> Checkpoints:
         """Return the folder of ``checkpoint_dir``, opened for a fit with these rows."""
 
         def identity() -> dict[str, Any]:
             free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
-            return identify(self, problem.digest(self.classes_), entropy, free)
+            return identify(self, training.digest(self.classes_), entropy, free)
 
         return Checkpoints.open(self.checkpoint_dir, identity, interrupted)
 
-    def _conclude(self, problem: TrainingSet) -> None:
+    def _conclude(self, training: TrainingSet) -> None:
         """Set further attributes after the last round."""
 
     def _warn(self) -> None:
@@ -338,10 +338,10 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     @contextmanager
     def _reporting(
-        self, problem: TrainingSet, schedule: Schedule, context: Any
+        self, training: TrainingSet, schedule: Schedule, context: Any
     ) -> Iterator[Callable[[Game[Any], Response], bool]]:
         """Yield the function that tells of each round and calls the callbacks."""
-        about = {"estimator": self, "X": problem.X, "y": problem.y}
+        about = {"estimator": self, "X": training.X, "y": training.y}
 
         def observe(game: Game[Any], newest: Response) -> bool:
             *before, last = game.trace.rounds

@@ -59,9 +59,9 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         check_is_fitted(self)
         return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
-        self._named = NamedSubgroups.of("class", problem.rows, self.classes_, None)
-        return problem
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
+        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
+        return training
 
     def _set_groups(self, names: GroupNames) -> None:
         super()._set_groups(names)
@@ -86,7 +86,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         return HypothesisEngine(self.combiner_)
 
     @property
-    def _stated(self) -> Problem:
+    def _problem(self) -> Problem:
         return self.combiner_.problem
 
     @property
@@ -131,7 +131,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
         None if the objective is about rows.
         """
-        if self._stated.over_rows:
+        if self._problem.over_rows:
             return None
         predicted = self._subgroup_table()
         drawn = self._errors(self.combiner_.mixed(self.estimator_weights_))

@@ -29,6 +29,7 @@ from tailboost.core.exceptions import (
     ConfidenceNotReachedWarning,
     DeterminismWarning,
     LimitBelowNoiseWarning,
+    NotCertifiedError,
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
@@ -38,7 +39,6 @@ from tailboost.core.long_work import telling
 from tailboost.core.used_rows import EqualRows, copies_of
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
-from tailboost.guarantees.ledger import NotCertifiedError
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 

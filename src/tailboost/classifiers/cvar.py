@@ -312,16 +312,16 @@ class CVaRBoostClassifier(MixtureClassifier):
             return self._over_rows.rounds_by_theory(self)
         return int(self.n_estimators)
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(problem.weight, scheme.player_rows)
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+        units = Units.samples(training.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
             WorstRow() if self._even else CVaR(self.alpha),
-            problem.n_classes,
+            training.n_classes,
             grouping=self._grouping,
             even=self._even,
             with_constants=constants,
-            runners_up=self._together and constants and problem.n_classes > 2,
+            runners_up=self._together and constants and training.n_classes > 2,
             outlier_fraction=self.outlier_fraction,
         )
         patience, tol = (None, 0.0) if self._even else (self.n_iter_no_change, self.tol)

@@ -175,16 +175,16 @@ class DROBoostClassifier(AdditiveClassifier):
             },
         )
 
-    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> WorstCase:
-        radius, dim = self._radius(problem, scheme, seed, units)
+    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> WorstCase:
+        radius, dim = self._radius(training, scheme, seed, units)
         self.radius_, self.effective_dim_ = radius, dim
         rate = float(self.learning_rate)
         make = RealWorstCase if is_regressor(self._learner()) else WorstCase
         smoothing = float(self.smoothing)
-        return make(problem.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
+        return make(training.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
 
     def _radius(
-        self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units
+        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
     ) -> tuple[float, int | None]:
         """Return δ, and the effective dimensions d if δ is computed from them."""
         if not isinstance(self.radius, str):
@@ -194,17 +194,17 @@ class DROBoostClassifier(AdditiveClassifier):
             dim = n_leaves(scheme(units.density(units.base), seed).base_model)
         else:
             dim = int(self.effective_dim)
-        radius = dro_radius(problem.n_distinct(scheme.player_rows), self.confidence, dim)
+        radius = dro_radius(training.n_distinct(scheme.player_rows), self.confidence, dim)
         if self.verbose:
             print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
         return radius, dim
 
-    def _conclude(self, problem: TrainingSet) -> None:
+    def _conclude(self, training: TrainingSet) -> None:
         units, rule = self.game_.units, cast("WorstCase", self.game_.player)
-        played = np.ones(len(problem.y), dtype=bool) if units.index is None else units.index >= 0
-        margins = self.margins(take(problem.X, played), self.classes_[problem.y[played]])
-        self.worst_case_weights_ = np.zeros(problem.n_given)
-        self.worst_case_weights_[problem.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
+        played = np.ones(len(training.y), dtype=bool) if units.index is None else units.index >= 0
+        margins = self.margins(take(training.X, played), self.classes_[training.y[played]])
+        self.worst_case_weights_ = np.zeros(training.n_given)
+        self.worst_case_weights_[training.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
 
     def _warn(self) -> None:
         super()._warn()

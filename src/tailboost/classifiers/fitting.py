@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -24,7 +24,7 @@ from tailboost.core.long_work import Steps, noticing_interrupts, steps
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
-from tailboost.learners.scores import only_scores
+from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.selection.probability_tables import ModelOutputs, Models
 
@@ -39,7 +39,7 @@ MOST_PARTS = 255
 
 def fit_models(
     estimators: Estimators,
-    problem: TrainingSet,
+    training: TrainingSet,
     classes: Any,
     *,
     cv: Any,
@@ -58,7 +58,7 @@ def fit_models(
     ----------
     estimators : list of (str, classifier)
         Frozen estimators are not fitted. Their earlier training data must not include selection data.
-    problem : TrainingSet
+    training : TrainingSet
         The training rows, with a validation set if one was given.
     classes : ndarray of shape (K,)
         The labels.
@@ -85,13 +85,13 @@ def fit_models(
     """
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
-    parts = Parts.of(problem, cv, seed, all(frozen), scores=scores)
-    fitted = problem if factors is None else replace(problem, weight=problem.weight * factors)
+    parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
+    fitted = training if factors is None else replace(training, weight=training.weight * factors)
     fits, stopped = _fits(
         estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
     )
     why = "fit was interrupted" if stopped else "max_time is over"
-    late = [i for i, found in fits.items() if None in found]
+    late = [i for i, of_estimator in fits.items() if None in of_estimator]
     if len(late) == len(fits):  # not even the first estimator has all its fits
         reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
         first = max(late, key=lambda i: len(reached[i]))
@@ -100,7 +100,7 @@ def fit_models(
             "held-out parts, and is not fitted to all rows",
             FitInterruptedWarning,
         )
-        parts = parts.only(reached[first], problem)
+        parts = parts.only(reached[first], training)
         fits[first] = [fits[first][j] for j in (*reached[first], reached[first][0])]
         late.remove(first)
     if late:
@@ -109,36 +109,36 @@ def fit_models(
             f"{why}: {names} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
-    selected = parts.fold >= 0 if parts.held else np.ones(len(problem.y), dtype=bool)
-    models, log_probabilities = Models([], problem.n_classes, [], []), []
+    selected = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
+    models, log_probabilities = Models([], training.n_classes, [], []), []
     fold_fits: list[Fit]
-    for (name, estimator), is_frozen, found in zip(estimators, frozen, fits.values(), strict=True):
-        if None in found:
+    for (name, estimator), is_frozen, of_estimator in zip(estimators, frozen, fits.values(), strict=True):
+        if None in of_estimator:
             continue
         if is_frozen:
             absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
             columns = positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
             final, fold_fits = (estimator, columns), []
         else:
-            *fold_fits, final = found
+            *fold_fits, final = of_estimator
         number = len(models.names)
         models.names.append(name)
         models.fitted.append(final[0])
         models.columns.append(final[1])
-        if problem.validation is not None:
-            X_val, own = problem.validation
+        if training.validation is not None:
+            X_val, own = training.validation
             logs = models.logs(number, *final, X_val, len(own.y))
         elif is_frozen:
-            logs = models.logs(number, *final, take(problem.X, selected), int(selected.sum()))
+            logs = models.logs(number, *final, take(training.X, selected), int(selected.sum()))
         else:
-            out_of_fold = np.zeros((len(problem.y), problem.n_classes))
+            out_of_fold = np.zeros((len(training.y), training.n_classes))
             for held, fit in zip(parts.held, fold_fits, strict=True):
-                out_of_fold[held] = models.logs(number, *fit, take(problem.X, held), int(held.sum()))
+                out_of_fold[held] = models.logs(number, *fit, take(training.X, held), int(held.sum()))
             logs = out_of_fold[selected]
         log_probabilities.append(logs)
     outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
     # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
-    if problem.clusters is not None and problem.validation is None:
+    if training.clusters is not None and training.validation is None:
         outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))
     return outputs, parts.scheme
 
@@ -146,7 +146,7 @@ def fit_models(
 def _fits(
     estimators: Estimators,
     frozen: list[bool],
-    problem: TrainingSet,
+    training: TrainingSet,
     parts: Parts,
     *,
     weighted: bool,
@@ -176,24 +176,24 @@ def _fits(
         jobs = table_jobs or other_jobs
         i, (name, estimator, _) = next(iter(jobs.items()))
         jobs[i] = name, estimator, replace(clock, sure=True)
-    row_masks, stopped = [*parts.fitted, np.ones(len(problem.y), dtype=bool)], False
+    row_masks, stopped = [*parts.fitted, np.ones(len(training.y), dtype=bool)], False
     with (
         steps("fits", len(row_masks) * (len(table_jobs) + len(other_jobs))) as done,
         noticing_interrupts() as interrupted,
     ):
         try:
             if table_jobs:
-                share = _OneTable(problem, parts, seed, done)
+                share = _OneTable(training, parts, seed, done)
                 parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-                found = parallel(delayed(share)(*job) for job in table_jobs.values())
-                for i, of_estimator in zip(table_jobs, found, strict=True):
+                shared = parallel(delayed(share)(*job) for job in table_jobs.values())
+                for i, of_estimator in zip(table_jobs, shared, strict=True):
                     fits[i] = of_estimator
             if other_jobs:
-                fitter, queue = _Fitter(problem, weighted), list(other_jobs.items())
-                found = Parallel(n_jobs=n_jobs, return_as="generator")(
+                fitter, queue = _Fitter(training, weighted), list(other_jobs.items())
+                finished = Parallel(n_jobs=n_jobs, return_as="generator")(
                     delayed(fitter)(*job, *numbered) for _, job in queue for numbered in enumerate(row_masks)
                 )
-                for place, fit in enumerate(found):
+                for place, fit in enumerate(finished):
                     if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
                         raise KeyboardInterrupt
                     i, (name, *_) = queue[place // len(row_masks)]
@@ -203,7 +203,7 @@ def _fits(
         except KeyboardInterrupt:
             stopped = True
     if stopped:
-        unfinished = [i for i, found in fits.items() if not frozen[i] and len(found) < len(row_masks)]
+        unfinished = [i for i, fit in fits.items() if not frozen[i] and len(fit) < len(row_masks)]
         fits |= {i: [None] for i in unfinished}
         if len(unfinished) == len(estimators):
             raise KeyboardInterrupt
@@ -234,7 +234,9 @@ class Parts:
     scheme: Any  # the kind of selection data after resolution of "auto"
 
     @classmethod
-    def of(cls, problem: TrainingSet, cv: Any, seed: int, all_frozen: bool, *, scores: bool = False) -> Parts:
+    def of(
+        cls, training: TrainingSet, cv: Any, seed: int, all_frozen: bool, *, scores: bool = False
+    ) -> Parts:
         """Return the parts for a value of ``cv``.
 
         Raises
@@ -242,24 +244,24 @@ class Parts:
         ValueError
             If the rows cannot be split this way, or a cluster would be separated.
         """
-        if problem.validation is not None:
-            return cls([], [], problem.validation[1], "X_val")
+        if training.validation is not None:
+            return cls([], [], training.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
             stated = "given to fit, which you state that the models were not fitted on"
-            words = f"the {len(problem.y):,} rows {'of scores' if scores else stated}"
-            return cls([], [], replace(problem.rows, words=words), "frozen")
+            words = f"the {len(training.y):,} rows {'of scores' if scores else stated}"
+            return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
-            split = Split.of(problem, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            rows, held = split.selection_rows(problem.rows, "probabilities"), split.parts
+            split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
+            rows, held = split.selection_rows(training.rows, "probabilities"), split.parts
             return cls(held, [~part for part in held], rows, split.validation)
-        return cls._given(problem, cv)
+        return cls._given(training, cv)
 
     @classmethod
-    def _given(cls, problem: TrainingSet, cv: Any) -> Parts:
-        n, position = len(problem.y), np.full(problem.n_given, -1)
-        position[problem.used] = np.arange(n)
+    def _given(cls, training: TrainingSet, cv: Any) -> Parts:
+        n, position = len(training.y), np.full(training.n_given, -1)
+        position[training.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            splits, position = list(cv.split(problem.X, problem.y, problem.clusters)), np.arange(n)
+            splits, position = list(cv.split(training.X, training.y, training.clusters)), np.arange(n)
         else:
             splits = list(cv)
         if not 1 <= len(splits) <= MOST_PARTS:
@@ -275,7 +277,8 @@ class Parts:
                 )
             if not part.any() or not rest.any():
                 raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
-            if problem.clusters is not None and np.isin(problem.clusters[part], problem.clusters[rest]).any():
+            clusters = training.clusters
+            if clusters is not None and np.isin(clusters[part], clusters[rest]).any():
                 raise ValueError(
                     f"cv: split {j} separates rows with the same value of clusters; "
                     "GroupKFold keeps them together"
@@ -283,21 +286,21 @@ class Parts:
             fold[part] = j
             held.append(part)
             fitted.append(rest)
-        return cls._splits(problem, held, fitted)
+        return cls._splits(training, held, fitted)
 
     @classmethod
-    def _splits(cls, problem: TrainingSet, held: list[Mask], fitted: list[Mask]) -> Parts:
+    def _splits(cls, training: TrainingSet, held: list[Mask], fitted: list[Mask]) -> Parts:
         """Return parts that need not contain all rows."""
-        parts = cls(held, fitted, problem.rows, "splits")
+        parts = cls(held, fitted, training.rows, "splits")
         fold = parts.fold
         count = f"{(fold >= 0).sum():,} of the {len(fold):,} training rows"
-        rows = replace(problem.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
+        rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
         words = f"out-of-fold probabilities of {count} ({len(held)} split{'s' * (len(held) > 1)})"
         return replace(parts, rows=replace(rows, words=words))
 
-    def only(self, numbers: list[int], problem: TrainingSet) -> Parts:
+    def only(self, numbers: list[int], training: TrainingSet) -> Parts:
         """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
-        parts = self._splits(problem, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers])
+        parts = self._splits(training, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers])
         return replace(parts, rows=replace(parts.rows, refit=len(numbers) > 1))
 
     @property
@@ -331,17 +334,17 @@ def _marked(rows: Any, position: Ints, split: int) -> Mask:
         raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
     if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
         raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows")
-    found = position[rows.astype(np.intp)]
+    places = position[rows.astype(np.intp)]
     marked = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
-    marked[found[found >= 0]] = True
+    marked[places[places >= 0]] = True
     return marked
 
 
 @dataclass(frozen=True)
 class _Fitter:
-    """Return an estimator fitted on some rows of a problem, and the class number of each column."""
+    """Return an estimator fitted on some rows of a training set, and the class number of each column."""
 
-    problem: TrainingSet
+    training: TrainingSet
     weighted: bool
 
     def __call__(self, name: str, estimator: Model, clock: Clock, number: int, rows: Mask) -> Fit | None:
@@ -349,14 +352,14 @@ class _Fitter:
         return fit
 
     def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
-        problem, everything = self.problem, bool(rows.all())
-        present, y = np.unique(problem.y[rows], return_inverse=True)
+        training, everything = self.training, bool(rows.all())
+        present, y = np.unique(training.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse a single class
-            return constant(int(present[0]), problem.n_classes), np.arange(problem.n_classes)
+            return constant(int(present[0]), training.n_classes), np.arange(training.n_classes)
         model = clone(estimator)
-        params = {str(weight_parameter(model)): problem.weight[rows]} if self.weighted else {}
+        params = {str(weight_parameter(model)): training.weight[rows]} if self.weighted else {}
         try:
-            model.fit(problem.X if everything else take(problem.X, rows), y, **params)
+            model.fit(training.X if everything else take(training.X, rows), y, **params)
         except (TypeError, ValueError) as error:
             raise _in_fit(name, model, error) from error
         return model, present[np.asarray(model.classes_, dtype=np.intp)]
@@ -367,11 +370,11 @@ def _in_fit(name: str, estimator: Model, error: Exception) -> ValueError:
 
 
 class _OneTable:
-    """Fit learners of tailboost on a prepared table. The table of a problem is prepared once.
+    """Fit learners of tailboost on a prepared table. The table of a training set is prepared once.
 
     Parameters
     ----------
-    problem : TrainingSet
+    training : TrainingSet
         The rows.
     parts : Parts
         The held-out parts.
@@ -381,14 +384,14 @@ class _OneTable:
         Called after each fit.
     """
 
-    def __init__(self, problem: TrainingSet, parts: Parts, seed: int, done: Steps) -> None:
-        self.problem, self.parts, self.seed, self.done = problem, parts, seed, done
-        self.opened = OpenTable(problem.X)
+    def __init__(self, training: TrainingSet, parts: Parts, seed: int, done: Steps) -> None:
+        self.training, self.parts, self.seed, self.done = training, parts, seed, done
+        self.opened = OpenTable(training.X)
 
     def __call__(self, name: str, learner: Model, clock: Clock) -> list[Fit | None]:
-        problem, weight, final = self.problem, self.problem.weight, None
+        training, weight, final = self.training, self.training.weight, None
         try:
-            session = learner.open_table(self.opened, problem.y, problem.n_classes, weight)
+            session = learner.open_table(self.opened, training.y, training.n_classes, weight)
         except (TypeError, ValueError) as error:
             raise _in_fit(name, learner, error) from error
         parts = self.parts
@@ -452,3 +455,26 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
             raise ValueError(
                 f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
             )
+
+
+def _kind_of(model: Model) -> str:
+    """Return the name of a model: of a score its column, of others their class or function."""
+    if isinstance(model, Scores) and len(model.column_list) == 1:
+        return str(model.column_list[0])
+    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
+    return str(getattr(named, "__name__", type(model).__name__))
+
+
+def named_models(models: Any) -> list[tuple[str, Any]]:
+    """Return models with their names, by default those of their kind."""
+    if isinstance(models, Mapping):
+        return list(models.items())
+    each = list(models) if isinstance(models, (list, tuple)) else [models]
+    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
+        return each
+    kinds = [_kind_of(model) for model in each]
+    names = []
+    for i, kind in enumerate(kinds):
+        number = kinds[: i + 1].count(kind)
+        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
+    return list(zip(names, each, strict=True))

@@ -165,16 +165,16 @@ class GroupDROBoostClassifier(MixtureClassifier):
                 "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
             )
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
-        kind, groups = ("class", None) if problem.groups is None else ("group", self._group_names)
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
+        kind, groups = ("class", None) if training.groups is None else ("group", self._group_names)
         least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(kind, problem, self.classes_, groups, least)
+        self._named, self._pools = pooled_subgroups(kind, training, self.classes_, groups, least)
         self.groups_ = self._named.names
-        return problem
+        return training
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         selection_rows, pools = scheme.selection_rows, self._pools
-        assert problem.groups is not None
+        assert training.groups is not None
         assert selection_rows.groups is not None
         present = selection_rows.sizes(selection_rows.groups, len(self.groups_)) > 0
         if not present.all():
@@ -183,14 +183,14 @@ class GroupDROBoostClassifier(MixtureClassifier):
                 "a larger fraction, or a validation set that has every group"
             )
         index = pools.index(selection_rows.groups)
-        units = Units.groups(pools.index(problem.groups), problem.weight, index, selection_rows.weight)
+        units = Units.groups(pools.index(training.groups), training.weight, index, selection_rows.weight)
         units = replace(
             units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
         )
         even = self.combine == "average"
         combiner = Mixture(
             Objective.of(largest(error(by=self._named.kind))),
-            problem.n_classes,
+            training.n_classes,
             grouping=self._grouping,
             even=even,
             with_erm=not even,

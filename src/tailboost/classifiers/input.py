@@ -49,6 +49,7 @@ from tailboost.core.tables import as_pandas, summed, unpack
 from tailboost.core.used_rows import copies_of
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.rates.strata import plain
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
         return weight.sum() / (len(classes) * total)
     # compute_class_weight of scikit-learn 1.9 would convert labels such as "5" to numbers.
     labels = classes.tolist()
+    class_weight = {plain(label): value for label, value in class_weight.items()}
     stray = [label for label in class_weight if label not in labels]
     if stray and any(label not in class_weight for label in labels):
         raise ValueError(
@@ -373,6 +375,19 @@ def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
     shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
     return _fitted_on(max(shares), "rows of the fit of a frozen model", rows) if shares else rows
+
+
+def noting_fitted(
+    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
+) -> Rows:
+    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
+    if models:
+        rows = noting_frozen(models, features, rows)
+        if X_unlabeled is not None:
+            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
+            fitted = noting_frozen(models, X_unlabeled, more).fitted
+            rows = replace(rows, fitted=rows.fitted or fitted)
+    return rows if training_rows is None else noting_seen(training_rows, features, rows)
 
 
 def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:

@@ -19,7 +19,7 @@ from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_length, columns_by_name, n_rows_of
-from tailboost.core.exceptions import BoundNotMetWarning
+from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.subgroups import HUMAN_REVIEW
@@ -29,7 +29,7 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.guarantees.ledger import Ledger, NotCertifiedError
+from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
 from tailboost.selection.data import SelectionData

@@ -126,13 +126,13 @@ class OCOBoostClassifier(MixtureClassifier):
     def _cv(self) -> Any:
         return "train"
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(problem.weight)
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+        units = Units.samples(training.weight)
         rounds = self._most_rounds(units)
         rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
         fraction = self.outlier_fraction
         vote = Mixture(
-            WorstRow(), problem.n_classes, grouping=self._grouping, even=True, outlier_fraction=fraction
+            WorstRow(), training.n_classes, grouping=self._grouping, even=True, outlier_fraction=fraction
         )
         schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
         return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))

@@ -54,7 +54,7 @@ class Reselection:
 
     @property
     @abstractmethod
-    def _stated(self) -> Problem:
+    def _problem(self) -> Problem:
         """Objective, limits and error budget."""
 
     @abstractmethod
@@ -209,7 +209,7 @@ class Reselection:
             know.
         """
         check_is_fitted(self)
-        problem = self._stated
+        problem = self._problem
         if deferred is not None:
             return self._deferral_curves(a, b, n_points, deferred)
         if a is None and b is None and problem.over_rows:
@@ -224,7 +224,7 @@ class Reselection:
     ) -> Curve:
         limited, minimised, others = rates
         loosest = self._reaching(minimised, (*others, limited.within(limited.most)))
-        engine, problem = loosest._engine, replace(loosest._stated.within(others), confidence=None)
+        engine, problem = loosest._engine, replace(loosest._problem.within(others), confidence=None)
         rules, reached = engine.along(problem, limited, n_points)
         points = tuple(
             CurvePoint(
@@ -252,7 +252,7 @@ class Reselection:
         None for rates that the rates table does not have, and without a limit.
         """
         form = limited.within(limited.most).form
-        limits = [limit for limit in self._stated.limits if (limit.form, limit.rate) == (form, limited.rate)]
+        limits = [limit for limit in self._problem.limits if (limit.form, limit.rate) == (form, limited.rate)]
         bounds = [limit.bound for limit in limits]
         bound = next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None)
         if minimised.over_rows:
@@ -286,7 +286,7 @@ class Reselection:
             raise ValueError(
                 f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
             )
-        problem = self._stated
+        problem = self._problem
         problem = problem.within(tuple(limit for limit in problem.limits if limit.rate != deferred()))
         limited, minimised, others = rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves

@@ -11,15 +11,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils import Bunch, Tags, check_random_state, column_or_1d
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.cross_fitting import N_FOLDS
 from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
-from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models
+from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
 from tailboost.classifiers.input import (
     GivenUnlabeled,
     LabelledRows,
@@ -28,14 +30,19 @@ from tailboost.classifiers.input import (
     checked_table,
     class_factors,
     input_tags,
-    noting_frozen,
+    noting_fitted,
     noting_seen,
     read_training_set,
     selection_data,
     with_parameters,
 )
-from tailboost.classifiers.robust_selection import ProbabilityMixture, check_parameters
-from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
+from tailboost.classifiers.robust_selection import (
+    ProbabilityMixture,
+    check_columns,
+    check_groups,
+    problem_of,
+)
+from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
 from tailboost.core.checks import (
     check_costs,
     check_indexes,
@@ -45,7 +52,7 @@ from tailboost.core.checks import (
     refuse_swapped,
 )
 from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
-from tailboost.core.judged import holds_unknown, probe_rows
+from tailboost.core.judged import group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.core.tables import unpack
 from tailboost.core.used_rows import UsedRows
@@ -53,13 +60,15 @@ from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import Scores, as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.rates import Largest, Limit, Rate
+from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
+from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
 from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_tables import Models, averaging, check_named
 from tailboost.selection.problem import NAMED, Problem
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_limits
+from tailboost.selection.summary import Summary
 
 # Fingerprints of the training rows of models that are not fitted here.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
@@ -127,9 +136,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         1: of .9 at .975. If no rule is found, the most probable one answers, with a
         `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is then available, too.
         Costs by row have no such probability, and a limit on them is not tightened; a warning says so.
-        None is the default, because confidence has a price and is often out of reach. On 98 problems of 7
-        tables limits held on new rows in 53 % without it. With .9 they held in 72 %, at .0088 more overall
-        error; .9 was reached in 57 %, where limits held in 93 %. These runs aimed at .9 in all cases.
+        Without limits a confidence is refused. None is the default, because confidence has a price and is
+        often out of reach. On 98 problems of 7 tables limits held on new rows in 53 % without it. With .9
+        they held in 72 %, at .0088 more overall error; .9 was reached in 57 %, where limits held in 93 %.
+        These runs aimed at .9 in all cases.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
@@ -409,31 +419,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         given.check_indexes()
         validation.check_indexes("_val")
         clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
-        stated = check_parameters(self, given.groups)
+        self._kept_problem = stated = problem_of(self)
+        check_groups(self, stated, given.groups)
         unlabeled.check(given.groups, stated, given.clusters)
         weighted = given.sample_weight is not None or self.class_weight is not None
-        problem, estimators = self._read_rows(given, weighted)
+        training, estimators = self._read_rows(given, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         named = None
         if training_rows is not None:
             named = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
-        costs = check_costs(given.costs, problem.n_given, self.classes_, problem.used)
+        costs = check_costs(given.costs, training.n_given, self.classes_, training.used)
         if validation.any_given:
-            costs = self._read_validation(problem, given, validation, frozen=frozen)
-        X_unlabeled, more = self._check_strata(stated, problem, costs, unlabeled)
+            costs = self._read_validation(training, given, validation, frozen=frozen)
+        X_unlabeled, more = self._check_strata(stated, training, costs, unlabeled)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
-            problem,
+            training,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            factors=class_factors(self.class_weight, self.classes_, problem.y, problem.weight)[problem.y],
+            factors=class_factors(self.class_weight, self.classes_, training.y, training.weight)[training.y],
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        self.probe_rows_ = probe_rows(problem.X, seed)  # a loaded model file is checked on these rows
+        self.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on these rows
         self.used_rows_, self.ledger_ = (), Ledger()
         # Learners for prepared tables contain no models of earlier fits.
         others = [
@@ -441,18 +452,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for _, model in estimators
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
-        features = problem.X if problem.validation is None else problem.validation[0]
-        rows = _noting_fitted(outputs.rows, features, others, X_unlabeled, named)
+        features = training.X if training.validation is None else training.validation[0]
+        rows = noting_fitted(outputs.rows, features, others, X_unlabeled, named)
         score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
         outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
-        if problem.validation is None:
-            places = np.arange(len(problem.y))
+        if training.validation is None:
+            places = np.arange(len(training.y))
             if rows.used is not None:
-                places = np.searchsorted(problem.used, rows.used)
+                places = np.searchsorted(training.used, rows.used)
             costs, features = None if costs is None else costs[places], take(features, places)
         if more is not None:
             outputs = outputs.with_unlabeled(X_unlabeled, more)
-        trained_on = NO_ROWS if frozen else problem.fingerprints  # frozen models are not fitted here
+        trained_on = NO_ROWS if frozen else training.fingerprints  # frozen models are not fitted here
         if named is not None:
             trained_on = named if frozen else Fingerprint.union([named, trained_on])
         complete = named is not None or not (others and holds_unknown(others))
@@ -462,30 +473,30 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features = np.zeros((n_rows_of(features), 1))
             X_unlabeled = None if more is None else np.zeros((len(more), 1))
         else:
-            self._keep_chosen_rows(problem, more, frozen=frozen)
+            self._keep_chosen_rows(training, more, frozen=frozen)
         self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
     def _read_rows(self, given: LabelledRows, weighted: bool) -> tuple[TrainingSet, list[tuple[str, Any]]]:
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
         estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
-        problem = read_training_set(self, self, given, None)
+        training = read_training_set(self, self, given, None)
         if named:
-            estimators = DEFAULTS[self.estimators](TableKind.of(problem))
+            estimators = DEFAULTS[self.estimators](TableKind.of(training))
             if self.max_time is not None:
                 estimators = hurried(estimators)
         if given.clusters is not None:
-            problem.clusters = numbered(given.clusters, "clusters", problem.n_given)[problem.used]
-            if (problem.clusters == problem.clusters[0]).all():
+            training.clusters = numbered(given.clusters, "clusters", training.n_given)[training.used]
+            if (training.clusters == training.clusters[0]).all():
                 raise ValueError(
                     "clusters has one value only: none of its rows can be held out without the others"
                 )
         if given.groups is not None:
-            self._check_columns()
-        return problem, estimators
+            check_columns(self)
+        return training, estimators
 
     def _read_validation(
-        self, problem: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
+        self, training: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
     ) -> Floats | None:
         """Add the given selection data to the rows; return their costs."""
         check_group_arguments(given.groups, validation)
@@ -495,21 +506,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         X_val = checked_table(self, self, validation.X)
         X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:
-            rows = noting_seen(problem.fingerprints, X_val, rows)
-        problem.validation = X_val, rows
+            rows = noting_seen(training.fingerprints, X_val, rows)
+        training.validation = X_val, rows
         return check_costs(validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
 
     def _check_strata(
-        self, stated: Problem, problem: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
+        self, stated: Problem, training: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
     ) -> tuple[Any, UnlabeledRows | None]:
         """Find missing groups, labels or costs before a fit; return the rows without labels."""
-        names, features, more = None if problem.groups is None else self._group_names, None, None
-        rows = problem.rows if problem.validation is None else problem.validation[1]
+        names, features, more = None if training.groups is None else self._group_names, None, None
+        rows = training.rows if training.validation is None else training.validation[1]
         strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
         Program.of_rates(strata, stated.counted, stated.limits)
         if unlabeled.X is not None:
-            val = [] if problem.validation is None else [problem.validation[0]]
-            features, more = unlabeled.read(self, [problem.X, *val])
+            val = [] if training.validation is None else [training.validation[0]]
+            features, more = unlabeled.read(self, [training.X, *val])
             combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
             strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
         warn_of_limits(stated.limits, strata)
@@ -523,11 +534,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             self.used_rows_ = (*self.used_rows_, UsedRows.unlabeled(more.hashes, "selection data"))
 
-    def _keep_chosen_rows(self, problem: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
+    def _keep_chosen_rows(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
         """Keep the fingerprints of the selection data."""
-        self.chosen_rows_ = (problem.fingerprints,) if frozen else ()
-        if problem.validation is not None:
-            self.chosen_rows_ = (Fingerprint.of_rows(problem.validation[0]),)
+        self.chosen_rows_ = (training.fingerprints,) if frozen else ()
+        if training.validation is not None:
+            self.chosen_rows_ = (Fingerprint.of_rows(training.validation[0]),)
         if more is not None:
             self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 
@@ -609,7 +620,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Return a classifier with these parameters, checked as far as possible without rows."""
         mix = cls(**params)
         mix._validate_params()
-        check_parameters(mix, groups)
+        mix._kept_problem = problem_of(mix)
+        check_groups(mix, mix._kept_problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
         mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()
@@ -622,6 +634,77 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
             raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
         return Models.given(list(probabilities), self.classes_)
+
+    # -- the result ------------------------------------------------------------------------------------
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """The fitted models, on class numbers, in the order of `estimators`."""
+        check_is_fitted(self)
+        return self._models.fitted
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The fitted models by name."""
+        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
+
+    @property
+    def estimator_weights_(self) -> Floats:
+        """The mixture weights λ, in the order of `candidates_`."""
+        return self.ensemble_.weights
+
+    @property
+    def candidates_(self) -> list[str]:
+        """Names of the selected candidates."""
+        return [member.words(self.classes_) for member in self.ensemble_.base_models]
+
+    @property
+    def used_models_(self) -> list[str]:
+        """Names of the models that the rule reads."""
+        ensemble = self.ensemble_
+        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
+        return [self._models.names[i] for i in sorted(used)]
+
+    @property
+    def gap_(self) -> float:
+        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
+        check_is_fitted(self)
+        return self._selected.gap
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        ensemble = self.ensemble_
+        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether the rule reads scores alone, so that equal rows are different rows."""
+        check_is_fitted(self)
+        return only_scores(self._models.fitted)
+
+    def _rule_html(self) -> str:
+        try:
+            return self.rule_._repr_html_()
+        except NotFittedError:
+            return ""
+
+    def _summarise(self) -> Summary:
+        summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
+        return replace(summary, groups=group_uses(self))
+
+    def _first_selection(self, engine: ProbabilityEngine) -> None:
+        """Select; an error for contradicting limits keeps the engine, and so the fitted models."""
+        self._kept_engine = engine
+        try:
+            self._use_rule(engine.select(self._problem))
+        except InfeasibleLimitsError as error:
+            error.unselected = self
+            error.add_note(
+                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
+                "trains nothing. After the error sys.last_value holds it."
+            )
+            raise
 
     # -- scikit-learn --------------------------------------------------------------------------------
 
@@ -637,19 +720,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 tags.input_tags.sparse &= own.sparse
                 tags.input_tags.allow_nan &= own.allow_nan
         return tags
-
-
-def _noting_fitted(
-    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
-) -> Rows:
-    """Return selection data that know whether a model was fitted on them or on the rows without labels."""
-    if models:
-        rows = noting_frozen(models, features, rows)
-        if X_unlabeled is not None:
-            more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
-            fitted = noting_frozen(models, X_unlabeled, more).fitted
-            rows = replace(rows, fitted=rows.fitted or fitted)
-    return rows if training_rows is None else noting_seen(training_rows, features, rows)
 
 
 def _pairs(estimators: Any) -> Any:
@@ -727,7 +797,7 @@ def tune(
             "tune: limits must be a list, such as limits=['miss(1) <= 40%'] or [rates.miss(1) <= 0.4], got "
             f"{limits!r}"
         )
-    named = [(name, as_fitted(model)) for name, model in _named(models)]
+    named = [(name, as_fitted(model)) for name, model in named_models(models)]
     classifier = RobustMixtureClassifier(
         named,
         objective=objective,
@@ -746,26 +816,3 @@ def tune(
         groups_unlabeled=groups_unlabeled,
         training_rows=training_rows,
     )
-
-
-def _kind_of(model: Model) -> str:
-    """Return the name of a model: of a score its column, of others their class or function."""
-    if isinstance(model, Scores) and len(model.column_list) == 1:
-        return str(model.column_list[0])
-    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
-    return str(getattr(named, "__name__", type(model).__name__))
-
-
-def _named(models: Any) -> list[tuple[str, Any]]:
-    """Return models with their names, by default those of their kind."""
-    if isinstance(models, Mapping):
-        return list(models.items())
-    each = list(models) if isinstance(models, (list, tuple)) else [models]
-    if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
-        return each
-    kinds = [_kind_of(model) for model in each]
-    names = []
-    for i, kind in enumerate(kinds):
-        number = kinds[: i + 1].count(kind)
-        names.append(kind if kinds.count(kind) == 1 else f"{kind} {number}")
-    return list(zip(names, each, strict=True))

@@ -12,13 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score
-from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import answers_by
+from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
 from tailboost.boosting.training_set import GroupNames, batched, rows_among, take
 from tailboost.classifiers.input import (
     LabelledRows,
@@ -31,14 +29,14 @@ from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_costs, check_indexes, n_rows_of
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
-from tailboost.core.judged import Judged, group_uses
+from tailboost.core.judged import Judged
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
 from tailboost.core.tables import as_pandas, has_named_columns
 from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.learners.scores import Scores, only_scores
-from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Objective, error
+from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
@@ -46,7 +44,6 @@ from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
 from tailboost.selection.stratum_probabilities import stratum_probabilities
-from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -67,7 +64,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     _group_names: GroupNames
     objective: Stated
     limits: Stated
-    # The engine on the selection data, and the selected rule.
+    # Objective and limits of the parameters, the engine on the selection data, and the selected rule.
+    _kept_problem: Problem
     _kept_engine: ProbabilityEngine
     _kept_rule: Selected
     alpha: float | None
@@ -80,14 +78,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     def _set_groups(self, names: GroupNames) -> None:
         super()._set_groups(names)
-        self._check_columns()
-
-    def _check_columns(self) -> None:
-        if self.by_group and len(self._group_names.values) > 1:
-            raise ValueError(
-                f"by_group=True takes one column of groups, got {len(self._group_names.values)}: "
-                "join their values into one, so that each row is in one group"
-            )
+        check_columns(self)
 
     def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
@@ -107,17 +98,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     # -- the selection ---------------------------------------------------------------------------------
 
     @property
-    def _stated(self) -> Problem:
-        """The objective and the limits of the parameters."""
-        return Problem.of(
-            self.objective,
-            self.limits,
-            self.max_error,
-            self.alpha,
-            error_budget=self.error_budget,
-            randomized=self.randomized,
-            confidence=self.confidence,
-        )
+    def _problem(self) -> Problem:
+        return self._kept_problem
 
     @property
     def _engine(self) -> ProbabilityEngine:
@@ -132,18 +114,12 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         """The models with their outputs on the selection data."""
         return self._engine.outputs
 
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs p(group | x, y), which is learned from the features."""
-        ensemble = self.ensemble_
-        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
-
     def _engine_of(
         self, outputs: ModelOutputs, X: Table = None, costs: Table = None, X_unlabeled: Table = None
     ) -> ProbabilityEngine:
         """Return the engine on selection data with features X and costs of answers."""
         return ProbabilityEngine.of(
-            self._stated,
+            self._problem,
             outputs,
             X,
             self.classes_,
@@ -152,23 +128,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             costs=costs,
             X_unlabeled=X_unlabeled,
         )
-
-    def _settle(self, engine: ProbabilityEngine) -> None:
-        """Select, and answer by the selected rule."""
-        self._kept_engine = engine
-        self._use_rule(engine.select(self._stated))
-
-    def _first_selection(self, engine: ProbabilityEngine) -> None:
-        """Select as `_settle` does; an error for contradicting limits keeps the fitted models."""
-        try:
-            self._settle(engine)
-        except InfeasibleLimitsError as error:
-            error.unselected = self
-            error.add_note(
-                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
-                "trains nothing. After the error sys.last_value holds it."
-            )
-            raise
 
     def _use_rule(self, rule: Selected) -> None:
         """Answer by a selected rule."""
@@ -188,16 +147,19 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             self.alpha = self.alpha if self.objective == "cvar" and alpha is None else alpha
         if name_of(self.objective) != before:
             self.max_error = None  # its subgroups are those of the earlier objective
-        self.__dict__.update({name: value for name, value in stated.items() if value is not None})
+        self.set_params(**{name: value for name, value in stated.items() if value is not None})
+        if stated["confidence"] is None and not self.limits and self.max_error is None:
+            self.confidence = None  # it was about limits that are left out
         self._validate_params()
-        return self._stated
+        self._kept_problem = problem = problem_of(self)
+        return problem
 
     def _engine_on(self, given: LabelledRows, problem: Problem) -> ProbabilityEngine:
         if given.groups is not None:
             self._name_groups(given.groups)
         outputs = self._outputs_on(self._outputs.models, given, "reweight")
         rows, table = outputs.rows, None
-        check_parameters(self, rows.groups)
+        check_groups(self, problem, rows.groups)
         costs = check_costs(given.costs, n_rows_of(given.y), self.classes_, rows.used)
         if outputs.models.are_given:
             outputs.check_order(self.classes_)
@@ -223,18 +185,19 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         used = rows_among(groups, rows)
         self._name_groups(groups, used)
         numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
-        check_parameters(self, numbers)
+        check_groups(self, problem, numbers)
         if problem.needs_costs:
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(replace(outputs, rows=replace(rows, groups=numbers)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
-        check_parameters(self, engine.outputs.rows.groups)
+        check_groups(self, problem, engine.outputs.rows.groups)
         if not engine.covers(problem, getattr(self, "_group_names", None)):
             if problem.needs_costs:
                 raise ValueError(COSTS_NOT_KEPT)
             engine = self._engine_of(engine.outputs)
-        self._settle(engine)
+        self._kept_engine = engine
+        self._use_rule(engine.select(problem))
         self._selected.warn(forewarned=False)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
@@ -251,10 +214,12 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
         new = copy.copy(self)
         if own is None:
-            new.error_budget = rule.problem.error_budget
+            new.error_budget = budget = rule.problem.error_budget
+            new._kept_problem = replace(self._problem, error_budget=budget)
             new._use_rule(rule)
         else:
             new.limits = [*others, own]
+            new._kept_problem = self._problem.within((*others, own))
             new._use_rule(rule.within(new.limits))
         return new
 
@@ -271,7 +236,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         labelled = self._engine.labelled
         data = labelled.in_memory
-        if self._stated.over_rows or data is not labelled or data.costs is not None:
+        if self._problem.over_rows or data is not labelled or data.costs is not None:
             return None
         if by_group:
             return (
@@ -323,7 +288,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     @property
     def may_draw(self) -> bool:
         """Whether the stated rule may be randomised."""
-        return self._stated.randomized
+        return self._problem.randomized
 
     def at_thresholds(
         self, family: ThresholdFamily, thresholds: Floats, weights: Floats | None = None
@@ -346,7 +311,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         new = copy.copy(self)
         candidates = [family.candidate(each) for each in np.atleast_2d(thresholds)]
         each = np.ones(1) if weights is None else weights
-        new._use_rule(self._engine.named(self._stated, candidates, each))
+        new._use_rule(self._engine.named(self._problem, candidates, each))
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
@@ -355,7 +320,10 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         table = models.transform(X)
         table = table.knowing(self._numbers(groups if self.by_group else None, table.n_rows))
         return [
-            (self.classes_[c._shares(table).argmax(axis=1)], c._deferred(table) if c.can_defer else None)
+            (
+                self.classes_[_shares(c.ensemble_, table).argmax(axis=1)],
+                _deferred(c.ensemble_, table) if c.can_defer else None,
+            )
             for c in classifiers
         ]
 
@@ -366,27 +334,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return Fingerprint.of_rows(self._checked(X))
 
     # -- answers ---------------------------------------------------------------------------------------
-
-    @property
-    def estimators_(self) -> list[Any]:
-        """The fitted models, on class numbers, in the order of `estimators`."""
-        check_is_fitted(self)
-        return self._models.fitted
-
-    @property
-    def named_estimators_(self) -> Bunch:
-        """The fitted models by name."""
-        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
-
-    @property
-    def estimator_weights_(self) -> Floats:
-        """The mixture weights λ, in the order of `candidates_`."""
-        return self.ensemble_.weights
-
-    @property
-    def candidates_(self) -> list[str]:
-        """Names of the selected candidates."""
-        return [member.words(self.classes_) for member in self.ensemble_.base_models]
 
     @property
     def rule_(self) -> Rule | ThresholdRule:
@@ -400,36 +347,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             if not part.inferred or not part.weights:
                 return ThresholdRule.of(part, score, self.classes_.tolist(), groups)
             if self.n_features_in_ == 1:  # groups are estimated from the score alone
-                return self._thresholds(score)
+                return _thresholds(self, score)
         return Rule.of(self.ensemble_, self.classes_, groups)
 
-    def _rule_html(self) -> str:
-        try:
-            return self.rule_._repr_html_()
-        except NotFittedError:
-            return ""
-
-    def _thresholds(self, score: Scores) -> ThresholdRule:
-        """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
-        logs = self._outputs.table[0][:, score.positive_]
-        values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
-        X: Table = values[:, None]
-        if (names := getattr(self, "feature_names_in_", None)) is not None:
-            import pandas as pd
-
-            X = pd.DataFrame(X, columns=names)
-        actions = self.predict(X, **({"deferred": HUMAN_REVIEW} if self.can_defer else {}))
-        return ThresholdRule.of_actions(score, self.classes_.tolist(), values, actions)
-
-    def _shares(self, table: LogProbabilities) -> Floats:
-        """Return the label distribution, ties settled; only models with positive weight are read."""
-        ensemble = self.ensemble_
-        used = np.flatnonzero(ensemble.weights > 0)
-        answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
-        return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
-
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
-        return np.concatenate([self._shares(table) for table in self._tables(X, groups)])
+        return np.concatenate([_shares(self.ensemble_, table) for table in self._tables(X, groups)])
 
     def _tables(self, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
@@ -438,16 +360,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         check_indexes(X=X, groups=groups)
         models, X = self._read(X)
         numbers = self._numbers(groups, n_rows_of(X))
-        return self._told(models, X, numbers)
-
-    def _told(self, models: Models, X: Table, numbers: Ints | None) -> Iterator[LogProbabilities]:
-        """Yield the log-probabilities of each batch, and tell how many rows are finished."""
-        with ExitStack() as stack:
-            with telling() if self.verbose else nullcontext():  # left before the first yield
-                done = stack.enter_context(steps("rows", n_rows_of(X)))
-            for part, rows in batched(X):
-                yield models.transform(rows).knowing(None if numbers is None else numbers[part])
-                done(len(part))
+        return _told(models, X, numbers, self.verbose)
 
     def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
         """Return rows for `predict` and other methods of classifiers with the same models.
@@ -550,21 +463,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         ValueError
             As in `predict_distribution`; if ``deferred`` is a label, or the rule defers no row.
         """
-        return np.concatenate([self._labels(table, deferred) for table in self._tables(X, groups)])
-
-    def _labels(self, table: LogProbabilities, deferred: Any) -> NDArray[Any]:
-        """Return the label of each row, or the value for deferred rows."""
-        answers = self.classes_[self._shares(table).argmax(axis=1)]
-        if deferred is None:
-            return answers
-        if deferred in self.classes_.tolist():
-            raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
-        mark = np.asarray(deferred)
-        if mark.ndim:
-            raise ValueError(f"deferred must be one value, got {deferred!r}")
-        if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
-            mark, answers = np.array(deferred, dtype=object), answers.astype(object)
-        return np.where(self._deferred(table), mark, answers)
+        tables = self._tables(X, groups)  # raises in an unfitted classifier
+        return np.concatenate([_labels(self.ensemble_, self.classes_, deferred, table) for table in tables])
 
     def defers_with(self, X: Table, members: Any, *, groups: Groups = None) -> Mask:
         """Return whether the stated candidate of each row defers the row.
@@ -647,35 +547,13 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         ValueError
             If the rule defers no row: there is no limit on deferral.
         """
-        return np.concatenate([self._deferred(table) for table in self._tables(X, groups)])
+        return np.concatenate([_deferred(self.ensemble_, table) for table in self._tables(X, groups)])
 
     @property
     def can_defer(self) -> bool:
         """Whether the rule may defer rows: `defers` tells which."""
         check_is_fitted(self)
-        return any(getattr(member, "defers", False) for member in self.ensemble_.base_models)
-
-    def _deferred(self, table: LogProbabilities) -> Mask:
-        if not self.can_defer:
-            raise ValueError("no row is deferred: state a limit on rates.deferred()")
-        probability = np.zeros(table.n_rows)
-        for weight, member in zip(self.ensemble_.weights, self.ensemble_.base_models, strict=True):
-            probability += weight * member.defers_table(table)
-        deferred: Mask = probability >= 0.5
-        return deferred
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone, so that equal rows are different rows."""
-        check_is_fitted(self)
-        return only_scores(self._models.fitted)
-
-    @property
-    def used_models_(self) -> list[str]:
-        """Names of the models that the rule reads."""
-        ensemble = self.ensemble_
-        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
-        return [self._models.names[i] for i in sorted(used)]
+        return _can_defer(self.ensemble_)
 
     @property
     def _models(self) -> Models:
@@ -684,20 +562,22 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     # -- the result ------------------------------------------------------------------------------------
 
-    @property
-    def gap_(self) -> float:
-        """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
-        check_is_fitted(self)
-        return self._selected.gap
 
-    def _summarise(self) -> Summary:
-        summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
-        return replace(summary, groups=group_uses(self))
+def problem_of(classifier: Model) -> Problem:
+    """Return objective and limits of the parameters; raise ValueError if these exclude each other."""
+    return Problem.of(
+        classifier.objective,
+        classifier.limits,
+        classifier.max_error,
+        classifier.alpha,
+        error_budget=classifier.error_budget,
+        randomized=classifier.randomized,
+        confidence=classifier.confidence,
+    )
 
 
-def check_parameters(classifier: Model, groups: Groups) -> Problem:
-    """Return the objective and limits; raise ValueError if parameters exclude each other, or need groups."""
-    problem = classifier._stated
+def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
+    """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
     if problem.over_rows and classifier.by_group:
         raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
     if groups is None and problem.needs_groups:
@@ -707,9 +587,82 @@ def check_parameters(classifier: Model, groups: Groups) -> Problem:
         raise ValueError(f"{rate!r} needs groups")
     if classifier.by_group and groups is None:
         raise ValueError("by_group=True needs groups")
-    return problem
 
 
 def _table(models: Models, X: Table, numbers: Ints | None, part: Ints) -> LogProbabilities:
     """Return the log-probabilities of some rows of a table, with the numbers of their groups."""
     return models.transform(take(X, part)).knowing(None if numbers is None else numbers[part])
+
+
+def check_columns(classifier: Model) -> None:
+    """Raise ValueError if a group-aware rule gets several columns of groups."""
+    if classifier.by_group and len(classifier._group_names.values) > 1:
+        raise ValueError(
+            f"by_group=True takes one column of groups, got {len(classifier._group_names.values)}: "
+            "join their values into one, so that each row is in one group"
+        )
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+def _shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
+    """Return the label distribution, ties settled; only models with positive weight are read."""
+    used = np.flatnonzero(ensemble.weights > 0)
+    answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
+    return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
+
+
+def _can_defer(ensemble: MixtureEnsemble) -> bool:
+    return any(getattr(member, "defers", False) for member in ensemble.base_models)
+
+
+def _deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
+    """Return the rows that are deferred with probability ½ or more."""
+    if not _can_defer(ensemble):
+        raise ValueError("no row is deferred: state a limit on rates.deferred()")
+    probability = np.zeros(table.n_rows)
+    for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
+        probability += weight * member.defers_table(table)
+    deferred: Mask = probability >= 0.5
+    return deferred
+
+
+def _labels(
+    ensemble: MixtureEnsemble, classes: NDArray[Any], deferred: Any, table: LogProbabilities
+) -> NDArray[Any]:
+    """Return the label of each row, or the value for deferred rows."""
+    answers = classes[_shares(ensemble, table).argmax(axis=1)]
+    if deferred is None:
+        return answers
+    if deferred in classes.tolist():
+        raise ValueError(f"deferred={deferred!r} is a label: deferred rows need another mark")
+    mark = np.asarray(deferred)
+    if mark.ndim:
+        raise ValueError(f"deferred must be one value, got {deferred!r}")
+    if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
+        mark, answers = np.array(deferred, dtype=object), answers.astype(object)
+    return np.where(_deferred(ensemble, table), mark, answers)
+
+
+def _thresholds(classifier: ProbabilityMixture, score: Scores) -> ThresholdRule:
+    """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
+    logs = classifier._outputs.table[0][:, score.positive_]
+    values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
+    X: Table = values[:, None]
+    if (names := getattr(classifier, "feature_names_in_", None)) is not None:
+        import pandas as pd
+
+        X = pd.DataFrame(X, columns=names)
+    actions = classifier.predict(X, **({"deferred": HUMAN_REVIEW} if classifier.can_defer else {}))
+    return ThresholdRule.of_actions(score, classifier.classes_.tolist(), values, actions)
+
+
+def _told(models: Models, X: Table, numbers: Ints | None, verbose: object) -> Iterator[LogProbabilities]:
+    """Yield the log-probabilities of each batch, and tell how many rows are finished."""
+    with ExitStack() as stack:
+        with telling() if verbose else nullcontext():  # left before the first yield
+            done = stack.enter_context(steps("rows", n_rows_of(X)))
+        for part, rows in batched(X):
+            yield models.transform(rows).knowing(None if numbers is None else numbers[part])
+            done(len(part))

@@ -144,13 +144,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, problem: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
-        K, penalty, rate = problem.n_classes, self.variance_weight, float(self.learning_rate)
+    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+        K, penalty, rate = training.n_classes, self.variance_weight, float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)
         return (EBBoost if self.stumps else VadaBoost)(K, float(penalty), learning_rate=rate)
 
-    def _refit(self, problem: TrainingSet, units: Units) -> SoftMargin | None:
+    def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
         if (program := self._program) is None:
             return None
         tried = tuple(c / units.total for c in PRICES[program])
@@ -159,9 +159,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
             check_price(price, units.total, program)
         fitted = slice(None) if units.index is None else units.index >= 0
         class_weight: Floats = np.bincount(
-            problem.y[fitted], weights=problem.weight[fitted], minlength=problem.n_classes
+            training.y[fitted], weights=training.weight[fitted], minlength=training.n_classes
         ).astype(float)
-        held_out = units.index is not None or problem.validation is not None
+        held_out = units.index is not None or training.validation is not None
         return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:

@@ -36,6 +36,7 @@ from tailboost.classifiers.boosted_mixture import NAMED, MixtureClassifier, warn
 from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.core.judged import cached
 from tailboost.core.subgroups import unit_name
 from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
@@ -314,13 +315,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """Whether the hypotheses vote."""
         return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
 
-    def _name_subgroups(self, problem: TrainingSet) -> TrainingSet:
+    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
         kind = self.subgroups
         if kind == "auto":
-            kind = "class" if problem.groups is None else "group"
-        groups = None if problem.groups is None else self._group_names
+            kind = "class" if training.groups is None else "group"
+        groups = None if training.groups is None else self._group_names
         least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(kind, problem, self.classes_, groups, least)
+        self._named, self._pools = pooled_subgroups(kind, training, self.classes_, groups, least)
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
@@ -328,20 +329,20 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 "class_loss='error', or give gamma or a larger fraction"
             )
         self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
-        return problem
+        return training
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _boosting(self, problem: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
+    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
         indicator, T = self._indicator, self._most_rounds()
-        units = target_subgroups(problem, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
+        units = target_subgroups(training, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         # The published vote minimises the largest error for any limits.
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
         combiner = Mixture(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            problem.n_classes,
+            training.n_classes,
             grouping=self._grouping,
             limits=self._limits(scheme.selection_rows),
             error_budget=self.error_budget,
@@ -409,7 +410,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         player, units = cast("Hedge", self.game_.player), self._targets
         self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
         if self.max_error == "auto" and self._own:
-            largest_error = float(np.nanmax(self._error_values(self._selected.counts)))
+            largest_error = float(np.nanmax(self._error_values(self._counts)))
             least = units.limit if units.indicator else least_error_met(largest_error)
             self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
@@ -423,17 +424,23 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return cast("TargetSubgroups", self.game_.units)
 
     @property
+    def _counts(self) -> Floats:
+        """Confusion counts of `predict` on the selection data."""
+        counts: Floats = cached(self, "counts", lambda: self.combiner_.predicted(self.ensemble_))
+        return counts
+
+    @property
     def _useless(self) -> str:
         """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
         if not self._own:
             return ""
-        predicted = self._selected.counts.sum(axis=0)
+        predicted = self._counts.sum(axis=0)
         if np.count_nonzero(predicted) == 1:
             return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
             return ""
         constants = self.combiner_.constants
-        if constants is None or np.nanmax(self._error_values(self._selected.counts)) < constants - TOLERANCE:
+        if constants is None or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE:
             return ""
         within = " within the error budget" * (self.error_budget is not None)
         return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
@@ -451,7 +458,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._met(self._selected.counts)
+        return self._met(self._counts)
 
     @property
     def limits_met_randomized_(self) -> bool:
@@ -467,7 +474,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         super()._warn()
         warn_of_small(self._named, self._pools)
         useless, words = self._useless, self._rows_kept().words
-        errors = self._error_values(self._selected.counts)
+        errors = self._error_values(self._counts)
         named = list(zip(self._named.names.tolist(), errors.tolist(), self.max_error_.tolist(), strict=True))
         unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
         if unmeasured:
@@ -522,13 +529,13 @@ def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
 
 
 def target_subgroups(
-    problem: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    training: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
-    problem : TrainingSet
+    training : TrainingSet
         Training set.
     scheme : Scheme
         Selection data of the game.
@@ -542,12 +549,12 @@ def target_subgroups(
         Pseudo-rows, for losses that are no indicators.
     """
     rows = scheme.selection_rows
-    assert problem.groups is not None
+    assert training.groups is not None
     assert rows.groups is not None
     index = pools.index(rows.groups)
     size = rows.sizes(index, pools.count)
     measured = size > 0
-    units = TargetSubgroups.groups(pools.index(problem.groups), problem.weight, index, rows.weight)
+    units = TargetSubgroups.groups(pools.index(training.groups), training.weight, index, rows.weight)
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())

@@ -21,11 +21,11 @@ from tailboost.core.spelling import did_you_mean
 from tailboost.core.tables import as_pandas, has_named_columns, refuse_query
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
-MOST_ROWS = 1e9
+LARGEST_MEAN_WEIGHT = 1e9
 # Significant bits of weights, fewer than the 53 of float64 and more than the 24 of float32.
 WEIGHT_BITS = 32
 # Weights scaled to mean 1 may miss it by this.
-ROUNDING = 1e-9
+WEIGHT_ROUNDING = 1e-9
 
 #: Smallest α for which 1/α does not overflow.
 SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
@@ -159,11 +159,11 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 
 
 def count_rows(largest: float, mean: float) -> bool:
-    """Return whether weights count rows: their mean is from 1 to `MOST_ROWS`.
+    """Return whether weights count rows: their mean is from 1 to `LARGEST_MEAN_WEIGHT`.
 
     ``mean`` is that of the positive weights divided by the largest, so that no sum overflows.
     """
-    return 1 - ROUNDING <= mean * largest <= MOST_ROWS
+    return 1 - WEIGHT_ROUNDING <= mean * largest <= LARGEST_MEAN_WEIGHT
 
 
 def base_measure(base: ArrayLike | None, n: int) -> Floats:

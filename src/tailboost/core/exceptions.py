@@ -1,5 +1,10 @@
 """Public warnings and errors; `tailboost.exceptions` offers them."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 __all__ = [
     "BoundNotMetWarning",
     "ConfidenceNotReachedWarning",
@@ -9,6 +14,7 @@ __all__ = [
     "LeakageError",
     "LimitBelowNoiseWarning",
     "ModelVersionWarning",
+    "NotCertifiedError",
     "ResubstitutionWarning",
     "SmallSubgroupsWarning",
     "TableChangedWarning",
@@ -63,6 +69,35 @@ class InfeasibleLimitsError(ValueError):
     """
 
     unselected: object = None
+
+
+class NotCertifiedError(ValueError):
+    """No rule of the sequence has all its targets certified.
+
+    Parameters
+    ----------
+    message : str
+        The message.
+    shortfalls : sequence of Shortfall
+        The targets without a certificate for the safest rule.
+    attempts : tuple of Attempt
+        This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
+    advice : str
+        The next step in Python; the end of the message.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        shortfalls: Sequence[Any] = (),
+        attempts: tuple[Any, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(f"{message} {advice}" if advice else message)
+        self.reason = message
+        self.shortfalls = tuple(shortfalls)
+        self.attempts = attempts
+        self.advice = advice
 
 
 class TableChangedWarning(UserWarning):

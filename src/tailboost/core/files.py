@@ -30,9 +30,12 @@ _PAUSE = 0.02
 _PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 
 
-def digest(content: bytes) -> str:
-    """Return the digest of a content, 32 hexadecimal digits."""
-    return hashlib.blake2b(content, digest_size=_SEAL).hexdigest()
+def digest(*contents: bytes) -> str:
+    """Return the digest of contents one after the other, 32 hexadecimal digits."""
+    hashed = hashlib.blake2b(digest_size=_SEAL)
+    for content in contents:
+        hashed.update(content)
+    return hashed.hexdigest()
 
 
 def write(path: Path, content: bytes, label: str) -> None:

@@ -573,11 +573,3 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
     place = np.empty(len(contents), dtype=np.intp)
     place[np.argsort(heaviest, kind="stable")] = np.arange(len(contents))
     return place[block]
-
-
-def digest(*parts: NDArray[Any]) -> str:
-    """Return a short digest of arrays, to recognise the data when a fit is continued."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        hashed.update(np.ascontiguousarray(part).tobytes())
-    return hashed.hexdigest()

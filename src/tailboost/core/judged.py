@@ -528,7 +528,7 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
 
 # -- Probe rows: a loaded model must predict the same for them -----------------------------------------------
 
-MOST_ROWS = 32
+MOST_PROBES = 32
 MOST_BYTES = 65_536
 SAMPLE = 256  # rows of the sample from which columns are drawn
 TOLERANCE = 1e-6  # of probabilities
@@ -597,12 +597,12 @@ def probe_rows(X: Table, seed: int) -> Any:
     if hasattr(X, "iloc"):
         return _frame(X.iloc[sample], rng)
     if sp.issparse(X):
-        return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_ROWS])], rng)
+        return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_PROBES])], rng)
     return _array(X[sample], rng) if isinstance(X, np.ndarray) else None
 
 
 def _n_rows(bytes_per_row: int) -> int:
-    return min(MOST_ROWS, MOST_BYTES // max(bytes_per_row, 1))
+    return min(MOST_PROBES, MOST_BYTES // max(bytes_per_row, 1))
 
 
 def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:

@@ -27,6 +27,8 @@ from tailboost.guarantees.certificates import (
 )
 from tailboost.guarantees.fresh_rows import (
     FreshInput,
+    FreshRows,
+    Rule,
     answers_of,
     as_table,
     fresh_rows,
@@ -34,6 +36,7 @@ from tailboost.guarantees.fresh_rows import (
     reason_of_equal_rows,
     rules_of,
 )
+from tailboost.rates import Expression
 from tailboost.rates.metrics import expected_zero_one_losses
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
@@ -103,39 +106,47 @@ def certify(
         check_unlabeled(model, stated, None)
     if given.has_labels and given.X is None:
         raise ValueError("X is needed: model is a classifier")
-    final, classes = last_step(model), label_column(model.classes_, "classes_")
-    some, more = _counted(model, given, equal_rows)
-    counted = [one for one in (some, more) if one is not None]
+    counted = _counted(model, given, equal_rows)
     listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
+    scored = _scored(model, replace(given, subgroups=listed), *counted, stated, rules)
+    fingerprints = Fingerprint.merged([part for one in counted if one for part in one.shortest])
+    cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
+    return replace(cert, notes=(*cert.notes, NOT_COUNTED))
+
+
+def _scored(
+    model: Model,
+    given: FreshInput,
+    some: _Counted | None,
+    more: _Counted | None,
+    stated: Sequence[Expression],
+    rules: tuple[Rule, ...],
+) -> FreshRows:
+    """Return counted rows as `fresh_rows` returns rows in memory."""
+    final, classes = last_step(model), label_column(model.classes_, "classes_")
+    counted = [one for one in (some, more) if one is not None]
     deferred = [one.column("deferred") for one in counted if judged(final).can_defer]
     here = FreshInput(
         None,
         some and some.column("y"),
         some and some.groups(given.groups),
         groups_unlabeled=more and more.groups(given.groups_unlabeled),
-        subgroups={**(listed or {}), "class": classes},
-        equal_rows=reason_of_equal_rows(final, equal_rows),
+        subgroups={**(given.subgroups or {}), "class": classes},
+        equal_rows=reason_of_equal_rows(final, given.equal_rows),
         deferred=np.concatenate(deferred) if deferred else None,
         answers_unlabeled=None if more is None else classes[more.column("answers")],
     )
+    answers = classes[some.column("answers")] if some else classes[:0]
+    rates, of_errors = [one.rate for one in stated], () if stated else None
     repeated = _sum([one.repeated for one in counted])
-    scored = replace(
-        fresh_rows(
-            classes[some.column("answers")] if some else classes[:0],
-            here,
-            [one.rate for one in stated],
-            () if stated else None,
-            fitted=final,
-        ),
+    return replace(
+        fresh_rows(answers, here, rates, of_errors, fitted=final),
         drawn=some.column("losses") if some and len(rules) > 1 else None,
         rules=() if stated else rules,
         repeated=repeated,
         complete=repeated is not None and final.seen_rows_.complete,
         only_scores=judged(final).reads_scores,
     )
-    fingerprints = Fingerprint.merged([part for one in counted for part in one.shortest])
-    cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
-    return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
 
 def _counted(

@@ -351,7 +351,7 @@ class _RemoteReader:
     @property
     def stated(self) -> Problem:
         """The objective and the limits."""
-        return self.mix._stated
+        return self.mix._problem
 
     @property
     def radices(self) -> list[int]:

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
-from tailboost.core.exceptions import UselessRuleWarning
+from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.long_work import steps
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.warn import warn_user
@@ -32,7 +32,6 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import (
     Attempt,
-    NotCertifiedError,
     attempts_of,
     call_key,
     may_follow,

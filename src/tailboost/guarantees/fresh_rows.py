@@ -169,7 +169,7 @@ class FreshRows:
 
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
-        samples = self.answered.samples(rate)
+        samples = rate.samples_of(self.answered)
         if rule == "randomised":
             assert self.drawn is not None
             samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]

@@ -12,11 +12,11 @@ import numpy as np
 
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
-from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import digest, hash_rows, too_many
+from tailboost.core.exceptions import LeakageError, NotCertifiedError
+from tailboost.core.files import digest
+from tailboost.core.fingerprints import hash_rows, too_many
 from tailboost.core.used_rows import EqualRows, UsedRows
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.rate_bounds import Shortfall
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -90,35 +90,6 @@ class Attempt:
         """
         spent = check_number(state["spent"], "spent", 0, 1, closed=True)
         return cls(str(state["key"]), UsedRows.from_dict(state["rows"]), spent)
-
-
-class NotCertifiedError(ValueError):
-    """No rule of the sequence has all its targets certified.
-
-    Parameters
-    ----------
-    message : str
-        The message.
-    shortfalls : sequence of Shortfall
-        The targets without a certificate for the safest rule.
-    attempts : tuple of Attempt
-        This and all earlier attempts with their rows, for ``calibrate(previous=…)``.
-    advice : str
-        The next step in Python; the end of the message.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        shortfalls: Sequence[Shortfall] = (),
-        attempts: tuple[Attempt, ...] = (),
-        advice: str = "",
-    ) -> None:
-        super().__init__(f"{message} {advice}" if advice else message)
-        self.reason = message
-        self.shortfalls = tuple(shortfalls)
-        self.attempts = attempts
-        self.advice = advice
 
 
 def attempts_of(previous: Any) -> tuple[Attempt, ...]:
@@ -279,7 +250,7 @@ def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
         rows = hash_rows(np.column_stack([rows, members[fresh.clusters]]))
     given = model.get_params(deep=False)
     rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
-    words = np.frombuffer(f"{rule}{arguments}".encode(), dtype=np.uint8)
     fitted = [each.kept for each in (model.seen_rows_, *model.chosen_rows_)]
     selected = [each.labelled.contents for each in model.used_rows_]
-    return digest(*fitted, *selected, np.sort(rows), words)
+    arrays = (*fitted, *selected, np.sort(rows))
+    return digest(*(each.tobytes() for each in arrays), f"{rule}{arguments}".encode())

@@ -23,8 +23,8 @@ FEWEST_TREES, MOST_TREES = 120, 240
 CUT_BINS = 64
 CUT_FEATURES = "sqrt"
 # Approximate maximum of distinct rows for a tree. It bounds the time of a fit and the size of the trees.
-MOST_ROWS = 20_000
-# A sample has at least MOST_ROWS / (LEAST_SHARE · K) rows of each of K classes, or all rows of the class.
+ROWS_OF_TREE = 20_000
+# A sample has at least ROWS_OF_TREE / (LEAST_SHARE · K) rows of each of K classes, or all rows of the class.
 LEAST_SHARE = 4
 BATCH = 5  # trees that share a sample
 # Maximum number of rows, and of table entries, in one prediction of a tree.
@@ -207,7 +207,7 @@ class ForestSession:
         """Return trees grown on rows of positive weight; ``number`` identifies the fold in the seeds."""
         kept = np.flatnonzero(rows & (weight > 0.0))
         stratum, (place, size) = self.y, self._places
-        most = quota(size, MOST_ROWS)
+        most = quota(size, ROWS_OF_TREE)
         n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []

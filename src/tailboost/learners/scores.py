@@ -19,6 +19,7 @@ from tailboost.core.checks import n_rows_of
 from tailboost.core.score_kinds import score_kind
 from tailboost.core.tables import as_pandas
 from tailboost.core.warn import warn_user
+from tailboost.rates.strata import plain
 
 # The most different scores that are stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
@@ -77,7 +78,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
 
     def __repr__(self, *args: object) -> str:
-        return f"Scores({self.columns!r}, {self.label!r}, kind={self.kind!r})"
+        labels = list(map(plain, self.label)) if isinstance(self.label, (list, tuple)) else plain(self.label)
+        return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r})"
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -136,7 +138,7 @@ class Scores(ClassifierMixin, BaseEstimator):
                     f"{labels.tolist()[:10]}{absent}"
                 )
             if len(labels) < 2:
-                raise ValueError(f"{self!r}: y has the label {labels[0]!r} only")
+                raise ValueError(f"{self!r}: y has the label {plain(labels[0])!r} only")
             self.classes_ = labels
             self.positive_ = int(np.flatnonzero(labels == label)[0])
         else:

@@ -41,11 +41,11 @@ from tailboost.rates.rate import RATIO as RATIO
 from tailboost.rates.rate import ROUNDING as ROUNDING
 from tailboost.rates.rate import Expression as Expression
 from tailboost.rates.rate import Inequality as Inequality
-from tailboost.rates.rate import Limit, Rate, Sample, wrong
+from tailboost.rates.rate import Limit, Rate, measure, wrong
 from tailboost.rates.rate import Terms as Terms
 from tailboost.rates.rate import as_expression as as_expression
 from tailboost.rates.strata import Answered as Answered
-from tailboost.rates.strata import Strata, measure
+from tailboost.rates.strata import Sample, Strata
 
 __all__ = [
     "Largest",

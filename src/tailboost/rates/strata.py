@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.spelling import did_you_mean, meant
-
-if TYPE_CHECKING:
-    from tailboost.rates.rate import Rate, Sample
 
 # Values of `by` that are not names of columns of `groups`.
 EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"
@@ -296,6 +293,65 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that the rate of one subgroup is the mean over.
+
+    Parameters
+    ----------
+    name : object
+        Name of the subgroup.
+    rows : ndarray of int
+        Row numbers.
+    values : ndarray
+        Value of each row.
+    low, high : float
+        Bounds of the values for all possible answers.
+    among : ndarray, optional
+        Weight of each row in the denominator, for a ratio of a randomised rule or an F score.
+    """
+
+    name: Any
+    rows: Ints
+    values: Floats
+    low: float
+    high: float
+    among: Floats | None = None
+
+    @property
+    def mean(self) -> float:
+        """Rate of these rows with equal weights; NaN without rows."""
+        if not len(self.rows):
+            return float("nan")
+        return float(self.values.sum() / (len(self.rows) if self.among is None else self.among.sum()))
+
+    @property
+    def mirrored(self) -> Sample:
+        """The sample of the complement: each value is ``low + high`` minus the value."""
+        whole = 1.0 if self.among is None else self.among
+        return replace(self, values=(self.low + self.high) * whole - self.values)
+
+    def taken(self, places: Any) -> Sample:
+        """Return some of the rows, by positions in ``rows`` or a mask."""
+        among = None if self.among is None else self.among[places]
+        return replace(self, rows=self.rows[places], values=self.values[places], among=among)
+
+    def ordered(self, rank: Floats) -> Sample:
+        """Return the same rows in the order of a rank of all rows, shape (n,)."""
+        return self.taken(np.argsort(rank[self.rows], kind="stable"))
+
+    def with_rows_of(self, samples: Sequence[Sample]) -> Sample:
+        """Return the rows of several subgroups together."""
+        parts = [(each.rows, each.values, each.among) for each in samples]
+        rows, values, among = zip(*parts, strict=True)
+        whole = None if self.among is None else np.concatenate(among)
+        return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
+
+    def without_rows(self, name: Any) -> Sample:
+        """Return the sample of a subgroup without rows."""
+        return Sample(name, self.rows[:0], self.values[:0], self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
 class Answered:
     """Rows with their answers, as numbers of strata and actions."""
 
@@ -403,10 +459,6 @@ class Answered:
         strata = replace(strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
 
-    def samples(self, rate: Rate) -> list[Sample]:
-        """Return the rows of each rate, with the value of each row. The rate is their mean."""
-        return rate.samples(self.strata, self.stratum, self.actions, self.costs)
-
 
 def _values(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -> Any:
     """Return the known groups and the groups of the rows, sorted or in the order of categories."""
@@ -418,63 +470,3 @@ def _values(column: Any, known: Sequence[Any] | None, order: list[Any] | None) -
     if order is None and (np.sort(listed) == listed).all():
         return np.unique(np.concatenate([column, listed]))
     return np.concatenate([listed, values[~np.isin(values, listed)]])
-
-
-def measure(
-    rate: Rate,
-    y_true: Any,
-    answers: Any,
-    *,
-    groups: Groups = None,
-    deferred: Any = None,
-    costs: Table = None,
-    sample_weight: Column = None,
-    labels: Any = None,
-) -> dict[Any, float]:
-    """Measure a rate of given answers.
-
-    Parameters
-    ----------
-    rate : Rate
-        The rate.
-    y_true, answers : array-like of shape (n,)
-        True labels and answers.
-    groups : array-like of shape (n,), dict or data frame, optional
-        Groups of the rows.
-    deferred : array-like of bool, shape (n,), optional
-        True for deferred rows.
-    costs : array-like of shape (n, K) or data frame, optional
-        Cost of each answer for each row, for ``cost()`` without a matrix. The columns of an array are in the
-        order of the labels. The columns of a data frame are named by the labels.
-    sample_weight : array-like of shape (n,), optional
-        Weights; weight 2 counts as the row twice, weight 0 as no row.
-    labels : array-like of shape (K,), optional
-        All labels; by default the labels in ``y_true`` and ``answers``, sorted.
-
-    Returns
-    -------
-    dict
-        The rate of each subgroup by name (None for all rows), NaN if its denominator is 0.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, or if labels, groups or costs of the rate are missing.
-
-    Examples
-    --------
-    >>> from tailboost import rates
-    >>> rates.measure(rates.miss("b", by="group"), ["a", "b", "b"], ["a", "a", "b"], groups=[1, 1, 2])
-    {1: 1.0, 2: 0.0}
-    """
-    rows = Answered.of(
-        y_true,
-        answers,
-        groups=groups,
-        deferred=deferred,
-        costs=costs,
-        sample_weight=sample_weight,
-        labels=labels,
-    )
-    terms = rate.terms(rows.strata)
-    return dict(zip(terms.names, terms.values(rows.counts).tolist(), strict=True))

@@ -154,8 +154,8 @@ class CountedRate:
     @property
     def known(self) -> Mask:
         """Which subgroups have an interval, shape (m,)."""
-        found: Mask = ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
-        return found
+        known: Mask = ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
+        return known
 
     def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
@@ -238,8 +238,8 @@ def _decided(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     inside = (terms.bottom[:, :n_strata] > 0) & used
     top = terms.top[:, :n_strata]
     largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
-    found: Mask = inside.any(axis=(1, 2)) & (largest == np.where(inside, top, np.inf).min(axis=(1, 2)))
-    return found
+    decided: Mask = inside.any(axis=(1, 2)) & (largest == np.where(inside, top, np.inf).min(axis=(1, 2)))
+    return decided
 
 
 # -- the probability that limits hold --------------------------------------------------------------------
@@ -354,13 +354,13 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
     weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
     deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
     families = [(limit, limit.rate.terms(strata)) for limit in limits]
-    found: list[list[Floats]] = [[] for _ in limits]
+    distances: list[list[Floats]] = [[] for _ in limits]
     random = np.random.default_rng(0)
     step = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
     for first in range(0, DRAWS, step):
         size = min(step, DRAWS - first)
         drawn = flat + deviation * random.standard_normal((size, len(cells)))
-        for place, (limit, terms) in zip(found, families, strict=True):
+        for place, (limit, terms) in zip(distances, families, strict=True):
             top, bottom = (
                 drawn @ of[:, :n_strata].reshape(len(terms.names), -1)[:, cells].T
                 for of in (terms.top, terms.bottom)
@@ -370,7 +370,7 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
                 noise = random.standard_normal(values.shape)
                 values = values + refit_spread(limit.rate, strata, spread) * noise
             place.append(limit.distance(terms.names, values))
-    return [np.concatenate(of) for of in found]
+    return [np.concatenate(of) for of in distances]
 
 
 # -- limits that hold with a stated confidence -----------------------------------------------------------
@@ -393,17 +393,17 @@ def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: flo
 
     The standard errors are those of `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
-    found = CountedRate.of(limit.rate, strata, counts, refit)
-    least, most = found.range
-    n, width = np.maximum(found.binomial_rows, 1e-9), most - least
-    p = (n * (np.nan_to_num(found.values, nan=least) - least) / width + 1.0) / (n + 2.0)
+    counted = CountedRate.of(limit.rate, strata, counts, refit)
+    least, most = counted.range
+    n, width = np.maximum(counted.binomial_rows, 1e-9), most - least
+    p = (n * (np.nan_to_num(counted.values, nan=least) - least) / width + 1.0) / (n + 2.0)
     variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
-    variance = np.where(np.isnan(found.values) | _decided(found.terms, strata, counts), 0.0, variance)
+    variance = np.where(np.isnan(counted.values) | _decided(counted.terms, strata, counts), 0.0, variance)
     if limit.compares:
         times = 1.0 if limit.form == GAP else limit.bound
         return limit.with_margins(by * np.sqrt(times**2 * variance[:, None] + variance))
-    errors = by * np.sqrt(variance + (width * found.spread) ** 2)
-    return limit.tightened(dict(zip(found.terms.names, errors.tolist(), strict=True)))
+    errors = by * np.sqrt(variance + (width * counted.spread) ** 2)
+    return limit.tightened(dict(zip(counted.terms.names, errors.tolist(), strict=True)))
 
 
 def confident(

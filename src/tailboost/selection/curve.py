@@ -350,14 +350,14 @@ class Curve:
         X, y = unpack(X, y)
         if (fingerprint := self._source._fingerprint(X)) is not None:
             self._measured_rows.add(fingerprint)
-        found = []
+        pairs = []
         classifiers = [p.classifier for p in self.points]
         for classifier, (answers, deferred) in zip(
             classifiers, self._source._answers_of(classifiers, X, groups), strict=True
         ):
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            found.append(self._measured(classifier.classes_, y, answers, more))
-        return Points(*np.array(found).reshape(-1, 2).T)
+            pairs.append(self._measured(classifier.classes_, y, answers, more))
+        return Points(*np.array(pairs).reshape(-1, 2).T)
 
     def measured(
         self,
@@ -382,14 +382,14 @@ class Curve:
         dict of name to (limited, value)
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-        found, classes = {}, self.points[0].classifier.classes_
+        measured, classes = {}, self.points[0].classifier.classes_
         for name, other in others.items():
             arguments = group_arguments(other, groups)
             deferred = other.defers(X, **arguments) if judged(other).can_defer else None
             more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
             limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
-            found[name] = limited, value
-        return found
+            measured[name] = limited, value
+        return measured
 
     def _measured(self, classes: Any, y: Column, answers: Column, more: dict[str, Any]) -> list[float]:
         return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]

@@ -98,14 +98,14 @@ def combination_of_unlabeled(
     assert groups is not None
     assert names is not None
     numbers = numbers_by_column(problem, groups, names)[0]
-    found = strata.find(numbers)
-    if (absent := numbers[found < 0]).size:
+    combination = strata.find(numbers)
+    if (absent := numbers[combination < 0]).size:
         values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
         raise ValueError(
             f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
             "has together"
         )
-    return found
+    return combination
 
 
 def with_unlabeled(

@@ -200,8 +200,8 @@ class Engine(ABC):
             except InfeasibleLimitsError:
                 return None
 
-        found: list[SelectedRule | None] = []
-        # Rules within limits on the overall error alone are among the first candidates.
+        tried: list[SelectedRule | None] = []
+        # Rules within limits on the overall error alone are among the first tried.
         cheap = limited == Objective.of(error()) and problem.objective.worst and not problem.limits
         if problem.randomized or (self.grows and not cheap):
             start = best(problem)
@@ -214,15 +214,15 @@ class Engine(ABC):
                         eased = (
                             min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
                         )
-                        found.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
+                        tried.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
                         done()
         if not problem.randomized:
             _, violation = program.evaluate(pool.all_counts)
-            found += [
+            tried += [
                 self.rule(problem, program, pool, Selection.alone(program, int(number), pool.counts[number]))
                 for number in np.flatnonzero(violation <= SLIGHT)
             ]
-        rules = [rule for rule in found if rule is not None and (self.grows or rule.selection.keeps)]
+        rules = [rule for rule in tried if rule is not None and (self.grows or rule.selection.keeps)]
         reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
         return rules, np.array(reached).reshape(-1, 2)
 
@@ -467,7 +467,6 @@ class HypothesisEngine(Engine):
         about = problem, program, ensemble, self.words, self.refit
         if problem.over_rows:
             return SelectedTail(*about, mixture, *mixture.table_and_rows, spread=spread, fitted=fitted)
-        counts = mixture.counted(mixture.pool.shares(ensemble).argmax(axis=1))
-        pool, alone = mixture.candidates(), Selection.alone(program, 0, counts)
+        pool, alone = mixture.candidates(), Selection.alone(program, 0, mixture.predicted(ensemble))
         compared = Comparison(pool, program, alone)
         return SelectedRule(*about, pool, alone, compared, spread=spread, fitted=fitted)

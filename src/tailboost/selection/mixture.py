@@ -586,21 +586,21 @@ class Mixture:
         weights = self.weights(best, n_rounds)
         if not self.randomized or not self.limits:
             return weights, best.gap
-        if (self.program.violations(self.predicted(weights)) <= SLIGHT).all():
+        if (self.program.violations(self.predicted(self.ensemble(weights))) <= SLIGHT).all():
             return weights, best.gap
         mixtures = [weights]
         for share in SHARES:
             tighter = [self._at(limit, share) for limit in self.limits]
             own = program.within((*tighter, *program.limits[len(tighter) :]))
             mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
-        counts = [*map(self.predicted, mixtures), *pool.counts]
+        counts = [*(self.predicted(self.ensemble(each)) for each in mixtures), *pool.counts]
         mixtures += list(np.eye(len(self.pool.base_models))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
         return mixtures[int(select(rules, program).numbers[0])], best.gap
 
-    def predicted(self, mixture: Floats) -> Floats:
-        """Return the confusion counts of `predict` of a mixture, shape (S, K)."""
-        return self.counted(self.pool.shares(self.ensemble(mixture)).argmax(axis=1))
+    def predicted(self, ensemble: MixtureEnsemble) -> Floats:
+        """Return the confusion counts of the labels with the largest weight, shape (S, K)."""
+        return self.counted(self.pool.shares(ensemble).argmax(axis=1))
 
     def _at(self, limit: Limit, share: float) -> Limit:
         """Return a limit with bounds tighter by a share of them."""

@@ -86,8 +86,8 @@ class Average:
 
         def best(used: Ints) -> tuple[Floats, float]:
             bounds = [(0.0, None if i in used else 0.0) for i in range(M)] + [(None, None)] * K
-            found = minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-            return found.x, float(found.fun)
+            result = minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+            return result.x, float(result.fun)
 
         t, least = best(np.arange(M))
         while len(used := np.flatnonzero(t[:M] > 0.0)) > 1:

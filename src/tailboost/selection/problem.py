@@ -188,6 +188,11 @@ class Problem:
             If an argument is not an objective or limits, or if the arguments exclude each other.
         """
         checked = checked_limits(limits) if limits else ()
+        if confidence and not checked and max_error is None:
+            raise ValueError(
+                f"confidence={confidence:g} has no meaning without limits: it is the probability with which "
+                "they hold on new rows"
+            )
         by_name = objective is None or isinstance(objective, str)
         if objective == "cvar":
             if checked:

@@ -139,10 +139,10 @@ class RateTable:
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
         for (rate, limit), price in zip(stated, prices or [None] * len(stated), strict=True):
-            found = CountedRate.of(rate, strata, counts, refit, refit_spread)
-            lines += rate_lines(rate, limit, found, price)
-            lacking += found.lacking(rate)
-            spread |= found.spread > 0
+            counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
+            lines += rate_lines(rate, limit, counted, price)
+            lacking += counted.lacking(rate)
+            spread |= counted.spread > 0
         notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
         return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
 
@@ -315,14 +315,14 @@ def _text(value: float, digits: str, unknown: str) -> str:
 
 def _named(lines: Iterable[RateLine]) -> str:
     """Return the names of lines, of the first few of many."""
-    found = [
+    names = [
         line.limit
         if line.subgroup in (None, "gap", "ratio")
         else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
-    more = f" and {len(found) - FEW} more" if len(found) > FEW else ""
-    return "; ".join(found[:FEW]) + more
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return "; ".join(names[:FEW]) + more
 
 
 def rate_lines(

@@ -244,7 +244,7 @@ class Rule:
             if document["format"] != FORMAT:
                 raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
             parts = [RulePart(**part) for part in document["parts"]]
-            found = cls(
+            rule = cls(
                 list(document["classes"]),
                 None if document["groups"] is None else list(document["groups"]),
                 parts,
@@ -252,8 +252,8 @@ class Rule:
             )
         except (KeyError, TypeError) as failure:
             raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
-        found._check()
-        return found
+        rule._check()
+        return rule
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and shape, because documents can be forged."""
@@ -553,13 +553,13 @@ def _need(holds: bool, words: str) -> None:
 def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:
     """Whether a value, or each one of a nested list of a shape, is a finite number, not text or a boolean."""
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:  # lists of different lengths
         return False
-    if found.size == 0 and shape is None:
+    if array.size == 0 and shape is None:
         return True
-    fits = shape is None or found.shape == shape
-    return fits and found.dtype.kind in "iuf" and bool(np.isfinite(found).all())
+    fits = shape is None or array.shape == shape
+    return fits and array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
 
 
 def sql_name(name: str) -> str:

@@ -143,7 +143,7 @@ class Selected(ABC):
         prices: Sequence[Floats | None] | None = None,
         counts: Floats | None = None,
     ) -> RateTable:
-        found = RateTable.counted(
+        table = RateTable.counted(
             stated,
             self.program.strata,
             self.counts if counts is None else counts,
@@ -153,7 +153,7 @@ class Selected(ABC):
             refit=self.refit,
             refit_spread=self.spread,
         )
-        return found.on_fitted_rows() if self.fitted else found
+        return table.on_fitted_rows() if self.fitted else table
 
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
@@ -217,7 +217,7 @@ class Comparison:
         """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
         data, counts, objective = self.pool.data.in_memory, self.selection.counts, self.program.objective
         terms, n_strata = objective.rate.terms(self.program.strata), len(data.strata.mass)
-        values, found = terms.values(counts), []
+        values, by_largest = terms.values(counts), []
         for largest in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
             slope = terms.top[largest] - values[largest] * terms.bottom[largest]
             slope = slope / float((terms.bottom[largest] * counts).sum())
@@ -229,8 +229,8 @@ class Comparison:
                 if data.costs is not None:
                     paid = data.by_entry(data.costs[np.arange(len(actions)), actions])
                     parts += share * slope[n_strata + data.stratum, taken] * paid
-            found.append(data.weights * parts)
-        return found
+            by_largest.append(data.weights * parts)
+        return by_largest
 
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""

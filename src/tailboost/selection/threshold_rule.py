@@ -326,11 +326,11 @@ class ThresholdRule:
 def _ends(band: Sequence[tuple[float | None, Any]]) -> list[tuple[str, ...]]:
     """Return the ends of each range in words, then its action; the range of the highest scores first."""
     lowers = [lower for lower, _ in band]
-    found = []
+    ranges = []
     for (lower, action), upper in zip(band, [*lowers[1:], None], strict=True):
         ends = [(lower, "at least"), (upper, "below")]
-        found.append((*(f"{words} {end:.{DIGITS}g}" for end, words in ends if end is not None), action))
-    return found[::-1]
+        ranges.append((*(f"{words} {end:.{DIGITS}g}" for end, words in ends if end is not None), action))
+    return ranges[::-1]
 
 
 def _band(ranges: Sequence[tuple[float, Any]]) -> list[tuple[float | None, Any]]:

@@ -25,7 +25,7 @@ ROUGH = 4096
 
 
 #: Below this, a slope of F is rounding, and the full Newton step is taken.
-ROUNDING = 1e-13
+GAP_ROUNDING = 1e-13
 
 
 #: An excess below this fraction of the mass is rounding if it no longer falls.
@@ -216,7 +216,7 @@ def newton(
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
-        stalls = stalls + 1 if gap > 0.5 * before and gap < ROUNDING**0.5 else 0
+        stalls = stalls + 1 if gap > 0.5 * before and gap < GAP_ROUNDING**0.5 else 0
         if gap <= max(tol, relative_gap * response.penalty) or stalls == MOST_STALLS or iteration == max_iter:
             break
         rough = gap > 1e-4
@@ -255,7 +255,7 @@ def _line_search(
     """
     change = toward - combined
     initial = float(response.w @ change) + drift
-    if abs(initial) < ROUNDING:
+    if abs(initial) < GAP_ROUNDING:
         return 1.0, respond(toward)
     low, high, step = 0.0, 1.0, 1.0
     slope_low = initial

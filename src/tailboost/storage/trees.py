@@ -120,7 +120,8 @@ def _small(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in the smallest dtype of integers; other numbers unchanged."""
     if not np.isfinite(numbers).all() or (abs(numbers) >= 2**31).any() or (numbers % 1 != 0).any():
         return np.ascontiguousarray(numbers)
-    kinds = (np.min_scalar_type(int(end)) for end in (numbers.min(), numbers.max()))
+    ends = (numbers.min(), numbers.max()) if numbers.size else (0,)  # trees without splits have no numbers
+    kinds = (np.min_scalar_type(int(end)) for end in ends)
     return numbers.astype(np.result_type(*kinds))
 
 

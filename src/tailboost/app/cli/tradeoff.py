@@ -21,7 +21,7 @@ from tailboost.app.plotting.tradeoff_curve import SELECTED, TradeOffDisplay, pla
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
-MOST_ROWS = 20  # points of a curve in the printed table
+MOST_POINTS = 20  # points of a curve in the printed table
 
 
 # Options of `tradeoff`.
@@ -208,7 +208,7 @@ class _Curves:
             cells["deferred"] = points["deferred"].map("{:g}".format)
         sizes = [len(curve.values[0]) for curve in self.curves.values()]
         shown = np.concatenate([
-            start + np.linspace(0, n - 1, min(n, MOST_ROWS)).round().astype(int)
+            start + np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(int)
             for start, n in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)
         ])  # fmt: skip
         cells = cells.iloc[shown]

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape
-from tailboost.core.fingerprints import digest, hash_rows
+from tailboost.core.files import digest
+from tailboost.core.fingerprints import hash_rows
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
@@ -120,7 +121,7 @@ class TorchSession:
 
     def _start(self, rows: Mask | None) -> Start:
         """Return the model warmed up on these rows; each fold has one."""
-        key = "all" if rows is None else digest(rows)
+        key = "all" if rows is None else digest(rows.tobytes())
         if key not in self.starts:
             self.starts[key] = self.warm_up(rows)
         return self.starts[key]
