@@ -162,3 +162,8 @@ def test_the_shell_names_the_fault(options, message, capsys):
         main(["rows-needed", *options])
     assert ended.value.code != 0
     assert message in capsys.readouterr().err
+
+
+def test_names_for_a_limit_without_subgroups_are_refused():
+    with pytest.raises(ValueError, match="the limit has no subgroups, give one number"):
+        tb.rows_needed("miss(1) <= .1", {"miss(1)": 0.05})

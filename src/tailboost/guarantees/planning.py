@@ -417,6 +417,8 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
 def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
     """Return a number for each subgroup."""
     each = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    if names == [None] and None not in each:
+        raise ValueError(f"{what}: the limit has no subgroups, give one number, got {given!r}")
     missing = [name for name in names if name not in each]
     if missing:
         raise ValueError(f"{what}: {missing[0]!r} is missing, got {given!r}")
