@@ -158,3 +158,16 @@ def test_one_row_and_one_name(made):
     for call in (lambda: made().fit(twice, Y), lambda: model.predict(twice)):
         with pytest.raises(ValueError, match="more than one column called 'a'"):
             call()
+
+
+def test_unknown_numbers_are_shown_as_plain_values():
+    X = pd.DataFrame({"city": ["Rome", "Oslo"] * 20})
+    clf = tb.AdaBoostClassifier(HistBoostClassifier(n_estimators=2), n_estimators=1).fit(X, [0, 1] * 20)
+    with pytest.raises(ValueError, match="such as 1;"):
+        clf.predict(pd.DataFrame({"city": [1] * 40}))
+
+
+def test_intervals_are_not_called_dates():
+    ranges = pd.DataFrame({"age": pd.cut([1.0, 2.0, 3.0], 2)})
+    with pytest.raises(ValueError, match="'age' holds interval values"):
+        tb.datasets.TableSchema.of(ranges).read(ranges)

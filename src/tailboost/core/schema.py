@@ -407,7 +407,7 @@ def refuse_kinds(column: Column, what: str) -> str:
     pandas = import_pandas("load_table")
     values = pandas.Series(column.cat.categories) if dtype_kind(column.dtype) == "categories" else column
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
-    if kind.startswith(("date", "time", "period", "interval")):
+    if kind.startswith(("date", "time", "period")):
         raise ValueError(
             f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); drop the column "
             "or turn it into numbers, for instance days before a fixed day"
@@ -489,6 +489,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         if not len(present) or unknown.mean() <= least:
             continue
         example = present.iloc[int(np.flatnonzero(unknown)[0])]
+        example = example.item() if isinstance(example, np.generic) else example
         words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
         if unknown.all() and len(unknown) >= ENOUGH:
             raise ValueError(
