@@ -118,6 +118,19 @@ class TestRowsWithoutLabels:
         )
 
 
+def test_a_confidence_needs_a_limit(files):
+    command = ["tune", files / "scores.csv", "--score", "p_toxic", "--target", "label"]
+    said = refused(*command, "--out", files / "sure.json", "--confidence", ".9")
+    assert "--confidence: only with --limit" in said
+    assert "scores.csv" not in said
+
+
+def test_a_rule_file_that_is_missing_is_named(files):
+    said = refused("certify", files / "none.json", files / "scores.csv")
+    assert "there is no rule file" in said
+    assert "Errno" not in said
+
+
 class TestTrainingRows:
     """``--training-rows`` is ``training_rows=`` of `tailboost.tune`, `certify` and `calibrate`."""
 

@@ -33,6 +33,8 @@ def text_of(content: dict[str, Any]) -> str:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Return the content of a rule file."""
+    if not path.exists():
+        raise BadInput(f"there is no rule file {str(path)!r}")
     with bad_input(f"{path}: "):
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -111,6 +111,8 @@ def tune(
             data, score, target, kind=kind, missing=missing, objective=minimised, unlabeled=unlabeled
         ).tune(data, out, sep, limits=limits, unlabeled=unlabeled)
         return
+    if confidence is not None and not limits:
+        raise BadInput("--confidence: only with --limit, of which it is the probability to hold on new rows")
     with warnings_as_lines():
         selection, rows = RuleSelection.stated(
             data,
