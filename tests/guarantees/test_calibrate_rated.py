@@ -1,5 +1,7 @@
 """Calibration of a mixture selected by rates."""
 
+import numpy as np
+import pytest
 from sklearn.datasets import make_classification
 from sklearn.naive_bayes import GaussianNB
 
@@ -17,3 +19,24 @@ def test_max_error_of_a_rule_within_limits_is_certified():
         ("class 0", 0.4),
         ("class 1", 0.4),
     ]
+
+
+def test_a_classifier_without_candidates_is_refused_before_an_attempt():
+    clf = tb.AdaBoostClassifier("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
+    for stated in ({"max_error": 0.45}, {"limits": ["miss(1) <= 45%"]}):
+        with pytest.raises(ValueError, match=r"AdaBoostClassifier selects no rule; calibrate\(\[model\]"):
+            tb.calibrate(clf, *rows_of(2), **stated)
+    assert not clf.ledger_.attempts
+    assert tb.calibrate([clf], *rows_of(2), max_error=0.45).certificate_.certified
+
+
+@pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.CVaRBoostClassifier])
+def test_deferrals_of_a_rule_without_any_are_refused(kind):
+    clf = kind("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
+    with pytest.raises(ValueError, match=r"deferred\(\): this \w+BoostClassifier defers no row"):
+        tb.certify(clf, *rows_of(2), rates=["deferred()"])
+
+
+def rows_of(seed):
+    X = np.random.default_rng(seed).normal(size=(600, 2))
+    return X, (X[:, 0] > 0).astype(int)

@@ -107,8 +107,12 @@ def calibrate_selected(
         raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
     own = getattr(model, "limits", None)
     checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
-    if checked and not hasattr(model, "limits"):
-        raise ValueError(f"limits: a {type(model).__name__} takes no limits on rates; give max_error")
+    if not hasattr(model, "limits"):
+        name = type(model).__name__
+        if model.draws is None:  # it has no candidates
+            raise ValueError(f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows")
+        if checked:
+            raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")
     earlier = attempts_of(previous)
     rates = [limit.rate for limit in checked]
     given = given.with_and_without_labels()

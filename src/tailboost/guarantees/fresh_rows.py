@@ -754,8 +754,10 @@ class _Questions:
             lasts = [final_step(model, table) for table, _ in self.parts]
             last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
-            needs_deferral = not self.of_errors and any(rate.needs_deferral for rate in self.rates)
-            if judged(last).can_defer or needs_deferral:
+            about = [] if self.of_errors else [rate for rate in self.rates if rate.needs_deferral]
+            if about and not judged(last).can_defer:
+                raise ValueError(f"{about[0]!r}: this {type(last).__name__} defers no row")
+            if judged(last).can_defer:
                 marked = np.concatenate([
                     last.defers(rows, **group_arguments(last, of))
                     for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
