@@ -41,11 +41,10 @@ from tailboost.classifiers.input import (
 )
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Table
 from tailboost.core.exceptions import FitInterruptedWarning
-from tailboost.core.fingerprints import Fingerprint
+from tailboost.core.fingerprints import Fingerprint, UsedRows
 from tailboost.core.judged import holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.tables import unpack
-from tailboost.core.used_rows import UsedRows
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier

@@ -15,16 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import NamedSubgroups, checked_targets
-from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among, take
+from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import LabelledRows, checked_table, noting_seen, selection_data
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Floats, Groups, Ints, Stated, Table
-from tailboost.core.checks import check_number, n_rows_of
+from tailboost.core.checks import check_number
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.judged import Judged, cached, group_uses, intervals_of
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
+from tailboost.core.tables import n_rows_of, take
 from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine

@@ -216,7 +216,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.cross_fitting", "Demand"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
-    **_names("tailboost.core.used_rows", "UsedRows"),
+    **_names("tailboost.core.fingerprints", "UsedRows"),
     **_names("tailboost.guarantees.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
