@@ -21,7 +21,6 @@ from tailboost.core.checks import (
 )
 from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_hashes
 from tailboost.core.tables import n_rows_of
-from tailboost.rates import wrong
 
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
@@ -121,7 +120,8 @@ class Rows:
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
-        return wrong(answers, self.y)
+        differs: Mask = answers != self.y
+        return differs
 
     def counts(self, index: Ints, n_subgroups: int) -> Ints:
         """Return the number of rows of each subgroup, shape (m,); subgroups may overlap."""
