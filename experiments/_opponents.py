@@ -170,11 +170,8 @@ FOR_GROUPS = (
 )
 
 
-def opponents(bench: Bench, only: Collection[str] = ()) -> Iterator[tuple[str, Answers]]:
-    """Yield title and predictions of every baseline, or of the models in ``only``.
-
-    Baselines for groups come last, if there are groups and no ``only``.
-    """
+def opponent_probabilities(bench: Bench, only: Collection[str] = ()) -> dict[str, _Probabilities]:
+    """Return the probabilities of the models and averages by title, or of those in ``only``."""
     wanted = {title: make for title, make in single(bench).items() if not only or title in only}
     found = {title: bench.probabilities(title, make) for title, make in wanted.items()}
     found |= {
@@ -183,6 +180,15 @@ def opponents(bench: Bench, only: Collection[str] = ()) -> Iterator[tuple[str, A
         for title, models in AVERAGES.items()
         if not only or title in only
     }
+    return found
+
+
+def opponents(bench: Bench, only: Collection[str] = ()) -> Iterator[tuple[str, Answers]]:
+    """Yield title and predictions of every baseline, or of the models in ``only``.
+
+    Baselines for groups come last, if there are groups and no ``only``.
+    """
+    found = opponent_probabilities(bench, only)
     for title, p in found.items():
         yield title, p.plain
         yield f"{title}, tuned", _tuned(bench, p)

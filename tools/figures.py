@@ -38,7 +38,17 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/field.md": (
         *(
             f"results/field-{name}.json"
-            for name in ("published", "limits", "many", "curves", "oracle", "subgroups", "classes", "strong")
+            for name in (
+                "published",
+                "limits",
+                "many",
+                "curves",
+                "oracle",
+                "subgroups",
+                "classes",
+                "strong",
+                "decomposition",
+            )
         ),
         "benchmarks/beside_autogluon.json",
     ),

@@ -7,7 +7,8 @@ the report separates the others.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from sklearn.metrics import log_loss
 import tailboost as tb
 from experiments import tradeoff
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown
-from experiments._opponents import Bench
+from experiments._opponents import Bench, opponent_probabilities
 from experiments._tables import LOADERS, Data, without_rare_classes
 from experiments.field._classes import MOST, SETS, STRONGEST
 from experiments.tradeoff import CLASSES, Measured, of_opponents, of_ours, preferences
+from tailboost.boosting.training_set import Rows
+from tailboost.selection.probability_tables import Average, logs_of
 
 #: Our methods, and their estimators.
 OURS: dict[str, Any] = {"default": None, "strong": "strong"}
@@ -33,31 +36,81 @@ SELECTED_ON = (
 SIDES = ("all", "tuned")
 
 
+def bench_of(settings: Settings, title: str, seed: int) -> Bench:
+    """Draw a split of a table."""
+    data = TABLES[title](settings.folder)
+    return tradeoff.bench_of(without_rare_classes(Data(data.X, data.y)), seed, settings.n_jobs, MOST)
+
+
 def _same(classifier: Any, bench: Bench, kind: str) -> Any:
     return classifier
 
 
-def _cell(settings: Settings, title: str, seed: int) -> dict[str, Any]:
-    data = TABLES[title](settings.folder)
-    bench = tradeoff.bench_of(without_rare_classes(Data(data.X, data.y)), seed, settings.n_jobs, MOST)
-    test, found = bench.rows.test, {}
+def rows_of(y: Any) -> Rows:
+    """Return rows of weight 1 with these class numbers."""
+    return Rows(y, np.ones(len(y)), None, "rows")
+
+
+def loss(logs: Any, y: Any) -> float:
+    """Return the log loss of log-probabilities, shape (n, K)."""
+    return float(-logs[np.arange(len(y)), y].mean())
+
+
+def curve_of(clf: Any, X: Any, y: Any) -> dict[str, Any]:
+    """Return (overall, worst) of the points of a trade-off, on its own rows and on test rows."""
+    curve = clf.tradeoff()
+    found = {"out of fold": curve.values, "test": curve.predicted(X, y)}
+    return {side: np.round(np.c_[points.limited, points.value], 5).tolist() for side, points in found.items()}
+
+
+def baselines_of(bench: Callable[[], Bench]) -> dict[str, Any]:
+    """Return the points of the baselines, their log losses, and our rules on the best one's probabilities.
+
+    Log losses are those with a sharpness and offsets of the classes learned out of fold. The best has the
+    least log loss out of fold.
+    """
+    made = bench()
+    points = of_opponents(made, STRONGEST)[CLASSES]
+    train, test, losses, given = made.rows.train, made.rows.test, {}, {}
+    for title, P in opponent_probabilities(made, STRONGEST).items():
+        held = logs_of(P.out_of_fold)
+        average = Average.learned([held], rows_of(train.y))
+        losses[title] = {
+            "out of fold": loss(average.of([held]), train.y),
+            "test": loss(average.of([logs_of(P.test)]), test.y),
+        }
+        given[title] = P
+    best = min(losses, key=lambda title: losses[title]["out of fold"])
+    mix = tb.RobustMixtureClassifier.from_probabilities({best: given[best].out_of_fold}, train.y)
+    rules = curve_of(mix, {best: given[best].test}, test.y)
+    return {"theirs": points, "log loss": losses, "best": best, "our rules": rules}
+
+
+def _cell(bench: Callable[[], Bench], settings: Settings, seed: int) -> dict[str, Any]:
+    rows, found = bench().rows, {}
     for name, estimators in OURS.items():
         clf = tb.RobustMixtureClassifier(estimators, random_state=seed, n_jobs=settings.n_jobs)
-        found[name] = of_ours(bench, CLASSES, partial(_same, clf), {})
-        found[name]["log loss"] = float(log_loss(test.y, clf.predict_proba(test.X), labels=clf.classes_))
-    rows = {"rows": len(bench.rows.train.y), "classes": data.n_classes}
-    return {"theirs": of_opponents(bench, STRONGEST)[CLASSES], "ours": found} | rows
+        found[name] = of_ours(bench(), CLASSES, partial(_same, clf), {})
+        P = clf.predict_proba(rows.test.X)
+        found[name]["log loss"] = float(log_loss(rows.test.y, P, labels=clf.classes_))
+    return {"ours": found, "rows": len(rows.train.y), "classes": len(np.unique(rows.train.y))}
 
 
 def play(settings: Settings, name: str) -> Report:
     """Compute missing cells within the time limit, and read all finished cells."""
+    # The part of the baselines does not depend on our models.
+    theirs = Cells(settings, f"{name}-baselines", len(TABLES) * settings.repeats)
     cells = Cells(settings, name, len(TABLES) * settings.repeats)
     found: dict[str, list[dict[str, Any]]] = {}
     for seed in range(settings.repeats):
         for title in TABLES:
             key = {"set": title, "seed": seed}
-            if key in cells or not (settings.late or (settings.only and title not in settings.only)):
-                found.setdefault(title, []).append(cells.get(key, partial(_cell, settings, title, seed)))
+            there = key in cells and key in theirs
+            if there or not (settings.late or (settings.only and title not in settings.only)):
+                bench = cache(partial(bench_of, settings, title, seed))
+                baselines = theirs.get(key, partial(baselines_of, bench))
+                ours = cells.get(key, partial(_cell, bench, settings, seed))
+                found.setdefault(title, []).append({"theirs": baselines["theirs"]} | ours)
     if not found:
         raise ValueError("--max-time, --only: no split is computed, so there is nothing to read")
     others = {title: splits for title, splits in found.items() if title not in SELECTED_ON}
@@ -101,10 +154,11 @@ def _differences(tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             rows.setdefault(key, []).append(
                 float(np.mean([one["strong"][key] - one["default"][key] for one in each]))
             )
-    return {key: _mean(np.array(values)) for key, values in rows.items()}
+    return {key: mean_over_tables(np.array(values)) for key, values in rows.items()}
 
 
-def _mean(v: Any) -> dict[str, Any]:
+def mean_over_tables(v: Any) -> dict[str, Any]:
+    """Return the mean over tables, half of its 95 % interval, and the number of tables below 0."""
     half = 1.96 * v.std(ddof=1) / np.sqrt(len(v)) if len(v) > 1 else np.nan
     return {"mean": float(v.mean()), "half": float(half), "lower on": int((v < 0).sum()), "tables": len(v)}
 

@@ -24,7 +24,6 @@ from tailboost.core.long_work import unfitted
 from tailboost.learners.forest import TableForest
 from tailboost.learners.hist import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.screened import ScreenedBoost
-from tailboost.learners.stopped import StoppedBoost
 from tailboost.learners.stumps import StumpClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -66,7 +65,7 @@ NAMES = [*OURS, "robustmixture"]
 OTHERS = {name: m.make for name, m in METHODS.items() if m.make().__module__.startswith("tailboost")}
 OTHERS = {name: make for name, make in OTHERS.items() if not METHODS[name].ours}
 TABLE_LEARNERS = (HistTreeClassifier, HistBoostClassifier, StumpClassifier, TableForest)
-OTHERS |= {cls.__name__: cls for cls in (*TABLE_LEARNERS, ScreenedBoost, StoppedBoost)}
+OTHERS |= {cls.__name__: cls for cls in (*TABLE_LEARNERS, ScreenedBoost)}
 
 
 def takes(clf, name):

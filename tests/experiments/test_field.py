@@ -1,14 +1,20 @@
 """The field's benchmark: its measure, its exact program and its looked-up score, by brute force."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from sklearn.metrics import log_loss
 
 pd = pytest.importorskip("pandas")
 
+import tailboost as tb
 from experiments._experiment import Settings
-from experiments.field import _limits, _many, _opponents, _scores, _tables
+from experiments._opponents import Bench
+from experiments._tables import Data, Split
+from experiments.field import _decomposition, _limits, _many, _opponents, _scores, _tables
 from experiments.field._exact import Exact
 from experiments.field._rules import Case, Goal, reached
 from tailboost.learners import HistBoostClassifier
@@ -130,3 +136,44 @@ def test_costs_by_row_come_near_to_those_of_who_knows_the_amounts(tmp_path, monk
     limited = found["least cost, equalised odds 0.02, selected 0.35"]
     assert limited["cost"] >= found["least cost"]["cost"] - 0.01
     assert limited["share selected"] <= 0.38
+
+
+@pytest.fixture
+def bench():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 4))
+    y = np.searchsorted([-0.7, 0.7], X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=400))
+    parts = [Data(X[rows], y[rows]) for rows in (slice(200), slice(200, None))]
+    return Bench(Split(*parts), None, None, 0)
+
+
+def test_decomposition_has_the_models_of_the_classifier(bench):
+    found, n_default = _decomposition.models_of(bench, 0)
+    train, test = bench.rows.train, bench.rows.test
+    for estimators, models in ((None, found[:n_default]), ("strong", found)):
+        clf = tb.RobustMixtureClassifier(estimators, random_state=0, n_jobs=1).fit(train.X, train.y)
+        losses = _decomposition.log_losses(models, train.y, test.y)
+        assert losses["as it is"] == pytest.approx(log_loss(test.y, clf.predict_proba(test.X)), rel=1e-6)
+        least = min(losses["average learned on test rows"], losses["convex average learned on test rows"])
+        assert least < min(losses["as it is"], losses["equal weights"])
+
+
+def test_best_convex_average_against_a_generic_solver():
+    rng = np.random.default_rng(2)
+    P, y = rng.dirichlet(np.ones(3), size=(3, 200)), rng.integers(0, 3, 200)
+    own = P[:, np.arange(200), y]
+    found = _decomposition.convex(np.log(P), y)
+    constraint = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    best = minimize(
+        lambda w: -np.log(w @ own).mean(), np.full(3, 1 / 3), bounds=[(0, 1)] * 3, constraints=constraint
+    )
+    assert found.sum() == pytest.approx(1)
+    assert -np.log(found @ own).mean() == pytest.approx(best.fun, abs=1e-5)
+
+
+def test_unused_budget_is_measured_on_the_curve():
+    curve = SimpleNamespace(values=(np.array([0.10, 0.11, 0.14]), np.array([0.5, 0.4, 0.1])))
+    mix = SimpleNamespace(tradeoff=lambda: curve)
+    # With .02 more, the rule at .11 leaves .01; a draw of the last two has .4 − .3 / 3.
+    assert _decomposition.unused(mix, 0.02) == pytest.approx([0.01, 0.1])
+    assert _decomposition.unused(mix, 0.05) == [0.0, 0.0]

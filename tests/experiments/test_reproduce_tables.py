@@ -67,7 +67,7 @@ def toys(monkeypatch):
 def test_results_are_readings_pictures_and_summaries_of_experiments():
     tracked = [file for file in RESULTS.iterdir() if file.suffix != ".jsonl" and file.is_file()]
     # They go with every clone: most of them are of broken limits and of the field.
-    assert sum(file.stat().st_size for file in tracked) < 2_100_000
+    assert sum(file.stat().st_size for file in tracked) < 2_300_000
     # A second picture, and a table of paired runs, belong to other records.
     names = {file.stem for file in tracked} - {"README", "errata", "mnist-imbalanced-radar", "field-oracle"}
     missing = {"tissuemnist", "cifar100", "emnist", "tiny-imagenet", "celeba"}  # their data were not at hand

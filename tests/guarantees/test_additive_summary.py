@@ -272,7 +272,7 @@ class TestKept:
             state = rule.update(state, answers != y)
             combiner.take(Response(None, answers != y, answers), state, True)
         assert combiner.n_kept == 3
-        combiner.first(2)
+        combiner.keep(2)
         assert combiner.n_kept == (1 if best_prefix else 2)
 
 

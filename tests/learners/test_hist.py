@@ -518,6 +518,33 @@ def test_growing_trees_stop_where_the_scaled_loss_of_all_held_out_rows_is_least(
     np.testing.assert_allclose(whole.predict_proba(X), fixed.fit(weight, 0).predict_proba(X), atol=1e-5)
 
 
+def test_with_many_rows_smaller_gains_of_the_held_out_loss_add_trees(monkeypatch):
+    """Brute force: the chosen number of trees has the least scaled loss, up to two steps of the gain."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y, weight, part = (X.sum(axis=1) > rng.normal(size=400)).astype(int), np.ones(400), np.arange(400) % 3
+    template = HistBoostClassifier(n_estimators="auto", max_depth=2, learning_rate=0.05)
+
+    def chosen(many_rows):
+        monkeypatch.setattr(_hist, "MANY_ROWS", many_rows)
+        session = template.open_session(X, y, 2, weight)
+        session.leave_out(part)
+        return session.fit(weight, 0, part != 0).n_estimators
+
+    def loss(n):
+        fixed, odds = clone(template).set_params(n_estimators=n), np.empty(400)
+        for j in range(3):
+            P = fixed.fit(X[part != j], y[part != j]).predict_proba(X[part == j])
+            odds[part == j] = np.log(P[:, 1] / P[:, 0]) * (2 * y[part == j] - 1)
+        return minimize_scalar(lambda s: np.log1p(np.exp(-s * odds)).mean(), bounds=(0, 10)).fun
+
+    monkeypatch.setattr(_hist, "LEAST_GAIN", 0.1)
+    few, many = chosen(400), chosen(40)  # of 400 rows: a gain of a hundredth counts
+    losses = {n: loss(n) for n in range(10, many + _hist.LONG_WAIT + 10, 10)}
+    assert losses[many] <= min(losses.values()) * 1.02
+    assert losses[many] < losses[few]
+
+
 def test_labels_of_a_fold_reach_its_models_by_the_number_of_trees_alone():
     session, X, y, weight, part = grown(2)
     model = session.fit(weight, 0, part != 0)

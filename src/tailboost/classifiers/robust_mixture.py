@@ -99,8 +99,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         numbers and categories. On more than 5,000 distinct rows held-out rows decide how many boosted trees
         there are, on more than 50,000 the trees are deeper. A sparse matrix of more than 300 columns, such as
         text, gets two logistic regressions with different scales of the columns, and naive Bayes.
-        "strong" adds extremely randomised trees, a kernel machine, and boosted trees that stop early, but
-        nothing for such a sparse matrix: see `strong_estimators`.
+        "strong" adds extremely randomised trees and a kernel machine, but nothing for such a sparse matrix:
+        see `strong_estimators`.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the

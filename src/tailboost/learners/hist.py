@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -58,6 +58,10 @@ STEP = 10
 WAIT = 0.2
 LEAST_WAIT = 30
 LEAST_GAIN = 1e-3
+# Beyond MANY_ROWS distinct rows the losses of held-out rows vary less. LEAST_GAIN then falls in proportion to
+# the rows, and LONG_WAIT replaces LEAST_WAIT: see `benchmarks/capacity.py`.
+MANY_ROWS = 50_000
+LONG_WAIT = 40
 MOST_TREES = 300
 FEW_TREES = 50
 OWN_PARTS = 5  # one of them is held out if there are no folds
@@ -321,14 +325,15 @@ class BoostSession(HistSession):
         scores = np.zeros((len(part), self.n_classes))
         models: list[Any] = [None] * len(masks)
         least, best, scale, size = np.inf, 0, 1.0, 0
-        while size < MOST_TREES and size - best < max(LEAST_WAIT, WAIT * size):
+        gain, wait = self._patience
+        while size < MOST_TREES and size - best < max(wait, WAIT * size):
             for j, (stages, own) in enumerate(zip(growing, masks, strict=True)):
                 # The step of one fold is not interrupted: each fold sets its weights in the binned table.
                 models[j] = deque(islice(stages, step), maxlen=1)[0]
                 scores[own] = self._scores(models[j], own)
             size = self._size(models[0])
             loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
-            if loss < least * (1.0 - LEAST_GAIN):
+            if loss < least * (1.0 - gain):
                 least, best = loss, size
         for stages in growing:
             stages.close()
@@ -336,6 +341,13 @@ class BoostSession(HistSession):
         if self.backend == "sklearn":  # the stages were one growing model
             return [self._fit_trees(best, weight, seed, each) for each in fitted]
         return [model.first(best) for model in models]
+
+    @cached_property
+    def _patience(self) -> tuple[float, int]:
+        """The relative gain that counts, and the number of trees that growth waits for it."""
+        n_rows = len(np.unique(self.opened.hashes))
+        many = n_rows > MANY_ROWS
+        return LEAST_GAIN * (MANY_ROWS / n_rows if many else 1.0), LONG_WAIT if many else LEAST_WAIT
 
     def _size(self, model: _HistClassifier) -> int:
         return model.model_.n_iter_ if self.backend == "sklearn" else model._booster.num_boosted_rounds()

@@ -193,7 +193,6 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
     **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     **_names("tailboost.learners.screened", "ScreenedBoost"),
-    **_names("tailboost.learners.stopped", "StoppedBoost"),
     # -- nets
     **_names("tailboost.learners.torch.net_data", "RowPreparation"),
     **_names("tailboost.learners.torch.net_learner", "TorchClassifier", functions={"module": _NETS}),
