@@ -35,12 +35,18 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.selection.confidence import REFIT, LimitsOutlook, effective_rows, outlook
 from tailboost.selection.data import Pool, SelectionData, decide, expected_costs, plain_state
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
-from tailboost.selection.rate_table import RateTable, below_noise
+from tailboost.selection.rate_table import (
+    REFIT,
+    LimitsOutlook,
+    RateTable,
+    below_noise,
+    effective_rows,
+    outlook,
+)
 from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
 from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 

@@ -208,8 +208,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
     **_names("tailboost.selection.selecting", "Selection"),
-    **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
-    **_names("tailboost.selection.confidence", "LimitsOutlook"),
+    **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
     **_names("tailboost.selection.program", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
