@@ -22,9 +22,17 @@ from tailboost.rates import Limit, Strata, error
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, mixed, solve
+from tailboost.selection.program import (
+    SLIGHT,
+    SOLVED,
+    Program,
+    Selection,
+    mixed,
+    select,
+    solve,
+    within_budget,
+)
 from tailboost.selection.rate_table import CountedRate, fold_spread
-from tailboost.selection.selecting import SOLVED, Selection, select, within_budget
 from tailboost.solvers import (
     BitLosses,
     MixtureCurve,

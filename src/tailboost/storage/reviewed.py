@@ -207,9 +207,8 @@ OURS: dict[str, Reviewed] = {
         "StratumProbabilities"),
     **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
-    **_names("tailboost.selection.selecting", "Selection"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.program", "Program", "Solution"),
+    **_names("tailboost.selection.program", "Program", "Selection", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
     # -- results of a fit
