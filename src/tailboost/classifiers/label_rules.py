@@ -30,10 +30,9 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label.

@@ -306,7 +306,7 @@ class Reselection:
     @property
     def objective_(self) -> Any:
         """The minimised rate or CVaR."""
-        return self._selected.objective
+        return self._selected.problem.objective
 
     @property
     def limits_met_(self) -> bool | None:

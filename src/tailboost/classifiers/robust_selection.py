@@ -36,14 +36,13 @@ from tailboost.core.tables import as_pandas, batched, has_named_columns, n_rows_
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
 from tailboost.selection.stratum_probabilities import stratum_probabilities
-from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
