@@ -64,7 +64,7 @@ ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
 
 
 @one_blas_thread
-def play(pool: Pool, program: Program) -> None:
+def add_by_hedge(pool: Pool, program: Program) -> None:
     """Add the rules of least cost under the subgroup weights of Hedge, for a largest rate.
 
     Hedge gives more weight to subgroups with larger rates. The overall error is a fixed share of the action
@@ -97,7 +97,7 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     pool, over = Pool(small), program if small is data else program.over(small.strata)
     plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
     if program.objective.worst:
-        play(pool, over)
+        add_by_hedge(pool, over)
     plain += pool.constants()
     for number in range(len(pool.candidates) if len(program.caps[1]) else 0):
         pool.add(filled(pool, over, pool.candidates[number]))
