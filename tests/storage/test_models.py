@@ -178,6 +178,15 @@ class TestRoundTrip:
 
 
 class TestShared:
+    @pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.AdaLPBoostClassifier])
+    def test_a_summary_that_was_read_is_not_stored(self, path, tmp_path, kind):
+        classifier = kind("tree", n_estimators=2, random_state=0).fit(X, Y)
+        save_model(classifier, path)
+        text = str(classifier.summary_)
+        save_model(classifier, tmp_path / "read.model")
+        assert (tmp_path / "read.model").read_bytes() == path.read_bytes()
+        assert str(pickle.loads(pickle.dumps(classifier)).summary_) == text
+
     def test_members_that_share_a_fit_store_it_once(self, path):
         model = worst_class().fit(X, Y)
         save_model(model, path)

@@ -336,11 +336,6 @@ class Reselection:
     def _summarise(self) -> Summary:
         """Return the summary."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Results are computed anew after loading.
-        state = cast("dict[str, Any]", super().__getstate__())
-        return {k: {} if k == "_results" else v for k, v in state.items()}
-
     # -- prediction ------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -327,6 +327,11 @@ class Judged:
                 "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
                 "the fit more often than in 999 of 1,000 random draws: they are copies"
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Results are computed anew after loading.
+        state = cast("dict[str, Any]", super().__getstate__())
+        return {k: {} if k == "_results" else v for k, v in state.items()}
 
     # -- errors on the selection data ------------------------------------------------------------------
 
