@@ -33,7 +33,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import candidates, not_certified
+from tailboost.guarantees.calibration import from_the_safest, not_certified
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
 from tailboost.guarantees.ledger import Attempt, spent_by_next
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
@@ -210,8 +210,8 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
         safest = float(clf.tradeoff().values.value[-1])  # out of fold: known before any calibration
         for margin in (0.05, 0.1):
             target = round(safest + margin, 2)
-            named = {("class", k): target for k in clf.classes_.tolist()}
-            points = list(candidates(clf, named))
+            named = dict.fromkeys(clf.classes_.tolist(), target)
+            points = list(from_the_safest(clf, "class", named))
             for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
                 losses = np.array([losses_of(p, X[held], y[held], rule) for p in points])
                 found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)

@@ -38,7 +38,7 @@ from tailboost.guarantees.threshold_rules import (
 )
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
-from tailboost.selection.threshold_family import ScoredRows, ThresholdFamily
+from tailboost.selection.data import ScoredRows, ThresholdFamily
 
 RECORD = Path(__file__).with_suffix(".json")
 LEVEL = 0.05

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import candidates
+from tailboost.guarantees.calibration import from_the_safest
 from tailboost.guarantees.ledger import Attempt, Ledger
 from tailboost.rates.bounds import (
     Evidence,
@@ -696,7 +696,7 @@ def test_the_second_attempt_spends_less(fitted):
     """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
         tb.calibrate(without_attempts(fitted), X[800:820], Y[800:820], 0.45)
-    safest = next(iter(candidates(fitted, "class", dict.fromkeys(range(3), 0.45))))
+    safest = next(iter(from_the_safest(fitted, "class", dict.fromkeys(range(3), 0.45))))
     wrong = safest.predict(X) != Y
 
     def p_value(end):

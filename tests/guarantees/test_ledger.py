@@ -16,8 +16,14 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rounded_rows, hash_rows
-from tailboost.core.used_rows import SHARED_LEVEL, UsedRows
+from tailboost.core.fingerprints import (
+    SHARED_LEVEL,
+    RowCounts,
+    UsedRows,
+    chance_of_agreement,
+    hash_rounded_rows,
+    hash_rows,
+)
 from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
 from tailboost.guarantees.ledger import Attempt, Ledger, call_key
 from tailboost.storage.models import model_digest, read_ledger, write_ledger

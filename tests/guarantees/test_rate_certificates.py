@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.judged import Judged
+from tailboost.guarantees.calibration import Path
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
@@ -485,11 +486,9 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
-    from tailboost.guarantees import path
-
     mix, rows = queue
-    points, powers, factors = path.Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
-    monkeypatch.setattr(path.Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers, factors))
+    points, powers, factors = Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
+    monkeypatch.setattr(Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers, factors))
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:

@@ -8,7 +8,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.threshold_rules import ThresholdPath, ThresholdSequences, limited_rates
 from tailboost.rates.strata import Strata
-from tailboost.selection.threshold_family import BEYOND, ScoredRows, ThresholdFamily
+from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily
 
 PRECISION = [rates.precision(1, by="g") >= 0.7]
 

@@ -12,8 +12,7 @@ from scipy.stats import beta, binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import hash_rounded_rows
-from tailboost.core.used_rows import UsedRows
+from tailboost.core.fingerprints import UsedRows, hash_rounded_rows
 from tailboost.guarantees.ledger import Ledger
 from tailboost.rates.bounds import most_reached
 from tailboost.storage import load_model, save_model

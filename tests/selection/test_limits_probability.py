@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
-from tailboost.selection.confidence import outlook
+from tailboost.selection.rate_table import outlook
 
 # Standard errors of the simulated probability.
 CLOSE = 3 * np.sqrt(0.25 / 2000)

@@ -6,7 +6,7 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import Pool, SelectionData
 from tailboost.selection.program import Program
-from tailboost.selection.selecting import ERROR_SHARES, EVERY, HEDGE_ROUNDS, play
+from tailboost.selection.selecting import ERROR_SHARES, EVERY, HEDGE_ROUNDS, add_by_hedge
 
 
 def test_candidates_are_the_answers_of_the_game_written_out():
@@ -18,7 +18,7 @@ def test_candidates_are_the_answers_of_the_game_written_out():
     table = SelectionData(strata, stratum, np.full(300, 1 / 300), np.ascontiguousarray(P.T))
     program = Program.of_rates(strata, Objective.of(rates.largest(rates.error(by="class"))), ())
     pool = Pool(table)
-    play(pool, program)
+    add_by_hedge(pool, program)
     truth, answers = np.bincount(y) / len(y), set()
     for price in ERROR_SHARES:
         summed = np.zeros(3)

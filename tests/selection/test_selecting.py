@@ -11,8 +11,8 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection import program as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.program import Program, grow, mixed, solve
-from tailboost.selection.selecting import first_candidates, select, selected, within_budget
+from tailboost.selection.program import Program, grow, mixed, select, solve, within_budget
+from tailboost.selection.selecting import first_candidates, selected
 
 NAMES = np.array(["a", "b", "c"])
 

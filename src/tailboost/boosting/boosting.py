@@ -21,7 +21,8 @@ from tailboost.boosting.cross_fitting import Demand, Scheme, respond
 from tailboost.boosting.game import Game, Player, Response, Round, Stop, Stopping, Turn, Units, play
 from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Model
-from tailboost.core.files import Lock, digest, make_folder, read_sealed, remove_parts, write_sealed
+from tailboost.core.files import Lock, make_folder, read_sealed, remove_parts, write_sealed
+from tailboost.core.fingerprints import digest
 
 
 class Combiner(Protocol):

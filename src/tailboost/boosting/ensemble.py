@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import batches, take
 from tailboost.core.array_types import Floats, Ints, Table
-from tailboost.core.checks import n_rows_of
+from tailboost.core.tables import batches, n_rows_of, take
 from tailboost.learners.foreign import is_constant, is_real, model_probabilities, predict_models
 
 # Decimals to which mean losses and probabilities are compared for ties.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils import column_or_1d
 
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Mask, Table
 from tailboost.core.checks import (
@@ -18,18 +16,12 @@ from tailboost.core.checks import (
     column_name,
     columns_by_name,
     in_category_order,
-    n_rows_of,
     positions,
     refuse_missing,
 )
-from tailboost.core.files import digest
-from tailboost.core.fingerprints import Fingerprint, hash_rows, tiny_hashes
-from tailboost.core.tables import has_named_columns
-from tailboost.rates import wrong
+from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, tiny_hashes
+from tailboost.core.tables import n_rows_of
 
-# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
-BATCH = 65_536
-BATCH_VALUES = 2**30
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
 # Effective sizes are rounded to this number of decimals, so rounding errors of the row order vanish.
@@ -128,7 +120,8 @@ class Rows:
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
-        return wrong(answers, self.y)
+        differs: Mask = answers != self.y
+        return differs
 
     def counts(self, index: Ints, n_subgroups: int) -> Ints:
         """Return the number of rows of each subgroup, shape (m,); subgroups may overlap."""
@@ -335,28 +328,3 @@ class TrainingSet:
         parts = [(hashes, rows.y, rows.weight, rows.groups) for hashes, rows in tables]
         arrays = (part.tobytes() for table in parts for part in table if part is not None)
         return digest(repr(classes.tolist()).encode(), *arrays)
-
-
-def take(X: Table, rows: NDArray[Any]) -> Any:
-    """Return rows of a table or of a dict of columns, by numbers or a mask; None for None."""
-    if X is None:
-        return None
-    if has_named_columns(X):
-        return {name: np.asarray(column)[rows] for name, column in X.items()}
-    if issparse(X):
-        X = X.tocsr()  # other formats cannot be indexed
-    return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
-
-
-def batches(X: Table) -> list[Ints]:
-    """Return the row numbers of a table in batches."""
-    n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
-    size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
-    return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]
-
-
-def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
-    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
-    parts = batches(X)
-    for part in parts:
-        yield part, X if len(parts) == 1 else take(X, part)

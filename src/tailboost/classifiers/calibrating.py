@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from tailboost.boosting.cross_fitting import held_out
-from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
@@ -21,7 +20,6 @@ from tailboost.core.checks import (
     check_number,
     columns_by_name,
     label_column,
-    n_rows_of,
     numbered,
 )
 from tailboost.core.exceptions import (
@@ -33,10 +31,10 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.fingerprints import hash_rounded_rows, stratified_places
+from tailboost.core.fingerprints import EqualRows, copies_of, hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import telling
-from tailboost.core.used_rows import EqualRows, copies_of
+from tailboost.core.tables import n_rows_of, take
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
 from tailboost.guarantees.threshold_rules import counted_answer

@@ -15,7 +15,7 @@ from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Turn
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.boosted_mixture import MixtureClassifier
+from tailboost.classifiers.base import MixtureClassifier
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.guarantees.game_bounds import (

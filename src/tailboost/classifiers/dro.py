@@ -14,10 +14,11 @@ from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
-from tailboost.boosting.training_set import TrainingSet, take
+from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
+from tailboost.core.tables import take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius

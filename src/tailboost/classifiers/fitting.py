@@ -16,11 +16,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Rows, TrainingSet, take
+from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
+from tailboost.core.tables import take
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner

@@ -12,8 +12,7 @@ from tailboost.boosting.cross_fitting import Scheme
 from tailboost.boosting.game import SHRINKAGE, Units, pooled_subgroups, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import with_callbacks
-from tailboost.classifiers.boosted_mixture import MixtureClassifier
+from tailboost.classifiers.base import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.classifiers.worst_class import DEPTH, N_TREES, warn_of_small
 from tailboost.core.array_types import Column, Groups, Ints, Table

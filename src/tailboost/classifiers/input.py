@@ -19,20 +19,12 @@ from sklearn.utils import InputTags, column_or_1d, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import (
-    GroupNames,
-    RowOrigin,
-    Rows,
-    TrainingSet,
-    UnlabeledRows,
-    take,
-)
+from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, UnlabeledRows
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     check_indexes,
     check_labels,
     check_row_shape,
-    n_rows_of,
     positions,
     refuse_frame,
     refuse_missing,
@@ -40,15 +32,21 @@ from tailboost.core.checks import (
     row_weights,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, tiny_hashes, too_many
-from tailboost.core.judged import count_by_frozen
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    copies_of,
+    hash_rounded_rows,
+    hash_rows,
+    tiny_hashes,
+    too_many,
+)
+from tailboost.core.judged import count_by_frozen, is_skorch
 from tailboost.core.schema import learn_columns, read_columns
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
-from tailboost.core.tables import as_pandas, summed, unpack
-from tailboost.core.used_rows import copies_of
+from tailboost.core.tables import as_pandas, n_rows_of, summed, take, unpack
 from tailboost.core.warn import warn_user
-from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, weight_parameter
 from tailboost.rates.strata import plain
 
 

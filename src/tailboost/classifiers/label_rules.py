@@ -15,16 +15,14 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 
-from tailboost.boosting.training_set import take
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_length, columns_by_name, n_rows_of
+from tailboost.core.checks import check_indexes, check_length, columns_by_name
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.subgroups import HUMAN_REVIEW
-from tailboost.core.tables import as_pandas
-from tailboost.core.used_rows import UsedRows, copies_of
+from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
@@ -32,10 +30,9 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.probability_tables import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
-from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label.

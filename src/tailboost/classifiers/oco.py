@@ -9,7 +9,7 @@ from tailboost.boosting.cross_fitting import Demand, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.boosted_mixture import MixtureClassifier
+from tailboost.classifiers.base import MixtureClassifier
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.exceptions import BoundNotMetWarning

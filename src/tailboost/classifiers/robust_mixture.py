@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.cross_fitting import N_FOLDS
-from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows, take
+from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
 from tailboost.classifiers.input import (
@@ -43,19 +43,11 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
-from tailboost.core.checks import (
-    check_costs,
-    check_indexes,
-    n_rows_of,
-    numbered,
-    refuse_missing,
-    refuse_swapped,
-)
-from tailboost.core.fingerprints import Fingerprint, fingerprint_of, hash_rounded_rows
+from tailboost.core.checks import check_costs, check_indexes, numbered, refuse_missing, refuse_swapped
+from tailboost.core.fingerprints import Fingerprint, UsedRows, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.core.tables import unpack
-from tailboost.core.used_rows import UsedRows
+from tailboost.core.tables import n_rows_of, take, unpack
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
@@ -415,7 +407,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def _learn(
         self, given: LabelledRows, validation: LabelledRows, unlabeled: GivenUnlabeled, training_rows: Table
     ) -> None:
-        """Set all attributes of the fit, in a classifier without any."""
+        """Set all attributes of the fit, in a classifier without any.
+
+        If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule.
+        """
         given.check_indexes()
         validation.check_indexes("_val")
         clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
@@ -469,11 +464,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         complete = named is not None or not (others and holds_unknown(others))
         self.seen_rows_ = replace(trained_on, complete=complete)
         if score_columns:  # a group-blind rule on scores estimates no group from them
-            self._keep_used_rows(features, rows, more)
+            self._keep_scores(features, rows, more)
             features = np.zeros((n_rows_of(features), 1))
             X_unlabeled = None if more is None else np.zeros((len(more), 1))
         else:
-            self._keep_chosen_rows(training, more, frozen=frozen)
+            self._keep_selection(training, more, frozen=frozen)
         self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
     def _read_rows(self, given: LabelledRows, weighted: bool) -> tuple[TrainingSet, list[tuple[str, Any]]]:
@@ -513,7 +508,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def _check_strata(
         self, stated: Problem, training: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
     ) -> tuple[Any, UnlabeledRows | None]:
-        """Find missing groups, labels or costs before a fit; return the rows without labels."""
+        """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
         names, features, more = None if training.groups is None else self._group_names, None, None
         rows = training.rows if training.validation is None else training.validation[1]
         strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
@@ -526,7 +521,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         warn_of_limits(stated.limits, strata)
         return features, more
 
-    def _keep_used_rows(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
+    def _keep_scores(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
         """Keep the selection data of a rule on scores, which are compared as whole tables."""
         hashes = hash_rounded_rows(as_table(features))
         self.chosen_rows_ = ()
@@ -534,7 +529,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if more is not None:
             self.used_rows_ = (*self.used_rows_, UsedRows.unlabeled(more.hashes, "selection data"))
 
-    def _keep_chosen_rows(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
+    def _keep_selection(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
         """Keep the fingerprints of the selection data."""
         self.chosen_rows_ = (training.fingerprints,) if frozen else ()
         if training.validation is not None:

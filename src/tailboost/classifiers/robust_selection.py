@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
-from tailboost.boosting.training_set import GroupNames, batched, rows_among, take
+from tailboost.boosting.training_set import GroupNames, rows_among
 from tailboost.classifiers.input import (
     LabelledRows,
     checked_table,
@@ -27,24 +27,22 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_costs, check_indexes, n_rows_of
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.core.checks import check_costs, check_indexes
+from tailboost.core.fingerprints import Fingerprint, UsedRows, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
-from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.core.used_rows import UsedRows
+from tailboost.core.tables import as_pandas, batched, has_named_columns, n_rows_of, take
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.data import SelectionData
+from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
 from tailboost.selection.stratum_probabilities import stratum_probabilities
-from tailboost.selection.threshold_family import ThresholdFamily
 from tailboost.selection.threshold_rule import ThresholdRule
 
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"

@@ -31,8 +31,7 @@ from tailboost.boosting.game import (
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Rows, TrainingSet
-from tailboost.classifiers.base import with_callbacks
-from tailboost.classifiers.boosted_mixture import NAMED, MixtureClassifier, warn_of_missed
+from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
 from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning

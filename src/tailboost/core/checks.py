@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.tables import as_pandas, has_named_columns, refuse_query
+from tailboost.core.tables import as_pandas, n_rows_of
 
 #: Largest mean of sample weights that count rows, such as equal rows in one line of a table.
 LARGEST_MEAN_WEIGHT = 1e9
@@ -187,14 +187,6 @@ def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
     if checked.max() == 0:
         raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
     return checked
-
-
-def n_rows_of(X: Table) -> int:
-    """Return the number of rows of a table, or of a dict of columns."""
-    if has_named_columns(X):
-        X = next(iter(X.values()), ())
-    refuse_query(X)
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:

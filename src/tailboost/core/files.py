@@ -30,14 +30,6 @@ _PAUSE = 0.02
 _PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 
 
-def digest(*contents: bytes) -> str:
-    """Return the digest of contents one after the other, 32 hexadecimal digits."""
-    hashed = hashlib.blake2b(digest_size=_SEAL)
-    for content in contents:
-        hashed.update(content)
-    return hashed.hexdigest()
-
-
 def write(path: Path, content: bytes, label: str) -> None:
     """Write a file completely or not at all, whenever the process or the machine stops.
 
@@ -106,7 +98,8 @@ def _is_alive(process: int) -> bool:
 
 
 def _sealed(name: str, content: bytes) -> bytes:
-    return bytes.fromhex(digest(name.encode("utf-8", "surrogateescape") + b"\0" + content))
+    sealed = name.encode("utf-8", "surrogateescape") + b"\0" + content
+    return hashlib.blake2b(sealed, digest_size=_SEAL).digest()
 
 
 def write_sealed(path: Path, content: bytes, label: str) -> None:

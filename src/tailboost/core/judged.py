@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -17,10 +18,11 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Groups, Ints, Mask, Model, Table
-from tailboost.core.checks import n_rows_of
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
+    EqualRows,
     Fingerprint,
+    UsedRows,
     hash_rounded_rows,
     hash_rows,
     labels_too_alike,
@@ -30,7 +32,7 @@ from tailboost.core.fingerprints import (
 from tailboost.core.limit_lines import LimitLine, limits_html
 from tailboost.core.schema import dtype_kind
 from tailboost.core.subgroups import GroupUse
-from tailboost.core.used_rows import EqualRows, UsedRows
+from tailboost.core.tables import n_rows_of
 
 if TYPE_CHECKING:  # of the wings above
     from tailboost.boosting.training_set import Rows
@@ -695,3 +697,11 @@ def answers(model: Model, rows: Table) -> Answers:
     has_proba = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")
     probabilities = label_shares(classifier, rows, **given).tolist() if has_proba else None
     return Answers(labels, probabilities)
+
+
+def is_skorch(estimator: Model) -> bool:
+    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
+    if "skorch" not in sys.modules:  # saves the search through the parameters
+        return False
+    parts = [estimator, *estimator.get_params().values()]
+    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)

@@ -1,16 +1,21 @@
-"""Tables of other libraries: polars and pyarrow, sparse matrices, datasets of PyTorch."""
+"""Tables of any library: polars and pyarrow, sparse matrices, datasets of PyTorch; their rows and batches."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column, Ints, Table
+
+# Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
+BATCH = 65_536
+BATCH_VALUES = 2**30
 
 
 def refuse_query(table: Table) -> None:
@@ -67,6 +72,39 @@ def unpack(X: Table, y: Column = None) -> tuple[Any, Any]:
         return X, y
     X, labels = read_dataset(X)
     return X, labels if y is None else y
+
+
+def n_rows_of(X: Table) -> int:
+    """Return the number of rows of a table, or of a dict of columns."""
+    if has_named_columns(X):
+        X = next(iter(X.values()), ())
+    refuse_query(X)
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def take(X: Table, rows: NDArray[Any]) -> Any:
+    """Return rows of a table or of a dict of columns, by numbers or a mask; None for None."""
+    if X is None:
+        return None
+    if has_named_columns(X):
+        return {name: np.asarray(column)[rows] for name, column in X.items()}
+    if sp.issparse(X):
+        X = X.tocsr()  # other formats cannot be indexed
+    return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+
+
+def batches(X: Table) -> list[Ints]:
+    """Return the row numbers of a table in batches."""
+    n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
+    size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
+    return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]
+
+
+def batched(X: Table) -> Iterator[tuple[Ints, Any]]:
+    """Yield a table in batches, each with its row numbers; a table of one batch is not copied."""
+    parts = batches(X)
+    for part in parts:
+        yield part, X if len(parts) == 1 else take(X, part)
 
 
 def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:

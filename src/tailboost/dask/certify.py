@@ -9,13 +9,20 @@ from typing import Any
 import dask
 import numpy as np
 
-from tailboost.boosting.training_set import take
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Column, Groups, Hashes, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, shortest
+from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
+from tailboost.core.fingerprints import (
+    EqualRows,
+    Fingerprint,
+    UsedRows,
+    check_equal_rows,
+    hash_rounded_rows,
+    refuse_used,
+    shortest,
+)
 from tailboost.core.judged import final_step, group_arguments, judged, last_step
-from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, refuse_used
+from tailboost.core.tables import n_rows_of, take
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (

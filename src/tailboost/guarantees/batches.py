@@ -15,14 +15,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Column, Groups, Hashes, Ints, Table
 from tailboost.core.checks import (
     check_length,
     check_same_kind,
     columns_by_name,
     label_column,
-    n_rows_of,
     positions,
     refuse_missing,
 )
@@ -35,7 +33,7 @@ from tailboost.core.fingerprints import (
     hash_rows,
     is_missing,
 )
-from tailboost.core.tables import as_pandas
+from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.guarantees.fresh_rows import as_table
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""Calibration: the least restricted rule of a classifier with targets certified by fresh rows."""
+"""Calibration: the least restricted rule of a classifier with targets certified by fresh rows.
+
+`tailboost.calibrate`, which also takes models without a selected rule, is in the wing of classifiers.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ from tailboost.rates import GAP, InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.problem import SPREAD
 
-__all__ = ["calibrate_selected", "candidates"]
+__all__ = ["calibrate_selected", "from_the_safest"]
 
 # Number of rules tested for largest errors, at equal fractions of the targets, and the smallest limit.
 POINTS, LEAST = 25, 1e-6
@@ -205,7 +208,7 @@ class Targets:
     def procedures(self, model: Model, fresh: FreshRows) -> list[Procedure]:
         """Return the procedures by power; a later one runs if an earlier one does not apply."""
         if self.kind is not None:
-            return [FixedSequence(candidates(model, self.kind, self.allowed), fresh, self)]
+            return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)]
         base = model
         if self.limits != list(checked_limits(model.limits or ())):
             with warnings.catch_warnings():
@@ -391,7 +394,7 @@ def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
 # -- sequences of rules ------------------------------------------------------------------------------------
 
 
-def candidates(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable[Any]:
+def from_the_safest(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Iterable[Any]:
     """Return classifiers with the same candidates, from the safest to the least restricted.
 
     Each has the smallest overall error within a fraction of the targets. If the selection data do not know

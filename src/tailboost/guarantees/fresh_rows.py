@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import issparse
 
-from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
     check_indexes,
@@ -22,17 +21,21 @@ from tailboost.core.checks import (
     distinct_labels,
     in_class_order,
     label_column,
-    n_rows_of,
     numbered,
     positions,
     refuse_missing,
 )
 from tailboost.core.fingerprints import (
+    EqualRows,
     Fingerprint,
+    UsedRows,
+    check_equal_rows,
+    copies_of,
     fingerprint_of,
     hash_rounded_rows,
     hash_rows,
     random_numbers,
+    refuse_used,
 )
 from tailboost.core.judged import (
     TRAINED_ON,
@@ -44,8 +47,7 @@ from tailboost.core.judged import (
     refuse_known,
 )
 from tailboost.core.subgroups import deferral_words
-from tailboost.core.tables import as_pandas, has_named_columns
-from tailboost.core.used_rows import EqualRows, UsedRows, check_equal_rows, copies_of, refuse_used
+from tailboost.core.tables import as_pandas, has_named_columns, n_rows_of, take
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses

@@ -13,9 +13,7 @@ import numpy as np
 from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
-from tailboost.core.files import digest
-from tailboost.core.fingerprints import hash_rows, too_many
-from tailboost.core.used_rows import EqualRows, UsedRows
+from tailboost.core.fingerprints import EqualRows, UsedRows, digest, hash_rows, too_many
 from tailboost.guarantees.fresh_rows import FreshRows
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
@@ -127,7 +125,7 @@ class Ledger:
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.core.used_rows import UsedRows
+    >>> from tailboost.core.fingerprints import UsedRows
     >>> from tailboost.guarantees.ledger import Attempt, Ledger
     >>> ledger = Ledger()
     >>> rows = UsedRows.of(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))

@@ -44,8 +44,7 @@ from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import GAP, Limit, Objective, Strata
 from tailboost.rates.bounds import each_most_reached, most_reached, probability_within
-from tailboost.selection.data import SelectionData
-from tailboost.selection.threshold_family import BEYOND, RESOLUTION, ScoredRows, ThresholdFamily, cuts
+from tailboost.selection.data import BEYOND, RESOLUTION, ScoredRows, SelectionData, ThresholdFamily, cuts
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.core.judged import is_skorch
 from tailboost.learners.protocols import Learner, Session
 
 #: Advice on models that are already fitted, for messages.
@@ -47,14 +47,6 @@ def set_seeds(estimator: Model, seed: int) -> None:
     )
     seeds = np.random.SeedSequence(seed).generate_state(max(len(names), 1))
     estimator.set_params(**{k: int(s >> 1) for k, s in zip(names, seeds, strict=False)})
-
-
-def is_skorch(estimator: Model) -> bool:
-    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
-    if "skorch" not in sys.modules:  # saves the search through the parameters
-        return False
-    parts = [estimator, *estimator.get_params().values()]
-    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)
 
 
 @contextmanager

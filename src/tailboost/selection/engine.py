@@ -29,7 +29,7 @@ from tailboost.selection.data import (
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.probability_tables import ModelOutputs
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, Solution, mixed
+from tailboost.selection.program import SLIGHT, Program, Selection, Solution, mixed, select, within_budget
 from tailboost.selection.selected import (
     ONE_SIDED,
     Comparison,
@@ -38,15 +38,7 @@ from tailboost.selection.selected import (
     SelectedTail,
     without_tiny,
 )
-from tailboost.selection.selecting import (
-    FEW_STARTS,
-    STARTS,
-    Selection,
-    first_candidates,
-    select,
-    selected,
-    within_budget,
-)
+from tailboost.selection.selecting import FEW_STARTS, STARTS, first_candidates, selected
 from tailboost.selection.stratum_probabilities import (
     POWERS,
     PowerDraw,

@@ -19,12 +19,20 @@ from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Strata, error
-from tailboost.selection.confidence import CountedRate, fold_spread
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, mixed, solve
-from tailboost.selection.selecting import SOLVED, Selection, select, within_budget
+from tailboost.selection.program import (
+    SLIGHT,
+    SOLVED,
+    Program,
+    Selection,
+    mixed,
+    select,
+    solve,
+    within_budget,
+)
+from tailboost.selection.rate_table import CountedRate, fold_spread
 from tailboost.solvers import (
     BitLosses,
     MixtureCurve,

@@ -1,9 +1,9 @@
-"""The linear program of an objective within limits over confusion counts, solved by column generation."""
+"""The linear program of an objective within limits over confusion counts, and the best candidate in it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,13 @@ import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.threads import one_blas_thread
-from tailboost.rates import GAP, RATIO, Limit, Objective, Strata
+from tailboost.rates import GAP, RATIO, Limit, Objective, Strata, error
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.data import Candidate, Pool, plain_state
+from tailboost.selection.data import (
+    Candidate,
+    Pool,
+    plain_state,
+)
 
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
@@ -384,3 +388,138 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
         if idle >= IDLE_ROUNDS:
             break
     return master.finish()
+
+
+# -- the best candidate or mixture of a pool -------------------------------------------------------------
+
+# A mixture weight up to this is 0.
+LEAST_WEIGHT = 1e-6
+# The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
+# Constant part, in units of the scaled objective.
+CHARGE = 2.0
+# Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
+CHARGE_PER_PRICE = 2.0
+# Largest cost, however large the shadow prices are.
+MOST_CHARGE = 1e4
+# Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
+SOLVED = 1e-6
+# Errors are compared after rounding to this number of decimals.
+DECIMALS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The selected candidates with their mixture weights: usually one candidate."""
+
+    numbers: Ints  # candidates of the pool with positive weight
+    weights: Floats  # λ, sums to 1
+    counts: Floats  # shape (W, A): confusion counts of the rule on the selection data
+    value: float  # the objective
+    bound: float  # the least objective of a mixture of the pool within the limits
+    violations: Floats  # shape (n_limits,): violations by the rule on the selection data
+    # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
+    mixture_violations: Floats
+    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
+
+    @classmethod
+    def alone(cls, program: Program, number: int, counts: Floats) -> Selection:
+        """Return one rule with these confusion counts as a selection."""
+        return cls.named(program, np.array([number]), np.ones(1), counts)
+
+    @classmethod
+    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Selection:
+        """Return rules with these mixture weights and summed confusion counts as a selection."""
+        value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
+        return cls(numbers, weights, counts, value, value, program.violations(counts), unknown, None)
+
+    def counts_in(self, pool: Pool) -> Floats:
+        """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
+        return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
+
+    def in_pool(self, pool: Pool, program: Program) -> Selection:
+        """Return the same selection in a pool of the same candidates on other rows, with its gap."""
+        counts = self.counts_in(pool)
+        value = program.value(counts)
+        return replace(
+            self, counts=counts, value=value, bound=value - self.gap, violations=program.violations(counts)
+        )
+
+    @property
+    def gap(self) -> float:
+        """Possible decrease of the objective by a mixture of the pool, on the selection data."""
+        return max(0.0, self.value - self.bound)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all limits hold on the selection data; for a mixture up to the precision of the solver."""
+        return bool((self.violations <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
+
+
+def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
+    """Return the best candidate of a pool within limits, or the best mixture if ``randomized``.
+
+    Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
+    objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
+    candidate is eligible, a cost for violations is added to the objective. The candidates need no action
+    costs; those ``among`` may be selected, all by default.
+    """
+    solution = solve(pool, program)
+    program, scale = solution.program, solution.program.scale
+    weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
+    used = np.flatnonzero(weights)
+    weights = weights[used] / weights[used].sum()
+    mixture = mixed(weights, pool.all_counts[used])
+    bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
+    if randomized:
+        return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
+    numbers = np.array(among or range(len(pool.candidates)))
+    counts = pool.all_counts[numbers]
+    best = _best_number(program, counts, charge_of(solution))
+    value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
+    if by_limit.max(initial=0.0) <= SLIGHT:
+        bound = min(bound, value)
+    return Selection(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
+
+
+def _best_number(program: Program, counts: Floats, charge: float) -> int:
+    """Return the number of the best counts within all limits; without any, violations have a charge."""
+    values, violations = program.evaluate(counts)
+    eligible = np.flatnonzero(violations <= SLIGHT)
+    if not len(eligible):
+        values, eligible = values + charge * violations, np.arange(len(values))
+    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
+    return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+
+
+def number_selected(pool: Pool, program: Program) -> int:
+    """Return the number of the candidate that `select` returns; the mixture is solved only for a charge."""
+    counts = pool.all_counts
+    if (program.evaluate(counts)[1] <= SLIGHT).any():
+        return _best_number(program, counts, 0.0)
+    return int(select(pool, program).numbers[0])
+
+
+def overall_errors(program: Program, counts: Floats) -> Floats:
+    """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
+    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
+    return errors
+
+
+def charge_of(solution: Solution) -> float:
+    """Return the cost of violating a limit by 1, which is above its shadow price."""
+    return min(CHARGE + CHARGE_PER_PRICE * float(solution.duals.sum()), MOST_CHARGE)
+
+
+def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
+    """Return the program with the limit of an error budget.
+
+    The budget is the largest increase of the overall error above the error of the most accurate candidate. If
+    rows may be deferred, only candidates within the limits on deferral count.
+    """
+    if error_budget is None:
+        return program
+    caps = [limit for limit in program.limits if limit.rate.needs_deferral]
+    _, violation = program.within(caps).evaluate(pool.all_counts)
+    errors = overall_errors(program, pool.all_counts)
+    least = float(errors[violation <= max(SLIGHT, float(violation.min()))].min())
+    return program.within((*program.limits, error() <= min(1.0, least + error_budget)))

@@ -35,13 +35,19 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.selection.confidence import REFIT, LimitsOutlook, effective_rows, outlook
 from tailboost.selection.data import Pool, SelectionData, decide, expected_costs, plain_state
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, Program, grow, mixed, solve
-from tailboost.selection.rate_table import RateTable, below_noise
-from tailboost.selection.selecting import ROWS, SOLVED, Selection, overall_errors
+from tailboost.selection.program import SLIGHT, SOLVED, Program, Selection, grow, mixed, overall_errors, solve
+from tailboost.selection.rate_table import (
+    REFIT,
+    LimitsOutlook,
+    RateTable,
+    below_noise,
+    effective_rows,
+    outlook,
+)
+from tailboost.selection.selecting import ROWS
 from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.

@@ -11,11 +11,9 @@ import scipy.sparse
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from tailboost.boosting.training_set import take
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
-from tailboost.core.checks import n_rows_of
 from tailboost.core.fingerprints import hash_rows, stratified_places
-from tailboost.core.tables import as_pandas
+from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.core.threads import one_blas_thread
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.table import TableReader

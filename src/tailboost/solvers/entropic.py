@@ -18,7 +18,7 @@ from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.threads import one_blas_thread
 from tailboost.solvers.bits import Losses, starting_mixture
-from tailboost.solvers.linear_program import mixture_program
+from tailboost.solvers.mixture import mixture_program
 from tailboost.solvers.regularized import Entropic, divergence, newton
 from tailboost.solvers.tail_game import TailGame, feasible
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import highspy
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr, solve_triangular
+from scipy.sparse import csc_array
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_alpha
 from tailboost.core.threads import one_blas_thread
-from tailboost.solvers.bits import DenseLosses, Losses, starting_mixture
-from tailboost.solvers.canonical import make_canonical
-from tailboost.solvers.linear_program import mixture_program
-from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail
-from tailboost.solvers.working_set import by_newton
+from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, starting_mixture
+from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
+from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail, tail_boundary
 
 #: For α above this, the best single candidate is optimal to the last digits, because CVaR ≤ mean/α.
 ERM = 1 - 1e-11
@@ -187,10 +189,6 @@ def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
     return problem.optimum(lam, feasible(w, problem.cap), n_iter, "linear-program")
 
 
-#: Methods, fastest first. The next one is tried if a gap remains.
-METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_linear_program)
-
-
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     """Return the solution with both objectives of the full problem, computed from the returned weights."""
     w, lam = problem.expand(optimum.w), problem.expand_mixture(optimum.lam)
@@ -205,3 +203,489 @@ def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     if not abs(gap) <= problem.tolerance(value):
         raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
     return MixtureSolution(lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)
+
+
+# -- Fast method: Newton on a regularised problem, then an exact solve of the rest --------------------------
+#
+# The problem with R = (ε/2) Σ (w_i − p_i)²/p_i is solved by Newton's method for a falling ε. Only units with
+# a loss in an interval of width ε/α have weights strictly between their bounds. The other units are fixed,
+# removed from the problem and checked afterwards.
+#
+# When few units are left, HiGHS solves for them exactly. Units on the wrong side of the boundary η are added
+# until there are none. If many units tie, their number never gets small. The regularised weights are then
+# exact already at a large ε (Mangasarian and Meyer 1979), and the mixture follows from them by complementary
+# slackness.
+#
+# Both cases give weights that are feasible for all units, hence a lower bound, and a value on all units.
+
+#: Number of free units per candidate at which ε no longer falls.
+FEW = 6
+#: Units farther from the interval of free weights than this multiple of its width are fixed.
+MARGIN = 0.5
+#: Gap relative to R(w) at which ε falls.
+RELATIVE_GAP = 0.2
+#: Divisor of the first ε if a starting mixture is given.
+WARM = 5.0
+#: Smallest ε; below it, the rounding of losses dominates the weights.
+RESOLUTION = 1e-11
+#: Factor by which ε falls.
+SHRINK = 5.0
+#: Number of times that units are added again if most units tie.
+TRIALS = 4
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some units of a problem; the weights of all others are fixed at 0 or at their cap."""
+
+    problem: TailGame
+    units: Ints  # their numbers
+    at_cap: Mask  # of all units: fixed at their cap
+    losses: PackedLosses
+    p: Floats
+    # Weight left for these units, and the expected losses under the fixed weights.
+    mass: float
+    fixed: Floats | float
+
+    @classmethod
+    def of(cls, problem: TailGame, keep: Mask, above: Mask) -> _Part:
+        """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
+        at_cap = above & ~keep
+        settled = np.where(at_cap, problem.cap, 0.0)
+        units, mass = np.flatnonzero(keep), 1.0 - float(settled.sum())
+        if keep.all() or not 0.0 < mass < problem.cap[units].sum():
+            everything = np.arange(keep.size)
+            return cls(problem, everything, np.zeros_like(keep), problem.losses, problem.p, 1.0, 0.0)
+        losses, fixed = problem.losses.select(units=units), problem.losses.expectations(settled)
+        return cls(problem, units, at_cap, losses, problem.p[units], mass, fixed)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no unit is fixed."""
+        return self.units.size == self.at_cap.size
+
+    def misplaced(self, combined: Floats, low: float, high: float) -> Mask:
+        """Return a mask of units that were fixed at the wrong bound, by the losses of all units."""
+        wrong = np.where(self.at_cap, combined < high, combined > low)
+        wrong[self.units] = False
+        return wrong
+
+    def weights(self, w: Floats) -> Floats:
+        """Return the weights of all units of the problem."""
+        out = np.where(self.at_cap, self.problem.cap, 0.0)
+        out[self.units] = w
+        return feasible(out, self.problem.cap)
+
+    def newton(self, epsilon: float, lam: Floats, relative_gap: float, combined: Floats) -> NewtonResult:
+        """Solve the regularised problem for these units, starting from the losses of all units under λ."""
+        return newton(
+            self.losses,
+            Quadratic(self.p, self.problem.alpha, epsilon, self.mass),
+            lam,
+            1e-14,
+            combined=combined[self.units],
+            fixed=self.fixed,
+            relative_gap=relative_gap,
+            max_iter=15,
+        )
+
+
+def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
+    """Return the optimum of the mixture program, or None if the method does not apply or fails.
+
+    ε falls until few units are free, or until all free units tie.
+    """
+    n_candidates, n_units = problem.losses.shape
+    few = FEW * n_candidates
+    if n_units <= 2 * few:
+        return None
+    lam = np.full(n_candidates, 1.0 / n_candidates) if start is None else start
+    combined = problem.losses.combine(lam)
+    # At a tiny α, a large ε would spread the weights over more than the tail.
+    epsilon = max(problem.alpha, 0.01) * max(_spread(combined, problem.alpha, problem.p), 1e-3)
+    near = np.ones(n_units, dtype=bool)
+    high = np.inf
+    if start is not None:
+        epsilon /= WARM
+        low, high = Quadratic(problem.p, problem.alpha, epsilon)(combined).free
+        near = _near(combined, low, high, 4 * MARGIN)
+    part = _Part.of(problem, near, combined >= high)
+    before, margin, steps = n_units, MARGIN, 0
+    for _ in range(40):
+        solution = part.newton(epsilon, lam, RELATIVE_GAP, combined)
+        lam, steps = solution.lam, steps + solution.n_iter
+        low, high = solution.free
+        combined = solution.combined if part.whole else problem.losses.combine(lam)
+        wrong = part.misplaced(combined, low, high).any()
+        if wrong:
+            margin *= 2
+        else:
+            margin = MARGIN
+            n_free = int(((combined > low) & (combined < high)).sum())
+            if n_free <= few or epsilon < RESOLUTION:
+                break
+            if n_free > 0.5 * before:
+                optimum = _all_tied(part, epsilon, lam, combined, steps)
+                if optimum.closed:
+                    return optimum
+            before = n_free
+            epsilon /= SHRINK
+        near = _near(combined, low, high, margin)
+        if wrong:
+            near[part.units] = True
+        part = _Part.of(problem, near, combined >= high)
+    return _in_doubt(problem, lam, combined, steps)
+
+
+def _near(combined: Floats, low: float, high: float, margin: float) -> Mask:
+    """Return a mask of units whose weights are free or nearly free; all units if these are at least half."""
+    margin *= high - low
+    near: Mask = (combined > low - margin) & (combined < high + margin)
+    return near if near.sum() < 0.5 * near.size else np.ones_like(near)
+
+
+def _spread(combined: Floats, alpha: float, p: Floats) -> float:
+    """Return the width of an interval around the boundary of the tail with a good part of the losses."""
+    eta = tail_boundary(combined, alpha, p)
+    sample = combined[:: combined.size // 4096 + 1]
+    return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
+
+
+def _all_tied(part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int) -> Optimum:
+    """Return the optimum if the regularised weights, computed to the last digit, are exact."""
+    problem = part.problem
+    for _ in range(TRIALS):
+        solution = part.newton(epsilon, lam, 0.0, combined)
+        lam, steps = solution.lam, steps + solution.n_iter
+        low, high = solution.free
+        w = part.weights(solution.w)
+        combined = problem.losses.combine(lam)
+        wrong = part.misplaced(combined, low, high)
+        if not wrong.any():
+            break
+        # Some units were fixed at the wrong bound and join the part.
+        near = wrong | _near(combined, low, high, MARGIN)
+        near[part.units] = True
+        part = _Part.of(problem, near, combined >= high)
+    optimum = problem.optimum(lam, w, steps, "newton", combined)
+    if wrong.any():
+        return optimum
+    optimum.closest = True
+    mixture = least_mixture(problem, optimum, optimum.bound)
+    if mixture is not None:
+        problem.mix(optimum, mixture)
+        optimum.canonical = True
+    return optimum
+
+
+def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> Optimum | None:
+    """Solve exactly for the units nearest to the boundary; add units on the wrong side of it and repeat."""
+    n_candidates, n_units = problem.losses.shape
+    eta = tail_boundary(combined, problem.alpha, problem.p)
+    distance = np.abs(combined - eta)
+    size = min(FEW * n_candidates, n_units - 1)
+    near = distance <= np.partition(distance, size)[size]
+    best: Optimum | None = None
+    while 2 * near.sum() < n_units:
+        part = _Part.of(problem, near, combined > eta)
+        if part.whole:
+            break
+        columns = part.losses.columns(np.arange(part.p.size))
+        lam, w, n_iter = mixture_program(columns, problem.cap[part.units], part.fixed, part.mass)
+        steps += n_iter
+        combined = problem.losses.combine(lam)
+        optimum = problem.optimum(lam, part.weights(w), steps, "newton", combined)
+        eta = optimum.threshold
+        if best is None or optimum.gap < best.gap:
+            best = optimum
+        wrong = ~near & (part.at_cap != (combined > eta))
+        if optimum.closed or not wrong.any():
+            break
+        near = near | wrong
+    return best
+
+
+# -- Canonical solution among the optima, which does not depend on the method -------------------------------
+#
+# The canonical λ has the smallest mean loss; among those, it is a vertex that prefers earlier candidates. The
+# canonical w is the optimum closest to p.
+
+#: Largest excess of a canonical optimum's value over the best one.
+LOSS = 1e-10
+#: Number of conditions per candidate from which an optimum may violate the others by rounding.
+ENOUGH = 10
+#: Largest distance from a bound by rounding.
+CLEAR = 1e-9
+
+
+def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
+    """Return the canonical optimum, or the given one if the optimal face is known too inexactly."""
+    if optimum.canonical:
+        return optimum
+    unique = vertex(problem, optimum)
+    if unique is not None:
+        return unique
+    w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
+    # If exact, the closest weights give the strictest conditions on an optimal λ.
+    canonical = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
+    lam = least_mixture(problem, canonical, canonical.value)
+    if lam is None:
+        lam = least_mixture(problem, optimum, optimum.value)
+    if lam is not None:
+        problem.mix(canonical, lam)
+    return canonical if canonical.gap <= max(optimum.gap, 10 * LOSS) else optimum
+
+
+def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
+    """Solve for λ and w as vertices if both are unique: as many tied units as candidates.
+
+    With F the tied units and C the candidates, K = [[L_CF, −1], [1', 0]] gives (w_F, value) from the
+    remaining weight, and (−λ_C, η) from K'z = e. One factorisation solves both systems. Units with equal
+    losses count as one and share their weight in proportion to p. λ and w of ``optimum`` are approximations.
+    """
+    cap, p = problem.cap, problem.p
+    near, near_w = optimum.lam, optimum.w
+    tied, candidates = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.candidates)
+    if not tied.size or tied.size > 10 * candidates.size + 20:
+        return None
+    first, group = problem.losses.select(units=tied).patterns()
+    size = min(first.size, candidates.size)
+    if max(first.size, candidates.size) > size + 20:
+        return None
+    # If their numbers differ, the units or candidates nearest to a bound are left out; the end checks this.
+    room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
+    free = np.sort(np.argsort(room)[first.size - size :])
+    tied, group = tied[np.isin(group, free)], np.searchsorted(free, group[np.isin(group, free)])
+    candidates = np.sort(candidates[np.argsort(near[candidates])[candidates.size - size :]])
+    w = np.where(near_w > 0.5 * cap, cap, 0.0)
+    w[tied] = 0.0
+    matrix = np.ones((size + 1, size + 1))
+    matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[:, candidates].T
+    matrix[:-1, -1], matrix[-1, -1] = -1.0, 0.0
+    settled = problem.losses.expectations(w)
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    tied_weights = (inverse @ np.append(-settled[candidates], 1.0 - w.sum()))[:-1]
+    w[tied] = tied_weights[group] * p[tied] / np.bincount(group, p[tied])[group]
+    lam = np.zeros(near.size)
+    lam[candidates], eta = -inverse[-1, :-1], inverse[-1, -1]
+    if not (lam.min() >= 0 and w.min() >= 0 and (w <= cap).all() and abs(lam.sum() - 1) < 1e-9):
+        return None
+    unique = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
+    unique.closest = unique.canonical = True
+    # The optimum is unique if no other unit lies at η and no other candidate attains the value.
+    distance, slack = np.abs(unique.combined - eta), unique.expected - unique.bound
+    alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
+    return unique if alone and unique.gap <= LOSS else None
+
+
+def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
+    """Return the optimal weights closest to p.
+
+    The regularised problem with R = (ε/2) Σ (w_i − p_i)²/p_i is exact. Below some ε, its maximiser is optimal
+    for the linear program and, among all optimal weights, has the smallest R (Mangasarian and Meyer 1979).
+    Only the weights of tied units change.
+    """
+    cap = problem.cap
+    w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
+    tied = np.flatnonzero(optimum.tied | (np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR))
+    w[tied] = 0.0
+    mass = 1.0 - float(w.sum())
+    if not tied.size or not 0 < mass < cap[tied].sum():
+        return optimum.w
+    fixed = problem.losses.expectations(w)
+    losses, p = problem.losses.select(units=tied), problem.p[tied]
+    lam = optimum.lam
+    for epsilon in 10.0 ** -np.arange(1, 9):
+        solution = newton(losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
+        if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
+            w[tied] = solution.w
+            return feasible(w, cap)
+    return optimum.w
+
+
+def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats | None:
+    """Return the optimal mixture with the smallest mean loss; among those, a vertex of earlier candidates.
+
+    Let w be optimal. By complementary slackness, λ is optimal under these conditions: λ uses only candidates
+    with ⟨w, ℓ^t⟩ = value; its loss is at least η for units at their cap, at most η for units of weight 0, and
+    η for the others. Few conditions are active; they enter the linear program as they are violated.
+
+    Return None if w is not exact enough. ``value`` is the smallest known value.
+    """
+    candidates = np.flatnonzero(optimum.candidates)
+    losses = problem.losses
+    settled = ~optimum.tied
+    high = optimum.w > 0.5 * problem.cap
+    lower = np.where(settled & ~high, -np.inf, 0.0)
+    upper = np.where(settled & high, np.inf, 0.0)
+    means = losses.expectations(problem.p)[candidates]
+    preference = ((problem.candidates[candidates] + 1.0) / problem.full.shape[0]) ** 2
+    costs = [np.append(means, 0.0), np.append(preference, 0.0)]
+    # Neighbouring units have similar losses, so the first conditions are spread over all units.
+    tied = np.flatnonzero(optimum.tied)
+    some = min(2 * candidates.size, tied.size)
+    rows = tied[np.arange(some) * tied.size // max(some, 1)]
+    best: Floats | None = None
+    for _ in range(50):
+        matrix = np.ones((rows.size + 1, candidates.size + 1))
+        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows)[:, candidates], -1.0, 0.0
+        vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
+        if vertex is None:
+            break
+        lam = np.zeros(optimum.lam.size)
+        lam[candidates] = np.maximum(vertex[:-1], 0.0)
+        total = float(lam.sum())
+        if total <= 0:
+            break
+        combined = losses.combine(lam)
+        excess = combined - vertex[-1]
+        violation = np.maximum(lower - excess, excess - upper)
+        violation[rows] = 0.0
+        worst = np.flatnonzero(violation > 1e-12)
+        worst = worst[np.argsort(violation[worst])[::-1][: 2 * candidates.size + 20]]
+        if (
+            float(tail(combined, problem.alpha, problem.p)[0] @ combined) / total
+            <= min(value, optimum.bound + 1e-9) + LOSS
+        ):
+            best = np.where(lam > 1e-12, lam, 0.0)
+            best /= best.sum()
+        if not worst.size or (best is not None and rows.size > ENOUGH * candidates.size):
+            break
+        rows = np.append(rows, worst)
+    return best
+
+
+# -- The mixture program as a linear program, and canonical vertices of linear programs, by HiGHS ------------
+
+TOLERANCE = 1e-10
+
+
+def mixture_program(
+    losses: Floats, cap: Floats, fixed: Floats | float = 0.0, mass: float = 1.0
+) -> tuple[Floats, Floats, int]:
+    """Return optimal λ and w of max_w min_t (Lw + fixed)_t with 0 ≤ w ≤ c and Σ w = mass, and the iterations.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n, T)
+        Losses of the candidates on each unit.
+    cap : ndarray of shape (n,)
+        Largest weights c.
+    fixed : ndarray of shape (T,)
+        Expected losses of units whose weights are fixed.
+    mass : float
+        Weight of the n units.
+    """
+    n_units, n_candidates = losses.shape
+    matrix = np.ones((n_candidates + 1, n_units + 1))
+    matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.T, -1.0, 0.0
+    lower = np.append(np.zeros(n_candidates) - fixed, mass)
+    upper = np.append(np.full(n_candidates, np.inf), mass)
+    # No weight exceeds Σ w, so larger caps have no effect.
+    columns = np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 2.0 * mass), np.inf)
+    highs = highs_model(np.append(np.zeros(n_units), -1.0), matrix, (lower, upper), columns)
+    highs.run()
+    solution = highs.getSolution()
+    lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
+    total = float(lam.sum())
+    lam = lam / total if total > 0 else np.full(n_candidates, 1.0 / n_candidates)
+    return lam, np.array(solution.col_value)[:-1], int(highs.getInfo().simplex_iteration_count)
+
+
+def lexicographic_vertex(
+    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats
+) -> Floats | None:
+    """Return a vertex of {x: lower ≤ matrix x ≤ upper} that minimises each cost in turn, or None.
+
+    None means that the set is empty. All entries of x except the last are non-negative. After each cost, the
+    columns and rows with a non-zero dual are fixed. The next cost then moves along the optimal face exactly,
+    without a tolerance on the objective.
+    """
+    n_columns = matrix.shape[1]
+    floor = np.append(np.zeros(n_columns - 1), -np.inf)
+    even = lower == upper
+    if even.sum() > n_columns / 2:
+        origin, basis = _flat(matrix[even], lower[even])
+        if basis.shape[1] <= n_columns / 4:
+            # If x can move in few directions, solve for y in x = origin + basis y.
+            if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
+                return None
+            rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
+            low, high = (
+                np.append(lower[~even], floor[:-1]),
+                np.append(upper[~even], np.full(n_columns - 1, np.inf)),
+            )
+            at = rows @ origin
+            if not basis.shape[1]:
+                inside = (at >= low - 10 * TOLERANCE).all() and (at <= high + 10 * TOLERANCE).all()
+                return origin if inside else None
+            y = _vertex([cost @ basis for cost in costs], rows @ basis, low - at, high - at, None)
+            return None if y is None else origin + basis @ y
+    return _vertex(costs, matrix, lower, upper, floor)
+
+
+def _flat(matrix: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest solution of ``matrix`` x = ``right`` and an orthonormal basis of the null space."""
+    q, r, order = qr(matrix.T, pivoting=True)
+    diagonal = np.abs(r.diagonal())
+    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
+    least = q[:, :rank] @ solve_triangular(r[:rank, :rank], right[order[:rank]], trans="T")
+    return least, q[:, rank:]
+
+
+def _vertex(
+    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats, floor: Floats | None
+) -> Floats | None:
+    n_columns = matrix.shape[1]
+    lower, upper = lower.copy(), upper.copy()
+    if floor is None:
+        floor = np.full(n_columns, -np.inf)
+    highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
+    x: Floats | None = None
+    for k, cost in enumerate(costs):
+        if k:
+            highs.changeColsCost(n_columns, np.arange(n_columns, dtype=np.int32), cost)
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return x
+        solution = highs.getSolution()
+        x = np.array(solution.col_value)
+        scale = 1e-9 * max(1.0, float(np.abs(cost).max()))
+        for j in np.flatnonzero((np.abs(solution.col_dual) > scale) & np.isfinite(floor)):
+            highs.changeColBounds(int(j), 0.0, 0.0)
+        duals = np.array(solution.row_dual)
+        for i in np.flatnonzero(np.abs(duals) > scale):
+            # A row with a positive dual is at its lower bound.
+            lower[i] = upper[i] = lower[i] if duals[i] > 0 else upper[i]
+            highs.changeRowBounds(int(i), lower[i], upper[i])
+    return x
+
+
+def highs_model(
+    cost: Floats, matrix: Floats, rows: tuple[Floats, Floats], columns: tuple[Floats, Floats]
+) -> Any:
+    """Return HiGHS with the linear program min ⟨cost, x⟩ over bounded rows and columns."""
+    sparse = csc_array(matrix)
+    model = highspy.HighsModel()
+    lp = model.lp_
+    lp.num_row_, lp.num_col_ = matrix.shape
+    lp.col_cost_ = cost
+    lp.row_lower_, lp.row_upper_ = rows
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
+    lp.a_matrix_.value_ = sparse.data
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
+    highs.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
+    highs.passModel(model)
+    return highs
+
+
+#: Methods, fastest first. The next one is tried if a gap remains.
+METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_linear_program)

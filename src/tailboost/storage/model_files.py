@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.files import digest
+from tailboost.core.fingerprints import digest
 
 RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
 FORMAT = 12

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
-from tailboost.core.files import digest, write
+from tailboost.core.files import write
+from tailboost.core.fingerprints import digest
 from tailboost.core.judged import Answers, Judged, answers, judged, last_step
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Table
-from tailboost.core.files import digest
+from tailboost.core.fingerprints import digest
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import MADE, Refused
 from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed

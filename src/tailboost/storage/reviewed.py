@@ -207,15 +207,13 @@ OURS: dict[str, Reviewed] = {
         "StratumProbabilities"),
     **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
-    **_names("tailboost.selection.selecting", "Selection"),
-    **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
-    **_names("tailboost.selection.confidence", "LimitsOutlook"),
-    **_names("tailboost.selection.program", "Program", "Solution"),
+    **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
+    **_names("tailboost.selection.program", "Program", "Selection", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.cross_fitting", "Demand"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
-    **_names("tailboost.core.used_rows", "UsedRows"),
+    **_names("tailboost.core.fingerprints", "UsedRows"),
     **_names("tailboost.guarantees.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),

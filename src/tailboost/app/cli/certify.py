@@ -19,8 +19,8 @@ from tailboost.app.cli.documents import is_rule_file
 from tailboost.app.cli.label_files import LabelFile
 from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
 from tailboost.core.array_types import Stated
+from tailboost.core.fingerprints import EqualRows
 from tailboost.core.judged import judged
-from tailboost.core.used_rows import EqualRows
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
 

@@ -15,7 +15,8 @@ from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input
 from tailboost.core.array_types import Table
-from tailboost.core.files import digest, write_output
+from tailboost.core.files import write_output
+from tailboost.core.fingerprints import digest
 from tailboost.guarantees.ledger import Ledger
 
 RULE_FILE = ".json"

@@ -34,10 +34,10 @@ from tailboost.app.cli.shared import (
 )
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
+from tailboost.core.fingerprints import UsedRows
 from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import HUMAN_REVIEW
-from tailboost.core.used_rows import UsedRows
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model

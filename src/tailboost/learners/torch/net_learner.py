@@ -17,8 +17,7 @@ from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import check_labelled_rows, check_row_shape
-from tailboost.core.files import digest
-from tailboost.core.fingerprints import hash_rows
+from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
