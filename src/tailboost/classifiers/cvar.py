@@ -238,6 +238,8 @@ class CVaRBoostClassifier(MixtureClassifier):
         Rates of the objective and the limits by subgroup, of `predict` on the selection data.
     subgroup_errors_ : dict
         Error of `predict` on each class, group or cell, on the selection data.
+    expected_subgroup_errors_, expected_subgroup_intervals_
+        As in `WorstClassBoostClassifier`.
     limits_met_ : bool or None
         Whether `predict` satisfies all limits on the selection data; None without limits.
     summary_ : Summary

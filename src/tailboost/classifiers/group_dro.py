@@ -76,7 +76,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
         As in `CVaRBoostClassifier`.
     groups_ : ndarray of shape (m,)
         The groups; (column, value) pairs for a table; the classes if no groups were given.
-    subgroup_errors_, subgroup_pools_, subgroup_intervals_, expected_subgroup_intervals_
+    subgroup_errors_, subgroup_pools_, subgroup_intervals_
+        As in `WorstClassBoostClassifier`.
+    expected_subgroup_errors_, expected_subgroup_intervals_
         As in `WorstClassBoostClassifier`.
     trace_ : Trace
         Record of each round; ``trace_.weights`` has the weights of the groups, shape (T, m), with one column
