@@ -72,7 +72,8 @@ def fitted_text(ax: Axes, x: float, y: float, words: str, *, margin: float = 24.
 
     place = options.pop("transform", None) or ax.get_yaxis_transform()
     font = FontProperties(weight=options.get("weight", "normal"))
-    room = 72 * ax.figure.get_figwidth() - margin
+    # Whole pixels of letters widen text by up to .043 at 60 to 300 dots per inch.
+    room = (72 * ax.figure.get_figwidth() - margin) / 1.045
 
     def width(text: str) -> float:
         return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
