@@ -8,8 +8,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting import cross_fitting as validation
-from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, folds, held_out
+from tailboost.boosting import boosting as validation
+from tailboost.boosting.boosting import CrossFitted, Rows, SingleFit
+from tailboost.boosting.training_set import folds, held_out
 from tailboost.classifiers import cvar
 from tailboost.learners.foreign import open_session
 
