@@ -665,9 +665,6 @@ _TOKEN = re.compile(
 )
 # Nodes of plain values: numbers with a sign, text, tuples, lists and dicts.
 _VALUES = (ast.Constant, ast.UnaryOp, ast.unaryop, ast.Tuple, ast.List, ast.Dict, ast.expr_context)
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: globals()[name] for name in (*KINDS, "largest", "gap", "ratio")
-}
 
 _PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a bound of a mean applies"
 _REFUSED = {
@@ -675,6 +672,11 @@ _REFUSED = {
     "kappa": "the expected agreement needs the class shares of new rows; limit error(by=class)",
     "macro_f1": f"for a mean of F scores, {_PRODUCT}; limit f_score of each class",
 }
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions of this file that texts may call, by name."""
+    return {name: globals()[name] for name in (*KINDS, "largest", "gap", "ratio")}
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:
@@ -749,9 +751,11 @@ class _Parser:
             if after == "(":
                 if token.lower() in _REFUSED:
                     raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
-                if token not in _FUNCTIONS:
-                    near = did_you_mean(token, _FUNCTIONS)
-                    raise self.error(f"no rate has this name; {near}there are {', '.join(_FUNCTIONS)}", start)
+                if token not in functions():
+                    near = did_you_mean(token, functions())
+                    raise self.error(
+                        f"no rate has this name; {near}there are {', '.join(functions())}", start
+                    )
                 return token
             if after == "=" and token.isascii() and token.isidentifier():
                 return token
@@ -819,9 +823,9 @@ class _Parser:
         if depth > DEEPEST:
             raise self.error("is nested too deeply", self.at(node))
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            raise self.error(f"expected a rate: one of {', '.join(_FUNCTIONS)} and a '('", self.at(node))
+            raise self.error(f"expected a rate: one of {', '.join(functions())} and a '('", self.at(node))
         name = node.func.id
-        allowed = [*signature(_FUNCTIONS[name]).parameters, *(["labels"] if name == "cost" else [])]
+        allowed = [*signature(functions()[name]).parameters, *(["labels"] if name == "cost" else [])]
         named: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg in named:
@@ -834,7 +838,7 @@ class _Parser:
         given = [self.value(argument, depth + 1) for argument in node.args]
         labels = named.pop("labels", None)
         try:
-            made = _FUNCTIONS[name](*given, **named)
+            made = functions()[name](*given, **named)
             return made if labels is None else _with_labels(made, labels)
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node)) from None
