@@ -22,8 +22,7 @@ from _record import opened, rounded, write
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.boosting.training_set import Rows, Split, TrainingSet
 from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import set_seeds

@@ -38,8 +38,8 @@ import tailboost as tb
 from tailboost.classifiers.default_models import TableKind, default_estimators
 from tailboost.learners import HistBoostClassifier, hist
 from tailboost.learners.hist import BoostSession
-from tailboost.selection import probability_tables
-from tailboost.selection.probability_tables import Average, logs_of
+from tailboost.selection import probabilities
+from tailboost.selection.probabilities import Average, logs_of
 
 MANY, TEST_ROWS, ROWS = 100_000, 20_000, 10_000
 FAST = {"MOST_TREES": 150, "LEAST_WAIT": 15, "STEP": 5}
@@ -169,7 +169,7 @@ def paired(rows: Rows) -> dict[str, Any]:
             "linear",
         ]
         places = [mix._models.names.index(name) for name in learned]
-        with patch.object(probability_tables, "IDLE", -1.0 if variant == "all" else probability_tables.IDLE):
+        with patch.object(probabilities, "IDLE", -1.0 if variant == "all" else probabilities.IDLE):
             average = Average.learned([judged.logs[i] for i in places], judged.rows)
         answering = ["one" if variant == "one" and n == "boosted" else n for n in learned]
         used = [answering[i] for i in average.asked.tolist()]

@@ -10,8 +10,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.app.plotting.style import Display, next_style, styled, text_colour
-from tailboost.core.checks import check_length, check_weights
-from tailboost.core.tables import n_rows_of
+from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
 class MarginDisplay(Display):

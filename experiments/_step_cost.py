@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.app.plotting.style import Display, next_style, styled
 from tailboost.core.array_types import Floats, Ints
-from tailboost.core.checks import check_length, check_number, check_weights, positions
-from tailboost.core.tables import n_rows_of
+from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
 
 _POINTS = 201
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.core.array_types import Floats, Labels
-from tailboost.core.checks import check_length, check_weights
-from tailboost.core.tables import n_rows_of
+from tailboost.core.checks import check_length, check_weights, n_rows_of
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import choose_scheme, folds, held_out, round_significant
-from tailboost.boosting.training_set import TrainingSet
+from tailboost.boosting.boosting import choose_scheme, round_significant
+from tailboost.boosting.training_set import TrainingSet, folds, held_out
 from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session

@@ -55,10 +55,10 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
+    from tailboost.selection.probabilities import RulePart as RulePart
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
-    from tailboost.selection.rule import RulePart as RulePart
     from tailboost.selection.summary import Bound as Bound
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
@@ -88,7 +88,8 @@ _MODULES = {
     "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
-    "selection.rule": "Rule RulePart",
+    "selection.probabilities": "RulePart",
+    "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",
 }

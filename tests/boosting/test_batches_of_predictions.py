@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from tailboost.core import tables
-from tailboost.core.tables import batched
+from tailboost.core import checks
+from tailboost.core.checks import batched
 
 TABLE = np.random.default_rng(0).normal(size=(7, 2))
 
@@ -17,7 +17,7 @@ def test_a_table_of_one_batch_is_not_copied_and_several_batches_are_its_rows(mon
     ((rows, whole),) = batched(table)
     assert whole is table
     assert rows.tolist() == list(range(7))
-    monkeypatch.setattr(tables, "BATCH", 3)
+    monkeypatch.setattr(checks, "BATCH", 3)
     parts = list(batched(table))
     assert [rows.tolist() for rows, _ in parts] == [[0, 1, 2], [3, 4, 5], [6]]
     for rows, part in parts:

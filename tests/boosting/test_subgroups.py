@@ -12,9 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.cross_fitting import folds
 from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
-from tailboost.boosting.training_set import GroupNames, Rows, memberships, numbered_strata
+from tailboost.boosting.training_set import GroupNames, Rows, folds, memberships, numbered_strata
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool

@@ -14,8 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
-from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import TrainingSet
+from tailboost.boosting.training_set import Split, TrainingSet
 from tailboost.classifiers import fitting, robust_mixture
 from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.default_models import default_estimators

@@ -12,7 +12,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.selection.rule import Rule, RulePart
+from tailboost.selection.probabilities import RulePart
+from tailboost.selection.rule import Rule
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"
 LABELS = np.array(['a "b"', "it's", "z"])

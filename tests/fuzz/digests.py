@@ -18,7 +18,7 @@ import pandas as pd
 
 from tailboost import load_model, save_model
 from tailboost.app.registry import METHODS
-from tailboost.core import threads as threads
+from tailboost.core import long_work as threads
 
 JOBS = (1, 2, -1)
 ROUNDS = 3

@@ -43,7 +43,7 @@ UNLISTED = [
     "tailboost.boosting.boosting._Hasher", "tailboost.boosting.boosting.Checkpoints",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
-    "tailboost.boosting.cross_fitting.CrossFitted",
+    "tailboost.boosting.boosting.CrossFitted",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
 LISTED = sorted(

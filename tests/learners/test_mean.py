@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 
 import tailboost as tb
-from tailboost.boosting.cross_fitting import CrossFitted, Rows, round_significant
+from tailboost.boosting.boosting import CrossFitted, Rows, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.rates.metrics import cvar

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.cross_fitting import CrossFitted, Rows, SingleFit, grown, stages
+from tailboost.boosting.boosting import CrossFitted, Rows, SingleFit, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
 

@@ -10,8 +10,8 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
-from tailboost.selection.program import Program, select
-from tailboost.selection.selecting import line
+from tailboost.selection.engine import line
+from tailboost.selection.problem import Program, select
 
 
 def told(seed, n=600, G=2, values=None, right=False):

@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection import program as programs
+from tailboost.selection import problem as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.program import Program, grow, mixed, select, solve, within_budget
-from tailboost.selection.selecting import first_candidates, selected
+from tailboost.selection.engine import first_candidates, selected
+from tailboost.selection.problem import Program, grow, mixed, select, solve, within_budget
 
 NAMES = np.array(["a", "b", "c"])
 

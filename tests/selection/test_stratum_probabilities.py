@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse
 
 from tailboost.rates import Strata
-from tailboost.selection.stratum_probabilities import Calibration, GroupModel, StratumProbabilities
+from tailboost.selection.probabilities import Calibration, GroupModel, StratumProbabilities
 
 
 def people(n, seed=0, rare=0.02):
@@ -138,7 +138,7 @@ def test_a_rare_stratum_is_calibrated_by_all_of_its_rows(monkeypatch):
     stratum = (rng.random(n)[:, None] > true.cumsum(axis=0).T[:, :2]).sum(axis=1)
     said = []
     for most in (10**9, 20_000):
-        monkeypatch.setattr("tailboost.selection.stratum_probabilities.CALIBRATION_ROWS", most)
+        monkeypatch.setattr("tailboost.selection.probabilities.CALIBRATION_ROWS", most)
         calibration = Calibration.fit(skewed, stratum, np.full(n, 1 / n))
         said.append(calibration.apply(skewed.astype(float))[2][near].mean())
     assert said[1] == pytest.approx(said[0], rel=0.2)

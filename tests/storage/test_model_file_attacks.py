@@ -278,7 +278,7 @@ class TestCalls:
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
             "experiments.trials.Trials",
-            "tailboost.boosting.cross_fitting.CrossFitted", "tailboost.classifiers.fitting._Fitter",
+            "tailboost.boosting.boosting.CrossFitted", "tailboost.classifiers.fitting._Fitter",
             "tailboost.learners.torch.net_learner.TorchSession",
             "tailboost.storage.models.os.system", "tailboost.storage.load_model",
             "tailboost.nothing.there",

@@ -1,4 +1,4 @@
-"""Boosting: a player weighs, a learner answers, a combiner collects, for as long as a schedule says."""
+"""Boosting: rounds of a game between a player and a learner, cross-fitting of its models, and checkpoints."""
 
 from __future__ import annotations
 
@@ -7,22 +7,446 @@ import json
 import pickle
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from joblib.hashing import NumpyHasher
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from tailboost.boosting.cross_fitting import Demand, Scheme, respond
-from tailboost.boosting.game import Game, Player, Response, Round, Stop, Stopping, Turn, Units, play
-from tailboost.boosting.training_set import Rows
-from tailboost.core.array_types import Model
+from tailboost.boosting.game import (
+    DECIMALS,
+    Game,
+    Player,
+    Response,
+    Round,
+    Stop,
+    StopKind,
+    Stopping,
+    Turn,
+    Units,
+    play,
+)
+from tailboost.boosting.training_set import Rows, Split, TrainingSet, only_known_classes
+from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.files import Lock, make_folder, read_sealed, remove_parts, write_sealed
 from tailboost.core.fingerprints import digest
+from tailboost.learners.foreign import is_real, predict_models
+from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
+
+# Result of one stage of growth: losses that drive the player, and predictions on the selection data.
+StageResult = tuple[NDArray[Any], Ints]
+# Distance of a stage from its target: growth ends at the first stage with a distance of at most 0.
+Goal = Callable[[NDArray[Any], Ints], float]
+
+
+# Significant bits of the density that learners get, unless weights are exact. Equal rows then get equal
+# weights for any order of summation, and trees break ties in the same way.
+SIGNIFICANT_BITS = 16
+# A density below this is 0 up to the precision of the solvers.
+NEGLIGIBLE = 2.0**-32
+
+
+def round_significant(x: Floats) -> Floats:
+    """Return densities with 16 significant bits; negligible ones are 0."""
+    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))
+    return np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
+
+
+class Scheme(Protocol):
+    """Oracle of the game that also names the player's rows and the selection data."""
+
+    @property
+    def selection_rows(self) -> Rows:
+        """Selection data, on which base models are compared."""
+
+    @property
+    def player_rows(self) -> Mask | None:
+        """Rows that the player weighs; None for all."""
+
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
+        """Return a base model fitted for the density ``u`` of the rows, shape (n,), with its losses.
+
+        With a goal the learner grows until a stage reaches the goal. If no stage does, the closest is taken.
+        """
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The weighted loss at which a learner stops growing."""
+
+    weighted_loss: float  # ``Σ_k w_k ℓ_k`` that is good enough
+    # Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If that
+    # happens in round 1, the game keeps this one round.
+    required: bool = False
+
+    def distance(self, weighted_loss: float) -> float:
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self.distance(weighted_loss) <= 0:
+            return None
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}"
+            + ("; class_loss='error' is a game without it" if t == 1 else ""),
+        )
+
+
+def respond(
+    scheme: Scheme, units: Units, demand: Demand | None, game: Game[Any], turn: Turn
+) -> Response | Stop:
+    """Fit the learner to the player's weights; with a demand, grow the learner until it is met."""
+    if demand is None:
+        return ask(scheme, units, turn.u, turn.seed, None)
+    if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
+        return refusal
+
+    def goal(losses: NDArray[Any], answers: Ints) -> float:
+        return demand.distance(float(turn.w @ units.losses(losses)))
+
+    response = ask(scheme, units, turn.u, turn.seed, goal)
+    refused = turn.t > 1 and demand.refusal(turn.t, float(turn.w @ units.losses(response.losses)))
+    return refused or response
+
+
+def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
+    """Fit for a density of the rows; in games over subgroups the selection data give the player's losses."""
+    if not units.grouped:
+        return scheme(u, seed, goal)
+    y = scheme.selection_rows.y
+    by_answers = None if goal is None else (lambda losses, answers: goal(answers != y, answers))
+    response = scheme(u, seed, by_answers)
+    return replace(response, losses=response.answers != y)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Selected stage of growth: its number from 1, its losses and its predictions.
+
+    ``model`` is None if later stages changed the model. The stage must then be grown again.
+    """
+
+    number: int
+    losses: NDArray[Any]
+    answers: Ints
+    model: Model
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def lasting(session: Session) -> bool:
+    """Return whether later stages of growth leave the models of earlier stages unchanged."""
+    return bool(getattr(session, "keeps_stages", False))
+
+
+def grown(
+    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Any:
+    """Return the base model after this number of stages, or after the last stage if there are fewer."""
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
+
+
+def choose_stage(
+    growing: Generator[Any], measure: Callable[[Any], StageResult], goal: Goal | None, lasting: bool = False
+) -> Stage:
+    """Return the first stage that reaches the goal, else the first of the closest stages.
+
+    ``lasting``: later stages do not change earlier ones.
+    """
+    least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
+    with closing(growing):
+        for n, model in enumerate(growing, 1):
+            if not lasting:
+                taken = replace(taken, model=None)
+            losses, answers = measure(model)
+            distance = 0.0 if goal is None else goal(losses, answers)
+            if n == 1 or distance < least:
+                least, taken = distance, Stage(n, losses, answers, model)
+            if distance <= 0.0:
+                break
+    return taken
+
+
+def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
+    """Return weights for a fit without the held-out rows: sample weights if the player's are all 0 there."""
+    return weight if weight.any(where=~held) else train.weight
+
+
+def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
+    """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
+    if not is_real(answers):
+        return answers != y
+    h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - h)
+    return losses
+
+
+@dataclass(frozen=True)
+class SingleFit:
+    """Base models are fitted once: without a held-out fraction, which is the selection data, or on all rows.
+
+    Without a fraction, the training losses drive the player, as in the papers for small data. The selection
+    data are then the same rows, or a validation set of the user on which ``predict`` evaluates base models.
+    With ``refit`` the base model is fitted again, on all rows, after its losses were measured.
+    """
+
+    session: Session
+    train: Rows
+    selection_rows: Rows
+    held: Mask | None = None
+    refit: bool = False
+    predict: Callable[[Any], Ints] | None = None
+    exact: bool = False  # whether the learner gets the density unrounded
+
+    @property
+    def player_rows(self) -> Mask | None:
+        """Rows that are not held out."""
+        return None if self.held is None else ~self.held
+
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
+        """Fit on the player's rows for the losses, and with ``refit`` on all rows for the ensemble."""
+        session, held, rest, grow = self.session, self.held, self.player_rows, goal is not None
+        weight = self.train.weight * (u if self.exact else round_significant(u))
+        rest_weight = weight if held is None else outside(held, weight, self.train)
+
+        def measure(model: Model) -> StageResult:
+            answers = session.predict(model)
+            losses = row_losses(answers, self.train.y)
+            if held is not None:
+                return losses[rest], answers[held]
+            return losses, answers if self.predict is None else self.predict(model)
+
+        keep = lasting(session) and not self.refit
+        stage = choose_stage(stages(session, rest_weight, seed, rest, grow=grow), measure, goal, keep)
+        base_model = stage.model
+        if self.refit:
+            base_model = grown(session, stage.number, weight, seed, grow=grow)
+        elif base_model is None:
+            base_model = grown(session, stage.number, rest_weight, seed, rest)
+        return Response(base_model, stage.losses, stage.answers)
+
+
+class Fold:
+    """One fold of a round: its model is fitted without the fold's rows, a mask, and evaluated on them."""
+
+    def __init__(self, scheme: CrossFitted, rows: Mask, weight: Floats, seed: int) -> None:
+        self.scheme, self.rows, self.seed = scheme, rows, seed
+        self.weight = outside(rows, weight, scheme.train)
+
+    @cached_property
+    def model(self) -> Any:
+        """Model fitted without the fold's rows."""
+        return self.scheme.session.fit(self.weight, self.seed, ~self.rows)
+
+    @cached_property
+    def outputs(self) -> NDArray[Any]:
+        """Predictions on the fold's rows; class probabilities if rounds accumulate them."""
+        scheme = self.scheme
+        if scheme.accumulating is not None:
+            outputs: NDArray[Any] = scheme.accumulating.probabilities(self.model, self.rows)
+        else:
+            outputs = scheme.session.predict(self.model, self.rows)
+        if scheme.averaging is None:
+            del self.model  # its memory is not needed any more
+        return outputs
+
+    def stages(self, grow: bool) -> Iterator[Ints]:
+        """Yield predictions on the fold's rows after each stage of growth; without growth there is one."""
+        if not grow:
+            yield self.outputs if self.scheme.accumulating is None else self.outputs.argmax(axis=1)
+            return
+        for model in stages(self.scheme.session, self.weight, self.seed, ~self.rows):
+            yield self.scheme.session.predict(model, self.rows)
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Out-of-fold losses drive the player, and all rows are selection data.
+
+    The base model is the mean of the folds' models if the learner has one and rounds do not accumulate.
+    Otherwise it is fitted on all rows. ``together``: responses hold class probabilities if the learner
+    accumulates them over rounds.
+    """
+
+    session: Session
+    train: Rows
+    selection_rows: Rows
+    fold: Ints
+    n_jobs: int | None
+    together: bool = False
+    exact: bool = False  # whether the learner gets the density unrounded
+    folds: list[Fold] | None = None  # of the current round
+
+    player_rows = None
+
+    @cached_property
+    def accumulating(self) -> Accumulating | None:
+        """The session, if responses hold class probabilities."""
+        session = self.session
+        if self.together and isinstance(session, Accumulating) and session.accumulates:
+            return session
+        return None
+
+    @cached_property
+    def averaging(self) -> AveragingLearner | None:
+        """The session, if the base model is the mean of the folds' models."""
+        return (
+            self.session if isinstance(self.session, AveragingLearner) and self.accumulating is None else None
+        )
+
+    def round(self, u: Floats, seed: int) -> CrossFitted:
+        """Return the scheme of one round, which fits each fold once for `looks` and the response."""
+        return replace(self, folds=self._folds(u, seed))
+
+    def looks(self) -> Iterator[tuple[Mask, NDArray[Any]]]:
+        """Yield (rows, outputs) of the first fold, then of all rows, before the base model is fitted.
+
+        Outputs are predictions, or class probabilities if rounds accumulate them. Only after `round`.
+        """
+        assert self.folds is not None
+        folds = self.folds
+        yield folds[0].rows, folds[0].outputs
+        with self._threads() as parallel:
+            parallel(delayed(getattr)(fold, "outputs") for fold in folds)
+        yield np.ones(len(self.fold), dtype=np.bool_), joined(folds)
+
+    def _threads(self) -> Parallel:
+        return Parallel(n_jobs=self.n_jobs if self.session.concurrent else 1, prefer="threads")
+
+    def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
+        """Fit one model per fold for the losses, and return one base model for all rows."""
+        weight = self._weight(u)
+        folds = self._folds(u, seed) if self.folds is None else self.folds
+        grow = goal is not None and isinstance(self.session, Growing)
+        growing = [(fold.rows, fold.stages(grow)) for fold in folds]
+        predicted = np.empty(len(self.fold), dtype=np.intp)
+
+        def grow_fold(rows: Mask, growing: Iterator[Ints]) -> bool:
+            for answers in growing:
+                predicted[rows] = answers
+                return True
+            return False
+
+        def lockstep() -> Generator[Ints]:
+            with self._threads() as parallel:
+                while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
+                    yield predicted.copy()
+
+        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
+        base_model = None
+        if self.averaging is not None and not grow:
+            base_model = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
+        if base_model is None:
+            base_model = grown(self.session, stage.number, weight, seed, grow=grow)
+        if grow or self.accumulating is None:
+            return Response(base_model, stage.losses, stage.answers)
+        base_model = self.accumulating.mean([base_model], weight, [np.ones(len(weight), dtype=np.bool_)])
+        return Response(base_model, stage.losses, stage.answers, probabilities=joined(folds))
+
+    def _weight(self, u: Floats) -> Floats:
+        return self.train.weight * (u if self.exact else round_significant(u))
+
+    def _folds(self, u: Floats, seed: int) -> list[Fold]:
+        weight = self._weight(u)
+        return [Fold(self, self.fold == j, weight, seed) for j in range(self.fold.max() + 1)]
+
+
+def joined(folds: list[Fold]) -> NDArray[Any]:
+    """Return the predictions, or probabilities, of all folds as one array."""
+    first = folds[0].outputs
+    outputs = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
+    for fold in folds:
+        outputs[fold.rows] = fold.outputs
+    return outputs
+
+
+def choose_scheme(
+    session: Session,
+    training: TrainingSet,
+    validation: object,
+    *,
+    seed: int,
+    refit: bool,
+    n_jobs: int | None,
+    five_up_to: float = np.inf,
+    together: bool = False,
+    known_classes: bool = False,
+    exact: bool = False,
+) -> Scheme:
+    """Return the scheme for a training set that the learner's session has opened.
+
+    Parameters
+    ----------
+    session : Session
+        Session of the base learner on the training rows.
+    training : TrainingSet
+        Training set, and a validation set if the user gave one.
+    validation : {"auto", "train"}, int, float or Split
+        As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
+    seed : int
+        Seed of the folds.
+    refit : bool
+        Whether base models are fitted again on all rows if a fraction is held out.
+    n_jobs : int or None
+        Threads over the folds.
+    five_up_to : float, default=inf
+        See `Split.of`.
+    together : bool, default=False
+        Whether the models of several rounds may answer together, see `CrossFitted`.
+    known_classes : bool, default=False
+        Whether to leave rows out of their subgroups if no model evaluated on them knows their class.
+    exact : bool, default=False
+        Whether the learner gets the density of the weights unrounded.
+
+    Raises
+    ------
+    ValueError
+        If no rows are left for the fit or for the selection data.
+    """
+    train = training.rows
+    if training.validation is not None:
+        X_val, judged = training.validation
+        return SingleFit(
+            session,
+            train,
+            judged,
+            predict=lambda base_model: next(predict_models([base_model], X_val)),
+            exact=exact,
+        )
+    if validation == "train":
+        return SingleFit(session, train, replace(train, fitted=True), exact=exact)
+    split = validation
+    if not isinstance(split, Split):
+        split = Split.of(training, validation, seed, ", or cv='train'", five_up_to)
+    judged = split.selection_rows(train, "losses", refit=refit)
+    if known_classes:
+        judged = only_known_classes(judged, split.fold, training)
+    if isinstance(session, Partitioned):
+        session.leave_out(split.fold)
+    if split.validation == "cv":
+        return CrossFitted(session, train, judged, split.fold, n_jobs, together, exact)
+    return SingleFit(session, train, judged, split.fold == 0, refit, exact=exact)
 
 
 class Combiner(Protocol):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Floats, Ints, Table
-from tailboost.core.tables import batches, n_rows_of, take
+from tailboost.core.checks import batches, n_rows_of, take
 from tailboost.learners.foreign import is_constant, is_real, model_probabilities, predict_models
 
 # Decimals to which mean losses and probabilities are compared for ties.

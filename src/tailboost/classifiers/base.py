@@ -22,11 +22,10 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.boosting import Boosting, Checkpoints, Schedule, identify
-from tailboost.boosting.cross_fitting import Scheme, Split, choose_scheme
+from tailboost.boosting.boosting import Boosting, Checkpoints, Schedule, Scheme, choose_scheme, identify
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import Game, NamedSubgroups, Response, checked_targets, round_seed
-from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, rows_among
+from tailboost.boosting.training_set import GroupNames, Rows, Split, TrainingSet, rows_among
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     CONSTRAINTS,
@@ -43,13 +42,12 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
-from tailboost.core.checks import check_number
+from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, FitInterruptedWarning, ResubstitutionWarning
 from tailboost.core.fingerprints import Fingerprint, UsedRows
 from tailboost.core.judged import Judged, cached, group_uses, holds_unknown, intervals_of, probe_rows
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
-from tailboost.core.tables import n_rows_of, take, unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners import HistBoostClassifier

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from tailboost.boosting.cross_fitting import held_out
+from tailboost.boosting.training_set import held_out
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
@@ -20,7 +20,9 @@ from tailboost.core.checks import (
     check_number,
     columns_by_name,
     label_column,
+    n_rows_of,
     numbered,
+    take,
 )
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
@@ -34,7 +36,6 @@ from tailboost.core.exceptions import (
 from tailboost.core.fingerprints import EqualRows, copies_of, hash_rounded_rows, stratified_places
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import telling
-from tailboost.core.tables import n_rows_of, take
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
 from tailboost.guarantees.threshold_rules import counted_answer

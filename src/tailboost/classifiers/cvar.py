@@ -9,8 +9,7 @@ from typing import Any, ClassVar, cast
 
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.cross_fitting import CrossFitted, Scheme
+from tailboost.boosting.boosting import Boosting, CrossFitted, Schedule, Scheme
 from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
 from tailboost.boosting.players.hedge import Hedge, eta_for

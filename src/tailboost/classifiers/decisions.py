@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
-from tailboost.core.checks import refuse_missing
+from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.subgroups import (
     GROUPS_UNUSED,
     answers_or_review,
 )
-from tailboost.core.tables import n_rows_of
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 

@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from tailboost.boosting.cross_fitting import CROSS_FIT_UP_TO
-from tailboost.boosting.training_set import TrainingSet
+from tailboost.boosting.training_set import CROSS_FIT_UP_TO, TrainingSet
 from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest

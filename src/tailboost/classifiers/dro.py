@@ -10,7 +10,7 @@ from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
@@ -18,7 +18,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
-from tailboost.core.tables import take
+from tailboost.core.checks import take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius

@@ -15,19 +15,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
-from tailboost.boosting.cross_fitting import Split
-from tailboost.boosting.training_set import Rows, TrainingSet
+from tailboost.boosting.training_set import Rows, Split, TrainingSet
 from tailboost.core.array_types import Floats, Ints, Mask, Model
-from tailboost.core.checks import positions
+from tailboost.core.checks import positions, take
 from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import Steps, noticing_interrupts, steps
-from tailboost.core.tables import take
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
-from tailboost.selection.probability_tables import ModelOutputs, Models
+from tailboost.selection.probabilities import ModelOutputs, Models
 
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from sklearn.base import _fit_context
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.boosting import Boosting, Schedule, Scheme
 from tailboost.boosting.game import SHRINKAGE, Units, pooled_subgroups, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
@@ -16,7 +15,7 @@ from tailboost.classifiers.base import MixtureClassifier, with_callbacks
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.classifiers.worst_class import DEPTH, N_TREES, warn_of_small
 from tailboost.core.array_types import Column, Groups, Ints, Table
-from tailboost.core.tables import unpack
+from tailboost.core.checks import unpack
 from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Objective, error, largest

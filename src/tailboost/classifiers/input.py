@@ -22,14 +22,19 @@ from sklearn.utils.validation import validate_data
 from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, UnlabeledRows
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
+    as_pandas,
     check_indexes,
     check_labels,
     check_row_shape,
+    n_rows_of,
     positions,
     refuse_frame,
     refuse_missing,
     refuse_swapped,
     row_weights,
+    summed,
+    take,
+    unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.fingerprints import (
@@ -44,7 +49,6 @@ from tailboost.core.judged import count_by_frozen, is_skorch
 from tailboost.core.schema import learn_columns, read_columns
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
-from tailboost.core.tables import as_pandas, n_rows_of, summed, take, unpack
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, weight_parameter
 from tailboost.rates.strata import plain

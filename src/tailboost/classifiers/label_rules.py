@@ -17,12 +17,11 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_length, columns_by_name
+from tailboost.core.checks import as_pandas, check_indexes, check_length, columns_by_name, n_rows_of, take
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
 from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.subgroups import HUMAN_REVIEW
-from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
@@ -31,7 +30,7 @@ from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
 from tailboost.selection.data import SelectionData, ThresholdFamily
-from tailboost.selection.probability_tables import LEAST_PROBABILITY
+from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import ThresholdRule
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.cross_fitting import Demand, Scheme
+from tailboost.boosting.boosting import Boosting, Demand, Schedule, Scheme
 from tailboost.boosting.game import StopKind, Stopping, Units
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet

@@ -21,8 +21,8 @@ from tailboost.classifiers.input import (
     rows_given,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
+from tailboost.core.checks import n_rows_of, unpack
 from tailboost.core.judged import cached, group_uses
-from tailboost.core.tables import n_rows_of, unpack
 from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
 from tailboost.selection.curve import Curve, CurvePoint, CurveSource, MeasuredRows, front, rates_of_curve
 from tailboost.selection.engine import Engine

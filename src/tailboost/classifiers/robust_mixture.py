@@ -18,8 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.cross_fitting import N_FOLDS
-from tailboost.boosting.training_set import Rows, TrainingSet, UnlabeledRows
+from tailboost.boosting.training_set import N_FOLDS, Rows, TrainingSet, UnlabeledRows
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
 from tailboost.classifiers.input import (
@@ -43,22 +42,29 @@ from tailboost.classifiers.robust_selection import (
     problem_of,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
-from tailboost.core.checks import check_costs, check_indexes, numbered, refuse_missing, refuse_swapped
+from tailboost.core.checks import (
+    check_costs,
+    check_indexes,
+    n_rows_of,
+    numbered,
+    refuse_missing,
+    refuse_swapped,
+    take,
+    unpack,
+)
 from tailboost.core.fingerprints import Fingerprint, UsedRows, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.core.tables import n_rows_of, take, unpack
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
 from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
-from tailboost.selection.data import combination_of_unlabeled, strata_of, with_unlabeled
+from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probability_tables import Models, averaging, check_named
-from tailboost.selection.problem import NAMED, Problem
-from tailboost.selection.program import Program
+from tailboost.selection.probabilities import Models, averaging, check_named
+from tailboost.selection.problem import NAMED, Problem, Program, combination_of_unlabeled, strata_of
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.summary import Summary
 
@@ -97,8 +103,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
         numbers and categories. Up to 5,000 distinct rows a kernel machine is added. On more rows held-out
-        rows decide how many boosted trees there are, on more than 50,000 the trees are deeper. A sparse matrix of more than 300 columns, such as
-        text, gets two logistic regressions with different scales of the columns, and naive Bayes.
+        rows decide how many boosted trees there are, on more than 50,000 the trees are deeper. A sparse
+        matrix of more than 300 columns, such as text, gets two logistic regressions with different scales of
+        the columns, and naive Bayes.
         "strong" adds extremely randomised trees and a larger kernel machine, but nothing for such a sparse
         matrix: see `strong_estimators`.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional

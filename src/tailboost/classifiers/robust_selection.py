@@ -27,22 +27,34 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_costs, check_indexes
+from tailboost.core.checks import (
+    as_pandas,
+    batched,
+    check_costs,
+    check_indexes,
+    has_named_columns,
+    n_rows_of,
+    take,
+)
 from tailboost.core.fingerprints import Fingerprint, UsedRows, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
-from tailboost.core.tables import as_pandas, batched, has_named_columns, n_rows_of, take
 from tailboost.guarantees.fresh_rows import as_table
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, stacked
+from tailboost.selection.probabilities import (
+    LogProbabilities,
+    ModelOutputs,
+    Models,
+    stacked,
+    stratum_probabilities,
+)
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
-from tailboost.selection.stratum_probabilities import stratum_probabilities
 from tailboost.selection.threshold_rule import ThresholdRule
 
 COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from tailboost.boosting.cross_fitting import Scheme
+from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from tailboost.boosting.boosting import Boosting, Schedule
-from tailboost.boosting.cross_fitting import Demand, Scheme, ask
+from tailboost.boosting.boosting import Boosting, Demand, Schedule, Scheme, ask
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import (
     DECIMALS,
@@ -34,10 +33,10 @@ from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
 from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
+from tailboost.core.checks import unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.judged import cached
 from tailboost.core.subgroups import unit_name
-from tailboost.core.tables import unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier

@@ -16,8 +16,8 @@ from scipy.special import gammaln, xlogy
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
+from tailboost.core.checks import summed
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.tables import summed
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]

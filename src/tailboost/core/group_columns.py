@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Table
+from tailboost.core.checks import as_pandas
 from tailboost.core.schema import dtype_kind, group_names
-from tailboost.core.tables import as_pandas
 
 #: Name of the group of missing values.
 UNKNOWN = "unknown"

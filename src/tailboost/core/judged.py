@@ -18,6 +18,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Axes, Floats, Groups, Ints, Mask, Model, Table
+from tailboost.core.checks import n_rows_of
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     EqualRows,
@@ -32,7 +33,6 @@ from tailboost.core.fingerprints import (
 from tailboost.core.limit_lines import LimitLine, limits_html
 from tailboost.core.schema import dtype_kind
 from tailboost.core.subgroups import GroupUse
-from tailboost.core.tables import n_rows_of
 
 if TYPE_CHECKING:  # of the wings above
     from tailboost.boosting.training_set import Rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Column, Groups, Hashes, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_same_kind, label_column, positions
+from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions, take
 from tailboost.core.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -22,7 +22,6 @@ from tailboost.core.fingerprints import (
     shortest,
 )
 from tailboost.core.judged import final_step, group_arguments, judged, last_step
-from tailboost.core.tables import n_rows_of, take
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (

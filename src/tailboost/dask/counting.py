@@ -17,8 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Table
-from tailboost.core.checks import refuse_missing
-from tailboost.core.tables import n_rows_of
+from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.dask.collections import DaskColumn, partitions, wide
 
 WEIGHT = "weight"

@@ -20,15 +20,27 @@ from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
-from tailboost.core.checks import check_indexes, count_rows, refuse_missing, relative_weights
+from tailboost.core.checks import (
+    check_indexes,
+    count_rows,
+    has_named_columns,
+    n_rows_of,
+    refuse_missing,
+    relative_weights,
+)
 from tailboost.core.fingerprints import hash_rows
-from tailboost.core.tables import has_named_columns, n_rows_of
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
 from tailboost.rates import Strata
-from tailboost.selection.data import RemoteSelectionData, strata_of
-from tailboost.selection.probability_tables import LogProbabilities, ModelOutputs, Models, averaging
-from tailboost.selection.problem import Problem
-from tailboost.selection.stratum_probabilities import StratumProbabilities, stratum_probabilities
+from tailboost.selection.data import RemoteSelectionData
+from tailboost.selection.probabilities import (
+    LogProbabilities,
+    ModelOutputs,
+    Models,
+    StratumProbabilities,
+    averaging,
+    stratum_probabilities,
+)
+from tailboost.selection.problem import Problem, strata_of
 
 # Number of distinct rows on which candidates are made.
 SAMPLE = 2**16

@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Groups, Hashes, Ints, Table
 from tailboost.core.checks import (
+    as_pandas,
     check_length,
     check_same_kind,
     columns_by_name,
     label_column,
+    n_rows_of,
     positions,
     refuse_missing,
+    take,
 )
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
@@ -33,7 +36,6 @@ from tailboost.core.fingerprints import (
     hash_rows,
     is_missing,
 )
-from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.guarantees.fresh_rows import as_table
 
 __all__ = [

@@ -11,14 +11,21 @@ import numpy as np
 
 from tailboost.boosting.game import allowed_errors
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Stated, Table
-from tailboost.core.checks import check_alpha, check_indexes, check_number, relative_weights
+from tailboost.core.checks import (
+    as_pandas,
+    check_alpha,
+    check_indexes,
+    check_number,
+    n_rows_of,
+    relative_weights,
+    take,
+)
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import EqualRows, Fingerprint
 from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
-from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (

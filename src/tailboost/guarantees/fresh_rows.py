@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
+    as_pandas,
     check_indexes,
     check_length,
     check_mask,
@@ -19,11 +20,14 @@ from tailboost.core.checks import (
     check_same_kind,
     columns_by_name,
     distinct_labels,
+    has_named_columns,
     in_class_order,
     label_column,
+    n_rows_of,
     numbered,
     positions,
     refuse_missing,
+    take,
 )
 from tailboost.core.fingerprints import (
     EqualRows,
@@ -47,7 +51,6 @@ from tailboost.core.judged import (
     refuse_known,
 )
 from tailboost.core.subgroups import deferral_words
-from tailboost.core.tables import as_pandas, has_named_columns, n_rows_of, take
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses

@@ -11,11 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_number
+from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, take
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import CHANCE, EqualRows, RowCounts, digest, hash_rounded_rows
 from tailboost.core.judged import final_step, group_arguments, judged, last_step
-from tailboost.core.tables import as_pandas, n_rows_of, take
 from tailboost.guarantees.batches import (
     GivenRows,
     LateRows,

@@ -13,9 +13,8 @@ from sklearn.utils import column_or_1d
 from tailboost import rates
 from tailboost.boosting.players.dro import MARGIN_LOSSES
 from tailboost.core.array_types import Floats, Labels, Model, Table
-from tailboost.core.checks import check_length, check_number, check_weights, positions
+from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
 from tailboost.core.judged import label_shares
-from tailboost.core.tables import n_rows_of
 from tailboost.rates.metrics import expected_zero_one_losses
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty

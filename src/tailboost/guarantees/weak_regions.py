@@ -17,10 +17,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Seed, Table
-from tailboost.core.checks import check_indexes, check_length, finite
+from tailboost.core.checks import as_pandas, check_indexes, check_length, finite, n_rows_of
 from tailboost.core.html import html_table, text_table
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.tables import as_pandas, n_rows_of
 from tailboost.rates.bounds import betting_p_value
 
 #: Name of the rows outside of all regions.

@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
-from tailboost.core.threads import count_threads, predict_in_blocks, sklearn_threads
+from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, cuts
 
 N_TREES = 100

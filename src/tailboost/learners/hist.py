@@ -22,11 +22,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
-from tailboost.core.checks import check_labelled_rows, refuse_frame
+from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
 from tailboost.core.fingerprints import stratified_places
-from tailboost.core.long_work import fitting_apart
-from tailboost.core.tables import summed
-from tailboost.core.threads import N_JOBS, count_threads, predict_in_blocks, sklearn_threads
+from tailboost.core.long_work import N_JOBS, count_threads, fitting_apart, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
 from tailboost.learners.table import (
     LEAST,

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.learners.foreign import constant
 from tailboost.learners.forest import places, quota, reweighed
 from tailboost.learners.table import OpenTable, TableClassifier

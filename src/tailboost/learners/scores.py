@@ -15,8 +15,8 @@ from sklearn.utils import Tags, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Model, Table
+from tailboost.core.checks import as_pandas, n_rows_of
 from tailboost.core.score_kinds import score_kind
-from tailboost.core.tables import as_pandas, n_rows_of
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 

@@ -15,10 +15,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
+from tailboost.core.checks import summed
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.long_work import fitting_apart
 from tailboost.core.schema import dtype_kind, is_plain, text
-from tailboost.core.tables import summed
 from tailboost.learners.protocols import PreparedProba
 
 # Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so that order

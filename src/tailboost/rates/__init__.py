@@ -5,8 +5,6 @@ report and certificate. Rates are values: they compare equal, and can be hashed,
 """
 
 from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
-from tailboost.rates.grammar import checked_limits as checked_limits
-from tailboost.rates.grammar import parse
 from tailboost.rates.make import (
     Largest,
     Spread,
@@ -23,6 +21,7 @@ from tailboost.rates.make import (
     largest,
     miss,
     npv,
+    parse,
     precision,
     ratio,
     recall,
@@ -33,6 +32,7 @@ from tailboost.rates.make import (
     tpr,
 )
 from tailboost.rates.make import Objective as Objective
+from tailboost.rates.make import checked_limits as checked_limits
 from tailboost.rates.rate import ABOVE as ABOVE
 from tailboost.rates.rate import AT_MOST as AT_MOST
 from tailboost.rates.rate import BELOW as BELOW

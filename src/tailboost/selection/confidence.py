@@ -9,7 +9,7 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.rates import GAP, ROUNDING, Limit, Strata
-from tailboost.selection.program import Program, Selection
+from tailboost.selection.problem import Program, Selection
 from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_rates, outlook
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stated, Table
-from tailboost.core.checks import check_indexes
+from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.judged import group_arguments, judged
-from tailboost.core.tables import unpack
 from tailboost.rates import Largest, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.rate_table import RateTable

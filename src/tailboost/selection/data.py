@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import N_TINY_HASHES, GroupNames, Rows, UnlabeledRows
+from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.problem import Problem
 
+# Maximum number of rows for the generation of candidates.
+ROWS = 50_000
 # n₀, the labelled rows of a group with which w is one half. On the choosing tables of benchmarks/counts.py,
 # with 500 labelled and up to 8,000 further rows, n₀ = 300 kept limits most often of 0, 100, 300, 1,000, 3,000
 # and infinity.
@@ -28,84 +29,6 @@ SCALINGS = 30
 
 Singles = NDArray[np.float32]
 """Stratum probabilities p(s | x), shape (S, n): one row of numbers for each stratum."""
-
-
-def strata_of(
-    problem: Problem,
-    rows: Rows,
-    classes: object,
-    names: GroupNames | None,
-    costs: Floats | None = None,
-    *,
-    group_aware: bool = False,
-) -> tuple[Strata, Ints, Ints | None]:
-    """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
-
-    Groups make strata if a rate is about them, or if rules read them.
-
-    Raises
-    ------
-    ValueError
-        If groups or costs are missing, or a rate names an unknown label, group or column.
-    """
-    numbers, columns, values = None, (), ()  # type: Any, Any, Any
-    if problem.needs_groups or group_aware:
-        if rows.groups is None or names is None:
-            raise ValueError("groups are needed, and none were given")
-        numbers, used = numbers_by_column(problem, rows.groups, names)
-        columns = tuple(names.titles[j] for j in used)
-        values = tuple(names.values[j] for j in used)
-    if problem.needs_costs and costs is None:
-        raise ValueError(
-            "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
-            "with X_val"
-        )
-    strata, stratum = Strata.of(
-        rows.y,
-        numbers,
-        rows.weight,
-        classes,
-        columns,
-        values,
-        defers=problem.defers,
-        costs=costs if problem.needs_costs else None,
-    )
-    return strata, stratum, numbers
-
-
-def numbers_by_column(problem: Problem, groups: Ints, names: GroupNames) -> tuple[Ints, list[int]]:
-    """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
-    first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
-    used = problem.columns(names.titles) if names.columns else [0]
-    if not used:  # a rate names an unknown column; its terms raise the error
-        used = list(range(len(names.titles)))
-    numbers: Ints = (groups if groups.ndim == 2 else groups[:, None]) - first[:-1]
-    return numbers[:, used], used
-
-
-def combination_of_unlabeled(
-    problem: Problem, strata: Strata, groups: Ints | None, names: GroupNames | None, n_rows: int
-) -> Ints:
-    """Return the number of the combination of groups of each row without a label, shape (m,).
-
-    Raises
-    ------
-    ValueError
-        If a combination has no row with a label.
-    """
-    if strata.n_combinations == 1:
-        return np.zeros(n_rows, dtype=np.intp)
-    assert groups is not None
-    assert names is not None
-    numbers = numbers_by_column(problem, groups, names)[0]
-    combination = strata.find(numbers)
-    if (absent := numbers[combination < 0]).size:
-        values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
-        raise ValueError(
-            f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
-            "has together"
-        )
-    return combination
 
 
 def with_unlabeled(

@@ -21,10 +21,10 @@ from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Strata, error
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
-from tailboost.selection.problem import Problem
-from tailboost.selection.program import (
+from tailboost.selection.problem import (
     SLIGHT,
     SOLVED,
+    Problem,
     Program,
     Selection,
     mixed,

@@ -1,26 +1,39 @@
-"""The problem of a selection: an objective and limits, from the parameters of any classifier."""
+"""The problem of a selection: an objective and limits, its linear program and the best candidate in it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import highspy
 import numpy as np
 
-from tailboost.boosting.training_set import Rows
-from tailboost.core.array_types import Column, Floats, Stated
+from tailboost.boosting.training_set import GroupNames, Rows
+from tailboost.core.array_types import Column, Floats, Ints, Mask, Stated
+from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     AT_MOST,
+    GAP,
+    RATIO,
     Largest,
     Limit,
     Objective,
     Rate,
     Spread,
+    Strata,
     checked_limits,
     error,
     largest,
 )
 from tailboost.rates import wrong as wrong_answers
+from tailboost.rates.make import OVERALL_ERROR
+from tailboost.selection.data import (
+    Candidate,
+    Pool,
+    plain_state,
+)
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
 # The objectives that have a name, as rates.
@@ -293,3 +306,586 @@ class Problem:
             if limit.form == AT_MOST and rate.can_be_lowered and limited != minimised:
                 return limited, minimised
         return error(), Largest(error(by="class")) if minimised == error() else minimised
+
+
+def strata_of(
+    problem: Problem,
+    rows: Rows,
+    classes: object,
+    names: GroupNames | None,
+    costs: Floats | None = None,
+    *,
+    group_aware: bool = False,
+) -> tuple[Strata, Ints, Ints | None]:
+    """Return the strata of rows for a problem, the stratum of each row, and the groups by column.
+
+    Groups make strata if a rate is about them, or if rules read them.
+
+    Raises
+    ------
+    ValueError
+        If groups or costs are missing, or a rate names an unknown label, group or column.
+    """
+    numbers, columns, values = None, (), ()  # type: Any, Any, Any
+    if problem.needs_groups or group_aware:
+        if rows.groups is None or names is None:
+            raise ValueError("groups are needed, and none were given")
+        numbers, used = numbers_by_column(problem, rows.groups, names)
+        columns = tuple(names.titles[j] for j in used)
+        values = tuple(names.values[j] for j in used)
+    if problem.needs_costs and costs is None:
+        raise ValueError(
+            "cost() without a matrix is a mean of costs of the rows: give costs= to fit, and costs_val= "
+            "with X_val"
+        )
+    strata, stratum = Strata.of(
+        rows.y,
+        numbers,
+        rows.weight,
+        classes,
+        columns,
+        values,
+        defers=problem.defers,
+        costs=costs if problem.needs_costs else None,
+    )
+    return strata, stratum, numbers
+
+
+def numbers_by_column(problem: Problem, groups: Ints, names: GroupNames) -> tuple[Ints, list[int]]:
+    """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
+    first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
+    used = problem.columns(names.titles) if names.columns else [0]
+    if not used:  # a rate names an unknown column; its terms raise the error
+        used = list(range(len(names.titles)))
+    numbers: Ints = (groups if groups.ndim == 2 else groups[:, None]) - first[:-1]
+    return numbers[:, used], used
+
+
+def combination_of_unlabeled(
+    problem: Problem, strata: Strata, groups: Ints | None, names: GroupNames | None, n_rows: int
+) -> Ints:
+    """Return the number of the combination of groups of each row without a label, shape (m,).
+
+    Raises
+    ------
+    ValueError
+        If a combination has no row with a label.
+    """
+    if strata.n_combinations == 1:
+        return np.zeros(n_rows, dtype=np.intp)
+    assert groups is not None
+    assert names is not None
+    numbers = numbers_by_column(problem, groups, names)[0]
+    combination = strata.find(numbers)
+    if (absent := numbers[combination < 0]).size:
+        values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
+        raise ValueError(
+            f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
+            "has together"
+        )
+    return combination
+
+
+# Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
+TIE_PRICE = 1e-3
+# Price of violating a row of the program by 1: at first, and at most.
+SLACK_PRICE, MOST_SLACK_PRICE = 10.0, 1e6
+# A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
+DEAR = 1e-3
+# Sum of violations that counts as none.
+SLACK = 1e-7
+# Violation of a limit that counts as rounding.
+SLIGHT = 1e-9
+# Relative gap at which column generation ends, and the most rounds.
+TOLERANCE, ROUNDS = 1e-4, 100
+# Rounds without a better candidate after which growth ends; random action costs near the best ones that are
+# tried in each of these rounds, and the standard deviation of their logarithms.
+IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 4, 0.25
+# The most levels of a ratio that are tried, and the difference of levels that ends the trials.
+LEVELS, SAME_LEVEL = 8, 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
+
+    strata: Strata
+    objective: Objective  # a rate, or the largest rate of a family: then z_0 is the largest
+    limits: tuple[Limit, ...]
+    cost: Floats  # shape (W × A,): the linear part of the objective
+    matrix: Floats  # shape (J, W × A): M
+    bound: Floats  # shape (J,): b
+    free: Floats  # shape (J,): f, coefficient of the row's free variable
+    variable: Ints  # shape (J,): number of the row's free variable, −1 for none
+    limit_of_row: Ints  # shape (J,): number of the limit behind each row, −1 for the objective
+    scale: float  # divisor of the objective
+    # Level t of an objective that is a ratio; 0 for other objectives. The program minimises the numerator
+    # less t times the denominator. At the least ratio this difference is 0.
+    level: float = 0.0
+
+    @classmethod
+    def of_rates(
+        cls, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
+    ) -> Program:
+        """Return the program of an objective, at a ``level`` if it is a ratio, and limits.
+
+        Raises
+        ------
+        ValueError
+            If a rate needs labels, groups, subgroups or costs that do not exist.
+        """
+        scale, terms = objective.rate.scale(strata), objective.rate.terms(strata)
+        level = level if terms.is_ratio else 0.0
+        linear = terms.beyond(np.full(len(terms.names), level)) if terms.is_ratio else terms.linear
+        each = linear[terms.defined] / scale
+        if not len(each):
+            raise ValueError(f"objective: there are no rows that {objective.rate!r} counts among")
+        rows: list[tuple[Floats, float, int, float, int]] = []
+        n_free = 0
+        if objective.worst:
+            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
+            rows = [(C, -1.0, 0, 0.0, -1) for C in each]
+            n_free = 1
+        else:
+            cost = each[0]
+        for number, limit in enumerate(limits):
+            shared = n_free
+            for row in limit.rows(strata):
+                variable = shared if row.free else -1
+                n_free = max(n_free, variable + 1)
+                rows.append((row.matrix, row.free, variable, row.bound, number))
+        matrix, free, of_variable, bound, of_limit = zip(*rows, strict=True) if rows else ((),) * 5
+        matrices = np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size)
+        bounds, coefficients = np.array(bound, dtype=np.float64), np.array(free, dtype=np.float64)
+        variables, numbers = np.array(of_variable, dtype=np.intp), np.array(of_limit, dtype=np.intp)
+        columns = matrices, bounds, coefficients, variables, numbers
+        return cls(strata, objective, tuple(limits), cost.ravel(), *columns, scale, level)
+
+    @property
+    def n_free(self) -> int:
+        """Number of free variables."""
+        return int(self.variable.max(initial=-1)) + 1
+
+    @property
+    def caps(self) -> tuple[Floats, Floats]:
+        """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
+        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
+        only = (self.limit_of_row >= 0) & (self.free == 0) & ~matrix[:, :, :-1].any(axis=(1, 2))
+        only &= self.strata.defers & (matrix[:, :, -1] >= 0).all(axis=1)
+        return matrix[only][:, :n_strata, -1], self.bound[only]
+
+    def action_costs(self, duals: Floats) -> Floats:
+        """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
+
+        If the rows have costs, each stratum is charged its mean cost: the cost of a new row is not known.
+        """
+        costs = (self.cost + duals @ self.matrix).reshape(-1, self.strata.n_actions)
+        if self.strata.mean_costs is None:
+            return costs
+        n_strata = len(self.strata.mass)
+        return costs[:n_strata] + costs[n_strata:] * self.strata.mean_costs
+
+    @property
+    def plain(self) -> Floats:
+        """Action costs of the objective without limits, shape (S, A)."""
+        return self.action_costs(np.zeros(len(self.bound)))
+
+    @property
+    def subgroup_costs(self) -> Floats:
+        """Action costs of each single rate of a largest one, shape (m, S, A)."""
+        rows = np.eye(len(self.bound))[self.limit_of_row == -1]
+        return np.array([self.action_costs(row) for row in rows]) - self.plain
+
+    def shadow_prices(self, duals: Floats, counts: Floats) -> tuple[Floats, ...]:
+        """Return the decrease of the objective for each 1 by which a bound is loosened, at the solution.
+
+        The solution is given by the duals of the rows, shape (J,), and its confusion counts. Each limit has
+        one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
+        gap has one number, a ratio of subgroups NaN.
+        """
+        terms = self.objective.rate.terms(self.strata)
+        scale = self.scale
+        if terms.is_ratio:  # the level falls until the value is 0 again
+            among = np.tensordot(terms.bottom, counts, axes=2)[terms.defined] / terms.mass[terms.defined]
+            weight = duals[self.limit_of_row == -1] if self.objective.worst else np.ones(1)
+            scale = 1.0 / max(float(weight @ among), 1e-300)
+        prices = []
+        for number, limit in enumerate(self.limits):
+            terms = limit.rate.terms(self.strata)
+            paid = duals[self.limit_of_row == number] * scale / limit.rate.scale(self.strata)
+            if limit.form in (GAP, RATIO):
+                of_bound = paid[: len(paid) // 2] if limit.margins is None else paid
+                prices.append(np.array([of_bound.sum() if limit.form == GAP else np.nan]))
+                continue
+            bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
+            if terms.is_ratio:  # the bound multiplies the denominator
+                among = np.tensordot(terms.bottom, counts, axes=2)
+                paid = paid * among[bounded] / terms.mass[bounded]
+            by_subgroup = np.full(len(terms.names), np.nan)
+            by_subgroup[bounded] = paid
+            prices.append(by_subgroup)
+        return tuple(prices)
+
+    def value(self, counts: Floats) -> float:
+        """Return the objective of confusion counts, in its own units."""
+        return self.objective.value(self.objective.rate.terms(self.strata).values(counts))
+
+    def column(self, counts: Floats) -> Floats:
+        """Return the cost of confusion counts and the left sides of the rows, shape (1 + J,)."""
+        flat = counts.ravel()
+        return np.append(self.cost @ flat, self.matrix @ flat)
+
+    def evaluate(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
+        _, top, bottom, scale = self._flat_terms[0]
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        values = _ratio(flat @ top.T, flat @ bottom.T)
+        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / scale
+        return worst, self.violations(counts).max(axis=-1, initial=0.0)
+
+    def violations(self, counts: Floats) -> Floats:
+        """Return by how much confusion counts violate each limit, in units of its rate's scale.
+
+        The counts have the shape (W, A) or (T, W, A). The result has the shape (n_limits,) or (T, n_limits),
+        and is negative if a limit has room.
+        """
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        by_limit = np.zeros((*flat.shape[:-1], len(self.limits)))
+        for number, limit in enumerate(self.limits):
+            names, top, bottom, scale = self._flat_terms[number + 1]
+            by_limit[..., number] = limit.excess(names, _ratio(flat @ top.T, flat @ bottom.T)) / scale
+        return by_limit
+
+    @cached_property
+    def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
+        """For each rate: subgroups, numerators and denominators over flat counts, (m, W × A), and scale."""
+        flat = []
+        for stated in (self.objective, *self.limits):
+            terms, scale = stated.rate.terms(self.strata), stated.rate.scale(self.strata)
+            m = len(terms.names)
+            flat.append((terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale))
+        return flat
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
+    def over(self, strata: Strata) -> Program:
+        """Return the same program over strata with other masses."""
+        return Program.of_rates(strata, self.objective, self.limits, self.level)
+
+    def within(self, limits: Sequence[Limit]) -> Program:
+        """Return the program of the same objective within other limits."""
+        return Program.of_rates(self.strata, self.objective, limits, self.level)
+
+    def at(self, level: float) -> Program:
+        """Return the program of a ratio at another level."""
+        return Program.of_rates(self.strata, self.objective, self.limits, level)
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    positive = bottom > 0
+    return np.where(positive, top / np.where(positive, bottom, 1.0), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best mixture of the candidates of a pool within the limits of a program."""
+
+    program: Program  # if the objective is a ratio, at its level
+    value: float  # the objective, with the price of violations
+    duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
+    weights: Floats  # shape (T,): mixture weights λ
+    slack: float  # sum of the violations of the rows
+    contradicting: Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
+
+    @property
+    def feasible(self) -> bool:
+        """Whether some mixture of the candidates satisfies all limits."""
+        return self.slack <= SLACK * 10
+
+
+class Master:
+    """The program over the candidates so far, solved by HiGHS with a warm start.
+
+    Every row may be violated at a price, so that a solution always exists. `raise_price` raises it until no
+    row is violated, or until only contradictory limits are.
+    """
+
+    def __init__(self, program: Program, pool: Pool) -> None:
+        self.program, self.price = program, SLACK_PRICE
+        infinity = highspy.kHighsInf
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.setOptionValue("threads", 1)
+        n_free, n_rows = program.n_free, len(program.bound)
+        for i in range(n_free):
+            is_largest_rate = program.objective.worst and i == 0
+            highs.addCol(1.0 if is_largest_rate else 0.0, -infinity, infinity, 0, [], [])
+        for _ in range(n_rows):
+            highs.addCol(self.price, 0.0, infinity, 0, [], [])
+        for j in range(n_rows):
+            places, entries = [n_free + j], [-1.0]
+            if program.variable[j] >= 0:
+                places, entries = [*places, int(program.variable[j])], [*entries, float(program.free[j])]
+            at = np.array(places, dtype=np.int32)
+            highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
+        highs.addRow(1.0, 1.0, 0, [], [])
+        self.highs, self.first, self.n_candidates = highs, n_free + n_rows, len(pool.counts)
+        if self.n_candidates:
+            counts = pool.all_counts.reshape(self.n_candidates, -1)
+            columns = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
+            n, size = columns.shape
+            starts = np.arange(0, n * size, size, dtype=np.int32)
+            rows = np.tile(np.arange(size, dtype=np.int32), n)
+            ends = np.zeros(n), np.full(n, infinity)
+            highs.addCols(n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel())
+
+    def add(self, counts: Floats) -> None:
+        """Add a candidate by its confusion counts."""
+        cost, *rows = self.program.column(counts).tolist()
+        entries = np.array([*rows, 1.0])
+        places = np.arange(len(entries), dtype=np.int32)
+        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), places, entries)
+        self.n_candidates += 1
+
+    def raise_price(self) -> bool:
+        """Raise the price of violations; return whether it was below its maximum."""
+        if self.price >= MOST_SLACK_PRICE:
+            return False
+        self.price *= 10.0
+        for j in range(len(self.program.bound)):
+            self.highs.changeColCost(self.program.n_free + j, self.price)
+        return True
+
+    def solve(self) -> Solution:
+        """Return the best mixture of the candidates.
+
+        Raises
+        ------
+        RuntimeError
+            If the solver fails.
+        """
+        self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            # A warm start can fail by rounding if a cold one does not.
+            self.highs.clearSolver()
+            self.highs.run()
+            if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                status = self.highs.modelStatusToString(self.highs.getModelStatus())
+                raise RuntimeError(f"the program over the candidates was not solved: {status}")
+        solution, program = self.highs.getSolution(), self.program
+        x, duals = np.array(solution.col_value), np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
+        weights = np.maximum(x[self.first :], 0.0)
+        slack, value = float(x[program.n_free : self.first].sum()), float(self.highs.getObjectiveValue())
+        dear = program.limit_of_row[duals >= DEAR * self.price]
+        contradicting = np.isin(np.arange(len(program.limits)), dear) & (slack > SLACK * 10)
+        return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
+
+    def finish(self) -> Solution:
+        """Solve, and raise the price of violations until no limit is violated without need."""
+        solution = self.solve()
+        while solution.slack > SLACK and self.raise_price():
+            solution = self.solve()
+        return solution
+
+
+def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
+    """Return the confusion counts of a mixture."""
+    total: Floats = np.zeros_like(counts[0])
+    for i in np.flatnonzero(weights > 0).tolist():
+        total += weights[i] * counts[i]
+    return total
+
+
+@one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
+def solve(pool: Pool, program: Program) -> Solution:
+    """Return the best mixture of the candidates of a pool within the limits."""
+    return _at_its_level(pool, program, lambda pool, program: Master(program, pool).finish())
+
+
+@one_blas_thread
+def grow(pool: Pool, program: Program) -> Solution:
+    """Add candidates until the best answer to the shadow prices improves the program no further.
+
+    This is column generation: each new candidate minimises the expected cost under the shadow prices, and is
+    then counted on the selection data. If the stratum probabilities are right, the best mixture of all rules
+    is found.
+    """
+    return _at_its_level(pool, program, _grow_once)
+
+
+def _at_its_level(pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]) -> Solution:
+    """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
+
+    The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
+    Programs of other objectives are solved once.
+    """
+    solution = solve_once(pool, program)
+    for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
+        level = program.value(mixed(solution.weights, pool.counts))
+        if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
+            break
+        program = program.at(level)
+        solution = solve_once(pool, program)
+    return solution
+
+
+def _grow_once(pool: Pool, program: Program) -> Solution:
+    master, rng, idle = Master(program, pool), np.random.default_rng(0), 0
+
+    def add(action_costs: Floats) -> int:
+        number = pool.add(Candidate.of(action_costs))
+        if number == master.n_candidates:  # new
+            master.add(pool.counts[number])
+        return number
+
+    for _ in range(ROUNDS):
+        solved = master.solve()
+        costs, before = program.action_costs(solved.duals), master.n_candidates
+        cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
+        gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
+        better = gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before
+        idle = 0 if better else idle + 1
+        for _ in range(LOOKS if idle else 0):
+            add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+        if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
+            idle = 0
+        if idle >= IDLE_ROUNDS:
+            break
+    return master.finish()
+
+
+# -- the best candidate or mixture of a pool -------------------------------------------------------------
+
+# A mixture weight up to this is 0.
+LEAST_WEIGHT = 1e-6
+# The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
+# Constant part, in units of the scaled objective.
+CHARGE = 2.0
+# Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
+CHARGE_PER_PRICE = 2.0
+# Largest cost, however large the shadow prices are.
+MOST_CHARGE = 1e4
+# Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
+SOLVED = 1e-6
+# Errors are compared after rounding to this number of decimals.
+DECIMALS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The selected candidates with their mixture weights: usually one candidate."""
+
+    numbers: Ints  # candidates of the pool with positive weight
+    weights: Floats  # λ, sums to 1
+    counts: Floats  # shape (W, A): confusion counts of the rule on the selection data
+    value: float  # the objective
+    bound: float  # the least objective of a mixture of the pool within the limits
+    violations: Floats  # shape (n_limits,): violations by the rule on the selection data
+    # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
+    mixture_violations: Floats
+    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
+
+    @classmethod
+    def alone(cls, program: Program, number: int, counts: Floats) -> Selection:
+        """Return one rule with these confusion counts as a selection."""
+        return cls.named(program, np.array([number]), np.ones(1), counts)
+
+    @classmethod
+    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Selection:
+        """Return rules with these mixture weights and summed confusion counts as a selection."""
+        value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
+        return cls(numbers, weights, counts, value, value, program.violations(counts), unknown, None)
+
+    def counts_in(self, pool: Pool) -> Floats:
+        """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
+        return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
+
+    def in_pool(self, pool: Pool, program: Program) -> Selection:
+        """Return the same selection in a pool of the same candidates on other rows, with its gap."""
+        counts = self.counts_in(pool)
+        value = program.value(counts)
+        return replace(
+            self, counts=counts, value=value, bound=value - self.gap, violations=program.violations(counts)
+        )
+
+    @property
+    def gap(self) -> float:
+        """Possible decrease of the objective by a mixture of the pool, on the selection data."""
+        return max(0.0, self.value - self.bound)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all limits hold on the selection data; for a mixture up to the precision of the solver."""
+        return bool((self.violations <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
+
+
+def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
+    """Return the best candidate of a pool within limits, or the best mixture if ``randomized``.
+
+    Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
+    objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
+    candidate is eligible, a cost for violations is added to the objective. The candidates need no action
+    costs; those ``among`` may be selected, all by default.
+    """
+    solution = solve(pool, program)
+    program, scale = solution.program, solution.program.scale
+    weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
+    used = np.flatnonzero(weights)
+    weights = weights[used] / weights[used].sum()
+    mixture = mixed(weights, pool.all_counts[used])
+    bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
+    if randomized:
+        return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
+    numbers = np.array(among or range(len(pool.candidates)))
+    counts = pool.all_counts[numbers]
+    best = _best_number(program, counts, charge_of(solution))
+    value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
+    if by_limit.max(initial=0.0) <= SLIGHT:
+        bound = min(bound, value)
+    return Selection(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
+
+
+def _best_number(program: Program, counts: Floats, charge: float) -> int:
+    """Return the number of the best counts within all limits; without any, violations have a charge."""
+    values, violations = program.evaluate(counts)
+    eligible = np.flatnonzero(violations <= SLIGHT)
+    if not len(eligible):
+        values, eligible = values + charge * violations, np.arange(len(values))
+    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
+    return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+
+
+def number_selected(pool: Pool, program: Program) -> int:
+    """Return the number of the candidate that `select` returns; the mixture is solved only for a charge."""
+    counts = pool.all_counts
+    if (program.evaluate(counts)[1] <= SLIGHT).any():
+        return _best_number(program, counts, 0.0)
+    return int(select(pool, program).numbers[0])
+
+
+def overall_errors(program: Program, counts: Floats) -> Floats:
+    """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
+    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
+    return errors
+
+
+def charge_of(solution: Solution) -> float:
+    """Return the cost of violating a limit by 1, which is above its shadow price."""
+    return min(CHARGE + CHARGE_PER_PRICE * float(solution.duals.sum()), MOST_CHARGE)
+
+
+def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
+    """Return the program with the limit of an error budget.
+
+    The budget is the largest increase of the overall error above the error of the most accurate candidate. If
+    rows may be deferred, only candidates within the limits on deferral count.
+    """
+    if error_budget is None:
+        return program
+    caps = [limit for limit in program.limits if limit.rate.needs_deferral]
+    _, violation = program.within(caps).evaluate(pool.all_counts)
+    errors = overall_errors(program, pool.all_counts)
+    least = float(errors[violation <= max(SLIGHT, float(violation.min()))].min())
+    return program.within((*program.limits, error() <= min(1.0, least + error_budget)))

@@ -35,10 +35,19 @@ from tailboost.rates import (
     deferred,
     error,
 )
-from tailboost.selection.data import Pool, SelectionData, decide, expected_costs, plain_state
+from tailboost.selection.data import ROWS, Pool, SelectionData, decide, expected_costs, plain_state
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import Problem
-from tailboost.selection.program import SLIGHT, SOLVED, Program, Selection, grow, mixed, overall_errors, solve
+from tailboost.selection.problem import (
+    SLIGHT,
+    SOLVED,
+    Problem,
+    Program,
+    Selection,
+    grow,
+    mixed,
+    overall_errors,
+    solve,
+)
 from tailboost.selection.rate_table import (
     REFIT,
     LimitsOutlook,
@@ -47,7 +56,6 @@ from tailboost.selection.rate_table import (
     effective_rows,
     outlook,
 )
-from tailboost.selection.selecting import ROWS
 from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.

@@ -14,8 +14,8 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.probability_tables import LEAST_PROBABILITY
-from tailboost.selection.rule import RulePart, group_numbers, sql_name, sql_number, sql_value
+from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
+from tailboost.selection.rule import group_numbers, sql_name, sql_number, sql_value
 
 # Rules of format 1 had no kind of score.
 FORMAT = 2

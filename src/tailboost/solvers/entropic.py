@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, starting_mixture
 from tailboost.solvers.mixture import mixture_program
 from tailboost.solvers.regularized import Entropic, divergence, newton

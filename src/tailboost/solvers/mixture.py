@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_alpha
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, starting_mixture
 from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail, tail_boundary

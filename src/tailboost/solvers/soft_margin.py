@@ -15,7 +15,7 @@ import scipy.linalg
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number, check_weights
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import GAP, SolverError

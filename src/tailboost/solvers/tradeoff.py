@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import base_measure, check_alpha
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, as_losses
 from tailboost.solvers.mixture import minimize_cvar_mixture
 from tailboost.solvers.tail_game import SolverError, cvar

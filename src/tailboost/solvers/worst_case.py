@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import base_measure, check_number, loss_vector
-from tailboost.core.threads import one_blas_thread
+from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.regularized import Entropic, divergence
 from tailboost.solvers.tail_game import GAP, SolverError, tail
 

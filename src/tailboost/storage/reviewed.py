@@ -203,14 +203,14 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
     **_names("tailboost.rates.rate", "Kind", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
-    **_names("tailboost.selection.stratum_probabilities", "Calibration", "GroupModel",
+    **_names("tailboost.selection.probabilities", "Calibration", "GroupModel",
         "StratumProbabilities"),
     **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.program", "Program", "Selection", "Solution"),
+    **_names("tailboost.selection.problem", "Program", "Selection", "Solution"),
     # -- classifiers
-    **_names("tailboost.boosting.cross_fitting", "Demand"),
+    **_names("tailboost.boosting.boosting", "Demand"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.core.fingerprints", "UsedRows"),
@@ -223,13 +223,13 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
     **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
-    **_names("tailboost.selection.stratum_probabilities", "PowerDraw", "ProbabilityRule"),
+    **_names("tailboost.selection.probabilities", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
     **_names("tailboost.classifiers.cvar", "HedgeOverRows", "LPOverRows", "EntropicOverRows"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    **_names("tailboost.selection.probability_tables", "Average", "ModelOutputs", "Models",
+    **_names("tailboost.selection.probabilities", "Average", "ModelOutputs", "Models",
         "UnlabeledOutputs"),
     # -- baselines
     **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),

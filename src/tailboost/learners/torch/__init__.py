@@ -10,7 +10,7 @@ except ImportError as error:
         f"tailboost.torch needs PyTorch and safetensors ({error}): pip install 'tailboost[torch]'"
     ) from error
 
-from tailboost.core.tables import read_dataset
+from tailboost.core.checks import read_dataset
 from tailboost.learners.torch import losses, nets
 from tailboost.learners.torch.net_learner import TorchClassifier
 

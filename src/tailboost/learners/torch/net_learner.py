@@ -16,10 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
-from tailboost.core.checks import check_labelled_rows, check_row_shape
+from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
 from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.tables import unpack
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
 from tailboost.learners.torch.net_data import RowPreparation, find_device
