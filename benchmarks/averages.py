@@ -31,7 +31,7 @@ from tailboost.learners.hist import cut_table
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
-from tailboost.selection.probability_tables import Average, logs_of
+from tailboost.selection.probabilities import Average, logs_of
 
 SEED = 0
 # Random cuts: bins of a column, sets of random thresholds, trees, rate. Chosen on the tables CHOSEN_ON of
