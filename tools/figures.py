@@ -51,6 +51,8 @@ RECORDS: dict[str, tuple[str, ...]] = {
                 "decomposition",
             )
         ),
+        "benchmarks/averages.json",
+        "benchmarks/bagged_selection.json",
         "benchmarks/beside_autogluon.json",
     ),
 }
