@@ -175,7 +175,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     def _rounds_depend_on_total(self) -> bool:
         """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
-        return False
+        return bool(self.get_params(deep=False).get("eta") == "theory")
 
     # -- fitting -------------------------------------------------------------------------------------
 

@@ -119,9 +119,6 @@ class OCOBoostClassifier(MixtureClassifier):
             return theory_rounds((self.game_.units if units is None else units).count, self._edge)
         return int(self.n_estimators)
 
-    def _rounds_depend_on_total(self) -> bool:
-        return self.eta == "theory"
-
     def _cv(self) -> Any:
         return "train"
 
