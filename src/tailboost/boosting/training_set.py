@@ -211,6 +211,11 @@ class GroupNames:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
 
+    def by_column(self, groups: Ints) -> Ints:
+        """Return the number of the value of each row in each column, shape (n, c), from numbers of groups."""
+        first = np.cumsum([0, *map(len, self.values)])[:-1]
+        return groups.reshape(len(groups), -1) - first
+
     def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
 

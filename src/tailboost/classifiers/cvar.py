@@ -25,7 +25,7 @@ from tailboost.guarantees.game_bounds import (
 )
 from tailboost.learners.protocols import AveragingLearner
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import CVaR, WorstRow
+from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
@@ -309,7 +309,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         units = Units.samples(training.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
-            WorstRow() if self._even else CVaR(self.alpha),
+            Problem(WorstRow() if self._even else CVaR(self.alpha), randomized=True),
             training.n_classes,
             grouping=self._grouping,
             even=self._even,

@@ -17,6 +17,7 @@ from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.mixture import Mixture
+from tailboost.selection.problem import Problem
 from tailboost.selection.summary import Bounds
 
 
@@ -148,14 +149,14 @@ class GroupDROBoostClassifier(MixtureClassifier):
             units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
         )
         even = self.combine == "average"
+        objective = Objective.of(largest(error(by=self._named.kind)))
         combiner = Mixture(
-            Objective.of(largest(error(by=self._named.kind))),
+            Problem(objective, error_budget=self.error_budget, randomized=True),
             training.n_classes,
             grouping=self._grouping,
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,
-            error_budget=self.error_budget,
         )
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
         patience = self.n_iter_no_change
