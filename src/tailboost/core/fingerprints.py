@@ -18,6 +18,7 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
 from tailboost.core.checks import summed
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.schema import distinct
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
@@ -180,10 +181,8 @@ def _numbers_and_words(X: Table, multipliers: Hashes, exact: bool) -> tuple[NDAr
 def _different(column: Column) -> tuple[list[Any], Ints]:
     """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
-        from pandas import factorize  # X is a data frame, so pandas is installed
-
-        place, values = factorize(column)
-        return [*values, None], np.asarray(place)  # missing values have the place −1, the last
+        place, values = distinct(column, f"column {column.name!r}")
+        return [*values, None], place  # missing values have the place −1, the last
     places: dict[Any, int] = {}
     place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
     return list(places), np.array(place, dtype=np.intp)

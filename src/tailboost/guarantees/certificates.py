@@ -480,7 +480,7 @@ def check_unlabeled(
 ) -> None:
     """Raise if the other arguments exclude rows without labels."""
     if not expressions:
-        raise ValueError("X_unlabeled: errors need labels; name rates of answers alone, such as rates=[...]")
+        raise ValueError("X_unlabeled: errors need labels; state rates or limits of answers alone")
     if not hasattr(model, "predict"):
         raise ValueError("X_unlabeled: model is an array of answers, and has none to these rows")
     if any(one.rate.needs_costs for one in expressions):
