@@ -42,7 +42,7 @@ from tailboost.guarantees.ledger import (
 )
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences
-from tailboost.rates import GAP, InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rates.bounds import most_reached
 from tailboost.selection.problem import SPREAD
 
@@ -630,12 +630,11 @@ def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float)
     n = np.array([line.rows for line in known])
     # One half of a row more: no rows with an answer show nothing of a ratio.
     rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    variance = np.clip(rates * (1.0 - rates), 0.0, None) / n
-    here = np.sqrt(factor**2 * variance[:, None] + variance[None])
+    here = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
     there = here / np.sqrt(ratio)
-    room = gap - factor * rates[:, None] + rates[None]
-    powers = ndtr((room + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12))
+    powers = ndtr(
+        (limit.rooms(rates, rates) + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12)
+    )
     return float(powers[~np.eye(len(n), dtype=bool)].min())
 
 

@@ -294,12 +294,12 @@ def ranks_of_comparison(
     # One answer to all rows keeps a comparison by construction, so a rule that is no better says nothing.
     constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
     around = np.array([_ties(selection, share, n) for share, n in zip(shares, sizes, strict=True)])
-    gap, ratio = (limit.bound, None) if limit.form == GAP else (None, limit.bound)
+    factor, gap = limit.pair
     for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
         least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
         if _hopeless(limit, least, most, np.array(sizes)):
             continue
-        if probability_within(least.tolist(), most.tolist(), sizes, gap=gap, ratio=ratio) >= 1.0 - level:
+        if probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap) >= 1.0 - level:
             return np.stack([least, most], axis=1)
     return None
 
@@ -310,10 +310,7 @@ def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     It spares exact probabilities. No certificate depends on it.
     """
     low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
-    factor, bound = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    room = bound - factor * high[:, None] + low[None]
-    variances = high * (1.0 - high) / (sizes + 2.0)
-    deviations = np.sqrt(factor**2 * variances[:, None] + variances[None])
+    room, deviations = limit.rooms(high, low), limit.deviations(high * (1.0 - high) / (sizes + 2.0))
     others = ~np.eye(len(sizes), dtype=bool)
     return bool((room < HOPELESS_ROOM * deviations)[others].any())
 

@@ -282,6 +282,11 @@ def _few(names: tuple[Any, ...]) -> str:
     return str(list(names[:20])) + (" …" if len(names) > 20 else "")
 
 
+def names_in(by: Any) -> tuple[Any, ...]:
+    """Return the names in a value of ``by``, one of them unless it is a tuple."""
+    return by if isinstance(by, tuple) else (by,)
+
+
 def plain(value: Any) -> Any:
     """Return a label or a subgroup's name with Python's own numbers; also for tuples."""
     if isinstance(value, tuple):
