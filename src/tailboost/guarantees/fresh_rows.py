@@ -38,6 +38,7 @@ from tailboost.core.fingerprints import (
     fingerprint_of,
     hash_rounded_rows,
     hash_rows,
+    nth_of_kind,
     random_numbers,
     refuse_used,
 )
@@ -76,6 +77,7 @@ ONLY_SCORES = (
     "explains. Among few different scores a part of a table cannot be recognised: make sure that none of "
     "these rows was used in the selection or by the model."
 )
+EQUAL_TO_NAMED = "equal one of the training rows that the caller names (training_rows=)."
 UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
@@ -231,14 +233,11 @@ class FreshRows:
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """Leave each row in one of its subgroups at random: a row has a group of each column."""
         rows = np.concatenate([sample.rows for sample in samples])
-        order = np.argsort(rows, kind="stable")
-        _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
-        if len(first) == len(rows):
+        distinct, place, times = np.unique(rows, return_inverse=True, return_counts=True)
+        if len(distinct) == len(rows):
             return samples
-        nth = np.empty(len(rows), dtype=np.intp)  # among the subgroups of its row
-        nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
         # Later digits of the draws: the first digits decide about votes and the order.
-        stays = nth == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        stays = nth_of_kind(place, times) == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
         parts = np.split(stays, np.cumsum([len(sample.rows) for sample in samples])[:-1])
         return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
@@ -269,7 +268,11 @@ class FreshRows:
                 f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
                 "none, and are draws from the same population."
             )
-        named = [] if self.training_rows is None else [_equal_to_named(self.training_rows, self.hashes)]
+        named = []
+        if self.training_rows is not None and self.hashes is not None:
+            share = self.training_rows.share(self.hashes)
+            share_words = "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
+            named = [f"{share_words} of these rows {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
             return [assumed, *(named or [ONLY_SCORES])]
         if self.repeated is None:
@@ -298,14 +301,6 @@ class FreshRows:
         return [assumed, overlap]
 
 
-def _equal_to_named(training_rows: Fingerprint, hashes: Hashes | None) -> str:
-    """Return the sentence on fresh rows that equal named training rows."""
-    assert hashes is not None
-    share = training_rows.share(hashes)
-    words = "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
-    return f"{words} of these rows equal one of the training rows that the caller names (training_rows=)."
-
-
 def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
     table, rows = as_table(training_rows), as_table(X)
@@ -319,12 +314,6 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
             f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
         )
     return table
-
-
-def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRows, name: str = "X") -> None:
-    """Raise if rows, given by their `hash_rounded_rows`, are among named training rows."""
-    mask = known.knows(hashes)
-    refuse_known([(known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -618,7 +607,8 @@ class _Met:
         final, equal_rows, repeated = judge.final, judge.equal_rows, None
         numbers = None if labels is None else positions(labels, judge.classes, "y")
         if judge.known is not None:
-            refuse_training_rows(judge.known, hashes, equal_rows, name)
+            mask = judge.known.knows(hashes)
+            refuse_known([(judge.known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)

@@ -252,7 +252,12 @@ Powers = Callable[[Ints], Floats]
 
 def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
-    return _by_ranks(plans, level, by_group=by_group) or _by_tests(plans, level)
+    return _by_ranks(plans, level, by_group=by_group) or [
+        (PAIRS, _powers_of_pairs(plan, level))
+        if plan.limit.compares
+        else (COUNTS, _powers_of_counts(plan, level))
+        for plan in plans
+    ]
 
 
 def _by_ranks(
@@ -270,16 +275,6 @@ def _by_ranks(
     together = [share for plan in plans for share in plan.by_share or ()]
     each = level_of_each(together, thresholds, level)
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
-
-
-def _by_tests(plans: Sequence[PlannedLimit], level: float) -> list[tuple[str, Powers]]:
-    """Return the powers of the tests of each limit, at the whole level."""
-    return [
-        (PAIRS, _powers_of_pairs(plan, level))
-        if plan.limit.compares
-        else (COUNTS, _powers_of_counts(plan, level))
-        for plan in plans
-    ]
 
 
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:

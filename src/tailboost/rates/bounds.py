@@ -39,6 +39,7 @@ from scipy.stats import beta, binom, ksone, t
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
+from tailboost.rates.power import last_true
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
@@ -65,6 +66,8 @@ MORE_STAKES = 8
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of stored logarithms: JSON has no infinity.
 LARGEST = 1e300
+# A larger number of rows is not looked for.
+MOST = 2**62
 
 
 def _check_delta(delta: float) -> float:
@@ -264,15 +267,9 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
         return failing
 
     def exceeds(n: int) -> bool:
-        return bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
+        return n == 0 or bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
 
-    high = 1  # the bound for error · n errors, whole or not, falls with n
-    while exceeds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    high = 1 + last_true(exceeds, MOST, 1)  # the bound for error · n errors, whole or not, falls with n
     while high > 1:  # somewhat fewer rows may suffice, because errors are whole numbers
         some = np.arange(max(1, high - 4096), high)
         if (failing := fails(some)).any():
