@@ -17,7 +17,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options
-from tailboost.app.cli.documents import StoredDocument, is_rule_file, read_document, score_rows, text_of
+from tailboost.app.cli.documents import (
+    RULE_FILE,
+    StoredDocument,
+    is_rule_file,
+    read_document,
+    score_rows,
+    text_of,
+)
 from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
@@ -41,6 +48,7 @@ from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
+from tailboost.storage.models import SUFFIX
 
 SELECTED_ON = "selection data"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
@@ -96,6 +104,8 @@ def tune(
     any label.
     """
     as_model = not is_rule_file(out)
+    if as_model and out.suffix != SUFFIX:
+        raise BadInput(f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)")
     if as_model:
         check_model_output(out, data, unlabeled, training_rows, option="--out")
     else:
