@@ -24,7 +24,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tailboost.core.files import is_same_file, write_output
-from tailboost.core.long_work import PATIENCE, telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -64,6 +63,11 @@ class BadInput(Exception):
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
+    from tailboost.core.long_work import (
+        PATIENCE,
+        telling,
+    )  # imports NumPy, which `tailboost -h` does not need
+
     token, start = _quiet.set(quiet), _started.get()
     patience = None if start is None else max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
