@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import call
 from typing import Any, NoReturn, Self
 
 import dask
@@ -290,11 +291,7 @@ def _folded(
 
 def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of delayed objects; Dask sends the function once, not with each task."""
-    return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
-
-
-def _apply(function: Callable[..., Any], *args: object) -> Any:
-    return function(*args)
+    return partial(dask.delayed(call, pure=False), dask.delayed(function))
 
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:

@@ -270,19 +270,3 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
         for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))
-
-
-def escaped(labels: Iterable[Any]) -> list[Any]:
-    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
-    marks = ("=", "+", "-", "@", "\t", "\r")
-    return [
-        f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels
-    ]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
