@@ -391,16 +391,11 @@ def _calibrate_labels(
     shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)
     with shared.warnings_as_lines(), shared.bad_input(f"{named}: "), _missing_said(labelled.path, ledger):
-        settings, rules = labelled.calibrated(
-            ledger,
-            selection,
-            fresh.sep,
-            fresh.data,
-            fresh.unlabeled,
-            limits=limits,
-            cluster=fresh.cluster,
-            confidence=confidence,
-        )
+        settings, rules = labelled.selected_again(selection, fresh.sep)
+        rows = labelled.fresh_rows(fresh.data, fresh.sep, fresh.cluster)
+        if fresh.unlabeled is not None:
+            rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.sep).features
+        rules = replace(rules, ledger_=ledger).calibrate(**rows, limits=limits or None, confidence=confidence)
     shared.write_out(out, settings.document(rules), "--model")
     shared.tell(str(rules.certificate_))
     shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
