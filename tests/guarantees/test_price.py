@@ -83,9 +83,8 @@ def short_of(limit, hits, selected=None):
     answers = np.concatenate([np.repeat([1, 0], [k, n - k]) for k, n in hits])
     groups = np.repeat(list("ab")[: len(hits)], [n for _, n in hits])
     fresh = FreshRows(Answered.of(np.zeros(len(answers), int), answers, groups=groups, labels=[0, 1]))
-    known = (
-        None if selected is None else {(str(limit.rate), limit.form if limit.compares else None): selected}
-    )
+    subgroup = limit.form if limit.compares else None
+    known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     attempts = (Attempt("call", None, 1.0),)
     return not_certified([RateFamily.of(limit, fresh)], "the rule", 0.95, attempts, 1, known).shortfalls
 

@@ -637,7 +637,7 @@ def not_certified(
     confidence: float,
     attempts: tuple[Attempt, ...],
     declared: int | None,
-    selected: Mapping[tuple[str, Any], float] | None = None,
+    selected: Mapping[tuple[str, Any], float],
 ) -> NotCertifiedError:
     """Return the error with the targets that the tested rule misses.
 
@@ -645,9 +645,8 @@ def not_certified(
     """
     level, last = attempts[-1].spent * (1.0 - confidence), not may_follow(attempts, declared)
     next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
-    known = {} if selected is None else selected
     shortfalls = [
-        Shortfall.of(family, j, later, next_level, known.get((str(later.counted), later.subgroup)))
+        Shortfall.of(family, j, later, next_level, selected.get((str(later.counted), later.subgroup)))
         for family in families
         for j, (bound, later) in enumerate(
             zip(limit_bounds([family], level), limit_bounds([family], next_level), strict=True)

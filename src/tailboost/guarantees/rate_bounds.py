@@ -311,13 +311,7 @@ class RateFamily:
 
     @classmethod
     def of_errors(
-        cls,
-        kind: Kind,
-        fresh: FreshRows,
-        rule: Rule,
-        targets: dict[Any, float] | None = None,
-        *,
-        of_every: bool = False,
+        cls, kind: Kind, fresh: FreshRows, rule: Rule, targets: dict[Any, float], *, of_every: bool
     ) -> RateFamily:
         """Return the errors of all rows, of classes, groups or cells, with their targets."""
         limit = (ERRORS[kind] <= targets) if targets else None

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import permutations
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -291,8 +290,8 @@ class Recheck:
         self,
         samples: Sequence[Sequence[Sample] | None],
         rows: tuple[Fingerprint, ...],
-        repeated: tuple[int, int] = (0, 0),
-        unnamed: Mapping[str, int] = MappingProxyType({}),
+        repeated: tuple[int, int],
+        unnamed: Mapping[str, int],
     ) -> Recheck:
         """Return the state after one more batch, with the rows of each subgroup of each bound, or None."""
         evidence = tuple(

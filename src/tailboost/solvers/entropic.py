@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import numpy.typing as npt
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import Losses, starting_mixture
-from tailboost.solvers.mixture import mixture_program
+from tailboost.solvers.mixture import linear_program
 from tailboost.solvers.regularized import Entropic, divergence, newton
-from tailboost.solvers.tail_game import TailGame, feasible
+from tailboost.solvers.tail_game import TailGame
 
 
 @dataclass(frozen=True)
@@ -115,9 +114,7 @@ def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, F
 
 def _by_linear_program(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
     # A very large β hardly changes the solution of the program without the penalty.
-    columns = problem.losses.columns(np.arange(problem.p.size))
-    lam, w, n_iter = mixture_program(columns, problem.cap)
-    return lam, feasible(w, problem.cap), n_iter, "linear-program"
+    return *linear_program(problem), "linear-program"
 
 
 def _by_both(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:

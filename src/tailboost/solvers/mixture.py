@@ -184,9 +184,14 @@ def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
 
 
 def _by_linear_program(problem: TailGame, start: Floats | None) -> Optimum:
+    return problem.optimum(*linear_program(problem), "linear-program")
+
+
+def linear_program(problem: TailGame) -> tuple[Floats, Floats, int]:
+    """Return the mixture λ, the weights w and the iterations of the program as a whole."""
     columns = problem.losses.columns(np.arange(problem.p.size))
     lam, w, n_iter = mixture_program(columns, problem.cap)
-    return problem.optimum(lam, feasible(w, problem.cap), n_iter, "linear-program")
+    return lam, feasible(w, problem.cap), n_iter
 
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
