@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import call
 from typing import Any, NoReturn, Self
 
 import dask
@@ -16,7 +17,7 @@ import dask.array as da
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
+from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
@@ -29,7 +30,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.fingerprints import hash_rows
-from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
+from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData
 from tailboost.selection.probabilities import (
@@ -225,17 +226,13 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
         none = None if groups is None else self.example_groups(0)
         meta = answer(nothing, groups=none)  # raises before any work is done if something is missing
-        ask = _everywhere(partial(_answer, answer, tuple(probabilities)))
+        ask = _everywhere(answer)
         return whole(
             [
-                da.from_delayed(ask(P, own), shape=(n, *meta.shape[1:]), meta=meta)
+                da.from_delayed(ask(P, groups=own), shape=(n, *meta.shape[1:]), meta=meta)
                 for (P, own), n in zip(table.blocks, table.lengths, strict=True)
             ]
         )
-
-
-def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], groups: Groups) -> Any:
-    return answer(dict(zip(names, P, strict=True)), groups=groups)
 
 
 # -- passes over the rows ----------------------------------------------------------------------------------
@@ -245,20 +242,16 @@ def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], gr
 class _Table:
     """Probabilities by partition."""
 
-    # List of tuples: delayed probabilities of all models, groups and other columns.
+    # List of tuples: delayed probabilities by model, groups and other columns.
     blocks: list[tuple[Any, ...]]
     lengths: list[Any]  # rows of each; NaN if not known
 
     @classmethod
     def of(cls, probabilities: Mapping[str, Any], groups: Groups, *others: DaskColumn) -> Self:
         """Return the partitions of aligned collections."""
-        models = [DaskColumn(f"probabilities[{name!r}]", P) for name, P in probabilities.items()]
-        first = models[0]
-        columns = (*models, DaskColumn("groups", groups), *others)
-        aligned = partitions(wide(first.values), *columns, name=first.name)
-        blocks = [(list(block[1 : 1 + len(models)]), *block[1 + len(models) :]) for block in aligned]
-        lengths = first.values.chunks[0] if isinstance(first.values, da.Array) else [np.nan] * len(blocks)
-        return cls(blocks, list(lengths))
+        blocks = partitions(probabilities, DaskColumn("groups", groups), *others, name="probabilities")
+        first = next(iter(probabilities.values()))
+        return cls(blocks, list(first.chunks[0]) if isinstance(first, da.Array) else [np.nan] * len(blocks))
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
@@ -290,11 +283,7 @@ def _folded(
 
 def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of delayed objects; Dask sends the function once, not with each task."""
-    return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
-
-
-def _apply(function: Callable[..., Any], *args: object) -> Any:
-    return function(*args)
+    return partial(dask.delayed(call, pure=False), dask.delayed(function))
 
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
@@ -373,14 +362,12 @@ class _RemoteReader:
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
-    def read(self, P: list[Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
+    def read(self, P: dict[str, Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
         """Return the rows of positive weight of a partition; None without any."""
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
-        probabilities = dict(zip(self.models.names, P, strict=True))
-        check_indexes(X=probabilities, y=y, groups=groups, sample_weight=weight)
-        given = LabelledRows(probabilities, y, groups, weight)
-        outputs = self.mix._outputs_on(self.models, given, "")
+        check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
+        outputs = self.mix._outputs_on(self.models, LabelledRows(P, y, groups, weight), "")
         rows, columns = outputs.rows, [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
             weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)
@@ -390,11 +377,11 @@ class _RemoteReader:
         return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return rows with multiplicities: class and groups from ``keys``, totals as in `RowSample`."""
+        """Return rows that aggregate others: class and groups from ``keys``, totals as in `RowSample`."""
         y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
-        n, weight, squares = totals
-        return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares))
+        _, weight, squares = totals
+        return Rows(y, weight, numbers, words, squares=squares)
 
 
 @dataclass(frozen=True)

@@ -228,11 +228,9 @@ class StoredModel:
 
     def features_of(self, training_rows: Path | None, sep: str) -> Any:
         """Return the rows of --training-rows as the classifier reads them; None without a file."""
-        return (
-            None
-            if training_rows is None
-            else self.read_rows(training_rows, sep, Reading(Purpose.COMPARE)).features
-        )
+        if training_rows is None:
+            return None
+        return self.read_rows(training_rows, sep, Reading(Purpose.COMPARE)).features
 
     @contextmanager
     def labelled_rows(self, data: Path, sep: str, target: str | None, reading: Reading) -> Iterator[NewRows]:

@@ -12,11 +12,11 @@ from tailboost.app.plotting.style import (
     BLUE,
     GREY,
     Display,
-    bar_styled,
+    finish_bars,
     fitted_text,
     keyed,
+    styled,
     text_colour,
-    titled,
 )
 from tailboost.core.array_types import Axes, Groups, Table
 from tailboost.core.judged import group_arguments, judged
@@ -151,8 +151,8 @@ class GroupsDisplay(Display):
         drawn = []
         looks = ((self.before, GREY, 0.0), (self.after, BLUE, 0.27))
         for (values, colour, shift), label in zip(looks, self.labels, strict=True):
-            style = bar_styled({"height": 0.24, "color": colour, "linewidth": 0, "label": label}, kwargs)
-            drawn.append(ax.barh(at + shift, np.nan_to_num(values[:, 0]), **style))
+            style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
+            drawn.append(ax.barh(at + shift, np.nan_to_num(values[:, 0]), **styled(style, kwargs, bars=True)))
             known = ~np.isnan(values).any(axis=1)
             arms = np.abs(values[known, 1:] - values[known, :1]).T
             ax.errorbar(
@@ -177,11 +177,7 @@ class GroupsDisplay(Display):
                 self.limits_ += line
         ax.set_ylim(len(self.groups) + 0.05, 0)
         ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
-        ax.set_xlim(min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0)
-        ax.set_yticks([])
-        ax.spines[["left", "top", "right"]].set_visible(False)
-        ax.set_xlabel(self.rate)
-        titled(ax, name)
+        finish_bars(ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name)
         place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0 if not name else 1.1), "borderaxespad": 0.3}
         keyed(ax, **place, ncols=3, frameon=False)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import Display, bar_styled, fitted_text, text_colour, titled, verdict_style
+from tailboost.app.plotting.style import Display, finish_bars, fitted_text, styled, text_colour, verdict_style
 from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.judged import group_arguments, judged
 from tailboost.core.limit_lines import LimitLine
@@ -159,10 +159,8 @@ class LimitsDisplay(Display):
             colour, mark = verdict_style(line.good)
             at, value = k + 0.745, line.value
             if value is not None:
-                bar = ax.barh(
-                    at, value, **bar_styled({"height": 0.26, "color": colour, "linewidth": 0}, kwargs)
-                )
-                self.bars_.append(bar)
+                style = {"height": 0.26, "color": colour, "linewidth": 0}
+                self.bars_.append(ax.barh(at, value, **styled(style, kwargs, bars=True)))
             ends = [end for end in (line.low, value, line.high) if end is not None]
             if len(ends) > 1:
                 ax.plot(
@@ -182,9 +180,6 @@ class LimitsDisplay(Display):
             x for line in self.lines for x in (line.value, line.low, line.high, line.bound) if x is not None
         ]
         low, high = min([0.0, *numbers]), max([0.0, *numbers])
-        ax.set_xlim(low, high + 0.04 * (high - low) if high > low else 1.0)
-        ax.set_yticks([])
-        ax.spines[["left", "top", "right"]].set_visible(False)
         more = len(self.lines) - len(self.shown_)
-        ax.set_xlabel("rate; thick line: limit" + (f"; {more} more limits are not drawn" if more else ""))
-        titled(ax, name)
+        words = "rate; thick line: limit" + (f"; {more} more limits are not drawn" if more else "")
+        finish_bars(ax, low, high + 0.04 * (high - low) if high > low else 1.0, words, name)
