@@ -207,7 +207,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.data", "Candidate", "Pool"),
     **_names("tailboost.selection.data", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.problem", "Program", "Selection", "Solution"),
+    **_names("tailboost.selection.problem", "Program", "Best", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.boosting", "Demand"),
     # -- results of a fit
@@ -220,7 +220,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
     **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
-    **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
+    **_names("tailboost.boosting.additive_combiner", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.selection.probabilities", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
