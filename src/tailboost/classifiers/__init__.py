@@ -11,7 +11,6 @@ from tailboost.classifiers.cvar import (
     RegularizedLPBoostClassifier,
 )
 from tailboost.classifiers.dro import DROBoostClassifier
-from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.label_rules import LabelRules, tune_labels
 from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
@@ -22,7 +21,7 @@ from tailboost.classifiers.variance import (
     VadaBoostClassifier,
     VarianceBoostClassifier,
 )
-from tailboost.classifiers.worst_class import WorstClassBoostClassifier
+from tailboost.classifiers.worst_class import GroupDROBoostClassifier, WorstClassBoostClassifier
 from tailboost.core.exceptions import (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,

@@ -319,10 +319,11 @@ class CVaRBoostClassifier(MixtureClassifier):
         )
         patience, tol = (None, 0.0) if self._even else (self.n_iter_no_change, self.tol)
         schedule = Schedule.of(self._most_rounds(), patience, tol, self.max_time, self.verbose)
-        about = units, self._over_rows.player(self, units), combiner, schedule
+        player = self._over_rows.player(self, units)
         if not self._together:
-            return Boosting(*about)
-        return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)
+            return Boosting(units, player, combiner, schedule)
+        may_end = self.n_iter_no_change is not None
+        return TogetherBoosting(units, player, combiner, schedule, may_end=may_end, tol=self.tol)
 
     def _bounds(self) -> Bounds:
         return self._over_rows.bounds(self)

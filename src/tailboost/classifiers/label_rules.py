@@ -29,7 +29,7 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
-from tailboost.selection.data import SelectionData, ThresholdFamily
+from tailboost.selection.data import SelectionData, ThresholdFamily, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -678,7 +678,7 @@ class LabelSelection:
             not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
             if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
                 break
-            ratio = np.where(row_rates > 0, pair_rates / np.where(row_rates > 0, row_rates, 1.0), 1.0)
+            ratio = quotient(pair_rates, row_rates, 1.0)
             pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
         assert best is not None
         return best[1]

@@ -273,28 +273,22 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
 
         def logs(i: int) -> Floats:
-            return self.logs(i, self.fitted[i], self.columns[i], X, n, read)
+            return self.logs(i, self.fitted[i], self.columns[i], X, read)
 
-        return LogProbabilities(n, logs, None, len(self.names), X, self.average)
+        return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average)
 
     def logs(
-        self,
-        i: int,
-        model: Model,
-        columns: Ints,
-        X: Table,
-        n_rows: int,
-        read: Callable[[Any], Any] | None = None,
+        self, i: int, model: Model, columns: Ints, X: Table, read: Callable[[Any], Any] | None = None
     ) -> Floats:
         """Return the log-probabilities of a model, with the name of model i in errors.
 
         ``columns`` are the class numbers of its probabilities. A model with ``predict_proba_table`` predicts
         from the prepared rows, ``read(model.table_)``.
         """
+        n_rows = n_rows_of(X)
         whole = np.zeros((n_rows, self.n_classes))
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
