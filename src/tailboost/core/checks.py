@@ -268,6 +268,8 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     Raise ValueError if the weights are invalid.
     """
+    if weights is None:
+        return np.ones(n)
     checked = _weights(weights, n, name)
     with np.errstate(over="ignore"):
         total = checked.sum()
@@ -278,6 +280,8 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows divided by the largest; like `check_weights`, but for any sum."""
+    if weights is None:
+        return np.ones(n)
     checked = _weights(weights, n, name)
     return checked / checked.max()
 
@@ -291,6 +295,8 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 
     Raise ValueError if the weights are invalid. Any sum is allowed.
     """
+    if weights is None:
+        return np.ones(n)
     checked = _weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest
@@ -318,9 +324,7 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
     return p / p.sum()
 
 
-def _weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
-    if weights is None:
-        return np.ones(n)
+def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
     array = np.full(n, weights) if isinstance(weights, Real) else np.asarray(weights)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one weight for each, got {array.shape}")
@@ -693,7 +697,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
     spellings = [_spelling(column, numeric) for column in columns]
-    default = _is_default(table.columns)
+    names = table.columns
+    default = hasattr(names, "step") and (names.start, names.step) == (0, 1)  # as pandas makes them
     if default and spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
@@ -717,11 +722,6 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     ]:
         raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
     return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
-
-
-def _is_default(columns: Any) -> bool:
-    """Return whether column names are the defaults of pandas."""
-    return hasattr(columns, "step") and (columns.start, columns.step) == (0, 1)
 
 
 def _spelling(value: Any, numeric: bool) -> Any:

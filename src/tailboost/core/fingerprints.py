@@ -184,8 +184,8 @@ def _different(column: Column) -> tuple[list[Any], Ints]:
         place, values = distinct(column, f"column {column.name!r}")
         return [*values, None], place  # missing values have the place −1, the last
     places: dict[Any, int] = {}
-    place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
-    return list(places), np.array(place, dtype=np.intp)
+    numbers = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
+    return list(places), np.array(numbers, dtype=np.intp)
 
 
 def is_missing(value: object) -> bool:

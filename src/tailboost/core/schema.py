@@ -309,11 +309,6 @@ def _truth(value: object) -> float | None:
     return digit if (digit := as_number(value)) in (0.0, 1.0) else None
 
 
-def is_code(value: str) -> bool:
-    """Whether a text is a code such as 01234."""
-    return _CODE.match(value) is not None
-
-
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
     whole = isinstance(value, float | np.floating | Decimal) and math.isfinite(value) and value == int(value)
@@ -381,7 +376,7 @@ def _are_numbers(numbers: NDArray[np.float64], texts: Iterable[str], odd: float,
     ``odd`` is the fraction of rows with other values, which are NaN in ``numbers``.
     """
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    return odd <= 1 - MOSTLY and n_different > few and not any(map(is_code, texts))
+    return odd <= 1 - MOSTLY and n_different > few and not any(map(_CODE.match, texts))
 
 
 def _spelled(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:

@@ -271,16 +271,14 @@ class FreshRows:
         named = []
         if self.training_rows is not None and self.hashes is not None:
             share = self.training_rows.share(self.hashes)
-            share_words = "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
-            named = [f"{share_words} of these rows {EQUAL_TO_NAMED}"]
+            named = [f"{_percent(share)} of these rows {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
             return [assumed, *(named or [ONLY_SCORES])]
         if self.repeated is None:
             return [assumed, *(named or [UNKNOWN_ROWS])]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
-        share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
-        overlap = f"{share} of these rows equal a training row of the model"
+        overlap = f"{_percent(fitted)} of these rows equal a training row of the model"
         if selected:
             most = 100 * max(selected)
             overlap += f", {most:.3g} % equal a row on which it, or a model inside, was selected"
@@ -299,6 +297,10 @@ class FreshRows:
                 "these rows are not among them."
             )
         return [assumed, overlap]
+
+
+def _percent(share: float) -> str:
+    return "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:

@@ -216,7 +216,11 @@ def rows_needed(
     procedure = _procedures(plans, level, by_group=by_group)
     alone = []
     for plan, (name, power_at) in zip(plans, procedure, strict=True):
-        total = _fewest(plan, power_at, power, name)
+        compares = plan.limit.compares
+        start, precision = (_guess(plan, power), PRECISION) if compares else (1, 0.0)
+        total = fewest_rows(power_at, power, start=start, precision=precision)
+        if total is None:
+            raise ValueError(f"{plan.limit!r}: more than a thousand million rows are needed ({name})")
         sizes = plan.sizes(np.array([total]))[:, 0].tolist()
         alone.append(RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total))
     together = _together(plans, procedure, alone, power, shares)
@@ -315,16 +319,6 @@ def _compared(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
     return np.array(found, dtype=np.float64)
 
 
-def _fewest(plan: PlannedLimit, power_at: Powers, power: float, procedure: str) -> int:
-    """Return the rows for one limit; raise ValueError if there is no such number."""
-    of_counts = not plan.limit.compares
-    precision = 0.0 if of_counts else PRECISION
-    found = fewest_rows(power_at, power, start=1 if of_counts else _guess(plan, power), precision=precision)
-    if found is None:
-        raise ValueError(f"{plan.limit!r}: more than a thousand million rows are needed ({procedure})")
-    return found
-
-
 def _guess(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
     limit, rates, others = plan.limit, plan.rates, ~np.eye(len(plan.names), dtype=bool)
@@ -387,7 +381,11 @@ def _plans(
         of_share = _values(default if share is None else share, names, f"shares of {limit!r}")
         if (of_share <= 0).any():
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
-        _refuse_broken(limit, names, of_rate)
+        if limit.distance(names, of_rate) >= 0.0:
+            raise ValueError(
+                f"{limit!r}: the rates {dict(zip(names, of_rate.tolist(), strict=True))} do not keep it with "
+                "room to spare, so no number of rows certifies it"
+            )
         none = np.zeros(0, dtype=np.intp)
         by_share = shares_of(limit, strata, [(name, none) for name in names])
         plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share))
@@ -413,16 +411,6 @@ def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
     if missing:
         raise ValueError(f"{what}: {missing[0]!r} is missing, got {given!r}")
     return np.array([check_number(each[name], what, 0, 1, closed=True) for name in names])
-
-
-def _refuse_broken(limit: Limit, names: list[Any], rates: Floats) -> None:
-    """Raise if true rates break a limit, or are at its boundary."""
-    distance = float(limit.distance(names, rates))
-    if distance >= 0.0:
-        raise ValueError(
-            f"{limit!r}: the rates {dict(zip(names, rates.tolist(), strict=True))} do not keep it with room "
-            "to spare, so no number of rows certifies it"
-        )
 
 
 def _columns(limit: Limit) -> tuple[Any, ...]:
