@@ -17,6 +17,7 @@ from tailboost.boosting.training_set import GroupNames, Rows, folds, memberships
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.problem import Problem
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
 
@@ -111,9 +112,11 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         y, weight = rng.integers(0, K, n), rng.random(n) + 0.1
         answers = np.where(rng.random((8, n)) < 0.4, rng.integers(0, K, (8, n)), y)
         rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
-        grouping = Grouping.of(np.arange(K), names)
+        grouping = Grouping(np.arange(K), names)
         of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-        combiner = Mixture.on(pool_of(rows, answers, K), of_group, grouping=grouping)
+        combiner = Mixture.on(
+            pool_of(rows, answers, K), Problem(of_group, randomized=True), grouping=grouping
+        )
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
         np.testing.assert_allclose(combiner.beyond(combiner.candidates().all_counts), errors)
@@ -125,7 +128,9 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
-        engine = HypothesisEngine(Mixture.on(combiner.pool, by_cell, grouping=combiner.grouping))
+        engine = HypothesisEngine(
+            Mixture.on(combiner.pool, Problem(by_cell, randomized=True), grouping=combiner.grouping)
+        )
         rule = engine.result(combiner.ensemble(mixture))
         cells = rule.errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
@@ -139,7 +144,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
 def test_rows_outside_all_groups_do_not_take_part():
     y, groups = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, -1])
     rows = Rows(y, np.ones(6), groups, "rows", np.arange(6).astype(np.uint16))
-    grouping = Grouping.of(np.arange(2), GroupNames((np.array(["a", "b"]),)))
+    grouping = Grouping(np.arange(2), GroupNames((np.array(["a", "b"]),)))
     table, inside = grouping.table(rows)
     assert inside.tolist() == [True] * 5 + [False]
     assert table.strata.mass.sum() == pytest.approx(1.0)

@@ -18,6 +18,7 @@ from tailboost import rates
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.problem import Problem
 
 TREE = HistTreeClassifier(max_depth=2)
 
@@ -270,10 +271,12 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         n, K = 60, int(rng.integers(2, 6))
         y, group = np.r_[np.arange(K), rng.integers(0, K, n - K)], rng.integers(0, 2, n)
         rows = Rows(y, np.ones(n), group, "rows")
-        grouping = Grouping.of(np.arange(K), GroupNames((np.arange(2),)))
+        grouping = Grouping(np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
-            found = Mixture.on(ModelPool(rows, K), largest, grouping=grouping).constants
+            found = Mixture.on(
+                ModelPool(rows, K), Problem(largest, randomized=True), grouping=grouping
+            ).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

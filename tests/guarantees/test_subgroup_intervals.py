@@ -20,6 +20,7 @@ from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -212,9 +213,9 @@ def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
     pool = ModelPool(rows, 2)
     pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
-    grouping = Grouping.of(np.arange(2), GroupNames((np.arange(m),)))
+    grouping = Grouping(np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(Mixture.on(pool, of_group, grouping=grouping))
+    engine = HypothesisEngine(Mixture.on(pool, Problem(of_group, randomized=True), grouping=grouping))
     return engine.result(engine.mixture.ensemble(np.ones(1))).errors
 
 

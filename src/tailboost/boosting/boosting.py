@@ -104,23 +104,6 @@ class Demand:
         )
 
 
-def respond(
-    scheme: Scheme, units: Units, demand: Demand | None, game: Game[Any], turn: Turn
-) -> Response | Stop:
-    """Fit the learner to the player's weights; with a demand, grow the learner until it is met."""
-    if demand is None:
-        return ask(scheme, units, turn.u, turn.seed, None)
-    if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
-        return refusal
-
-    def goal(losses: NDArray[Any], answers: Ints) -> float:
-        return demand.distance(float(turn.w @ units.losses(losses)))
-
-    response = ask(scheme, units, turn.u, turn.seed, goal)
-    refused = turn.t > 1 and demand.refusal(turn.t, float(turn.w @ units.losses(response.losses)))
-    return refused or response
-
-
 def ask(scheme: Scheme, units: Units, u: Floats, seed: int, goal: Goal | None) -> Response:
     """Fit for a density of the rows; in games over subgroups the selection data give the player's losses."""
     if not units.grouped:
@@ -502,8 +485,22 @@ class Boosting:
         return Game.new(self.player, self.units)
 
     def respond(self, game: Game[Any], scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the hypothesis of a round, or why the game ends."""
-        return respond(scheme, self.units, self.demand, game, turn)
+        """Return the hypothesis of a round, grown until a demand is met, or why the game ends."""
+        demand, units = self.demand, self.units
+        if demand is None:
+            return ask(scheme, units, turn.u, turn.seed, None)
+        if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
+            return refusal
+
+        def weighted_loss(losses: NDArray[Any]) -> float:
+            return float(turn.w @ units.losses(losses))
+
+        def goal(losses: NDArray[Any], answers: Ints) -> float:
+            return demand.distance(weighted_loss(losses))
+
+        response = ask(scheme, units, turn.u, turn.seed, goal)
+        refused = turn.t > 1 and demand.refusal(turn.t, weighted_loss(response.losses))
+        return refused or response
 
     def play(
         self,

@@ -22,7 +22,6 @@ from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, membe
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.html import html_table
-from tailboost.core.subgroups import unit_name
 from tailboost.rates.strata import plain
 
 State = TypeVar("State")
@@ -699,11 +698,6 @@ class Pools:
         least = np.full(self.count, np.inf)
         np.fmin.at(least, self.pool, allowed)
         return np.where(np.isinf(least), np.nan, least)
-
-    def names(self, units: Sequence[Any]) -> list[Any]:
-        """Names of the pools, joined from the names of their subgroups."""
-        words = [[units[u] for u in np.flatnonzero(self.pool == p).tolist()] for p in range(self.count)]
-        return [w[0] if len(w) == 1 else " + ".join(map(unit_name, w)) for w in words]
 
 
 def pooled_subgroups(

@@ -74,18 +74,6 @@ class RowOrigin:
 
 
 @dataclass(frozen=True)
-class Multiplicity:
-    """Count and sum of squared weights of the original rows that each row of a table aggregates."""
-
-    rows: Floats  # shape (n,): count
-    squares: Floats  # shape (n,): sum of the squares of their weights
-
-    def part(self, chosen: Mask) -> Multiplicity:
-        """Return the subset."""
-        return Multiplicity(self.rows[chosen], self.squares[chosen])
-
-
-@dataclass(frozen=True)
 class Rows:
     """Rows with labels, weights and subgroups, on which candidates are compared."""
 
@@ -100,7 +88,8 @@ class Rows:
     origin: RowOrigin | None = None
     fitted: bool = False  # whether base models were fitted on these rows, so losses are not out of fold
     fold: NDArray[np.uint8] | None = None  # shape (n,): fold of each row if losses are out of fold
-    multiplicity: Multiplicity | None = None  # if a row aggregates several rows
+    # Shape (n,): sum of the squared weights of the rows that each row aggregates; None if it is a single row.
+    squares: Floats | None = None
     refit: bool = False  # whether models are fitted again after their losses were measured on these rows
 
     @property
@@ -124,19 +113,13 @@ class Rows:
             row_hashes=None if self.row_hashes is None else self.row_hashes[chosen],
             origin=None if self.origin is None else self.origin.part(chosen),
             fold=None if self.fold is None else self.fold[chosen],
-            multiplicity=None if self.multiplicity is None else self.multiplicity.part(chosen),
+            squares=None if self.squares is None else self.squares[chosen],
         )
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
         differs: Mask = answers != self.y
         return differs
-
-    def counts(self, index: Ints, n_subgroups: int) -> Ints:
-        """Return the number of rows of each subgroup, shape (m,); subgroups may overlap."""
-        row, subgroup = memberships(index)
-        rows = None if self.multiplicity is None else self.multiplicity.rows[row]
-        return np.bincount(subgroup, weights=rows, minlength=n_subgroups).astype(np.intp)
 
     def sizes(self, index: Ints, n_subgroups: int) -> Floats:
         """Return Kish's effective size (Σw)²/Σw² of each subgroup, shape (m,); 0 without rows.
@@ -155,7 +138,7 @@ class Rows:
                 pairs, same = np.unique(pairs, return_inverse=True)
                 weight = np.asarray(np.bincount(same, weights=weight), dtype=np.float64)
             subgroup = pairs // N_TINY_HASHES
-        squared = weight**2 if self.multiplicity is None else self.multiplicity.squares[row]
+        squared = weight**2 if self.squares is None else self.squares[row]
         total = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         squares = np.bincount(subgroup, weights=squared, minlength=n_subgroups)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
@@ -227,6 +210,11 @@ class GroupNames:
     def column(self) -> Ints:
         """Number of the column of each group, shape (m,)."""
         return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
+
+    def by_column(self, groups: Ints) -> Ints:
+        """Return the number of the value of each row in each column, shape (n, c), from numbers of groups."""
+        first = np.cumsum([0, *map(len, self.values)])[:-1]
+        return groups.reshape(len(groups), -1) - first
 
     def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
         """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.

@@ -56,7 +56,7 @@ from tailboost.learners.named import named_learner
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture
-from tailboost.selection.problem import WORST_CLASS, Problem, objective_named
+from tailboost.selection.problem import Problem, objective_named
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
 from tailboost.selection.summary import Bounds, Summary, mixture_summary
@@ -175,7 +175,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     def _rounds_depend_on_total(self) -> bool:
         """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
-        return False
+        return bool(self.get_params(deep=False).get("eta") == "theory")
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -489,7 +489,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     def _grouping(self) -> Grouping:
         """Names of the groups of the selection data."""
         names = None if self._named.kind == "class" else self._group_names
-        return Grouping.of(self.classes_, names, self._named.cells)
+        return Grouping(self.classes_, names, self._named.cells)
 
     @property
     def _engine(self) -> HypothesisEngine:
@@ -554,40 +554,40 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         if stated["confidence"] is not None:
             raise ValueError("confidence= has no meaning for boosting: it is for models")
-        objective, combiner = stated["objective"], self.combiner_
+        objective, before = stated["objective"], self._problem
         alpha = _alpha_for(self, objective, stated["alpha"])
         same = objective is None and alpha is None
-        aim = combiner.objective if same else objective_named(objective or "cvar", alpha)
-        budget = combiner.error_budget
+        aim = before.objective if same else objective_named(objective or "cvar", alpha)
+        budget = before.error_budget
         if stated["error_budget"] is not None:
             budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             self.alpha = alpha
-        if groups is not None and same and not combiner.steering.needs_groups:
+        if groups is not None and same and not self.combiner_.steering.needs_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given and objective == "worst_group" and groups is None:
             raise ValueError("objective='worst_group' needs groups")
         if not given and groups is not None and (same or objective in (None, "cvar", "worst_class")):
             raise ValueError("groups without X and y need objective='worst_group'")
-        limits = combiner.limits if same else ()
+        limits = before.limits if same else ()
         if stated["limits"] is not None:
             limits = checked_limits(stated["limits"])
         if limits and aim.over_rows:
             raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
-        return Problem(aim, limits, error_budget=budget, randomized=combiner.randomized)
+        return replace(before, objective=aim, limits=limits, error_budget=budget)
 
     def _engine_on(self, given: LabelledRows, problem: Problem) -> HypothesisEngine:
         if given.costs is not None:
             raise ValueError("costs= has no meaning for boosting: it is for models")
-        if given.groups is not None and problem.objective is not self.combiner_.objective:
+        if given.groups is not None and problem.objective is not self._problem.objective:
             self._name_groups(given.groups)
         words = "the {:,} rows given to reweight"
         X, rows = selection_data(self, self._checked(given.X), given, "", words)
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
         self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
         names = None if given.groups is None else self._group_names
-        pool, grouping = self.combiner_.pool.on_rows(X, rows), Grouping.of(self.classes_, names)
-        return HypothesisEngine(Mixture.on(pool, WORST_CLASS, grouping=grouping))
+        pool, grouping = self.combiner_.pool.on_rows(X, rows), Grouping(self.classes_, names)
+        return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
         rows = self.combiner_.pool.rows
@@ -607,13 +607,11 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 "smaller than on new rows. Fit with another cv than 'train', or give other rows",
                 ResubstitutionWarning,
             )
-        grouping = Grouping.of(self.classes_, names)
-        return HypothesisEngine(
-            Mixture.on(self.combiner_.pool.regrouped(kept), WORST_CLASS, grouping=grouping)
-        )
+        pool, grouping = self.combiner_.pool.regrouped(kept), Grouping(self.classes_, names)
+        return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
-        given = problem.limits != self.combiner_.limits
+        given = problem.limits != self._problem.limits
         if max_error is not None:
             aim, limits = self._aimed(engine, problem.objective, max_error)
             problem = replace(problem, objective=aim, limits=limits)
@@ -657,11 +655,11 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         """Set the limits given to `reweight`."""
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        mixture, new = self.combiner_, copy.copy(self)
+        new, before = copy.copy(self), self._problem
         about_error = error() in (objective.rate, *(limit.rate for limit in limits))
-        budget = None if about_error else mixture.error_budget
-        problem = Problem(objective, limits, error_budget=budget, randomized=mixture.randomized)
-        if not mixture.even and "error_budget" in self.get_params(deep=False):
+        budget = None if about_error else before.error_budget
+        problem = replace(before, objective=objective, limits=limits, error_budget=budget)
+        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=budget)
         new._answer_by(self._engine.mixture_for(problem))
         return new

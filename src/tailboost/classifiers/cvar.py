@@ -25,7 +25,7 @@ from tailboost.guarantees.game_bounds import (
 )
 from tailboost.learners.protocols import AveragingLearner
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import CVaR, WorstRow
+from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
@@ -77,10 +77,6 @@ class RowPlayer(ABC):
         """Return the number of rounds for ``n_estimators="auto"``."""
         raise ValueError("n_estimators='auto' needs the theorem of the entropic player")
 
-    def depends_on_total(self, clf: CVaRBoostClassifier) -> bool:
-        """Whether rounds depend on the number of rounds."""
-        return False
-
 
 @dataclass(frozen=True)
 class HedgeOverRows(RowPlayer):
@@ -92,10 +88,6 @@ class HedgeOverRows(RowPlayer):
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Hedge:
         """Return Hedge with the learning rate of the classifier."""
         return Hedge(eta_for(clf.eta, units.count, clf._most_rounds()), clf.outlier_fraction)
-
-    def depends_on_total(self, clf: CVaRBoostClassifier) -> bool:
-        """Whether rounds depend on the number of rounds: η of the theorem does."""
-        return clf.eta == "theory"
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
         """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
@@ -317,7 +309,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         units = Units.samples(training.weight, scheme.player_rows)
         constants = self.include_constants and not self._even
         combiner = Mixture(
-            WorstRow() if self._even else CVaR(self.alpha),
+            Problem(WorstRow() if self._even else CVaR(self.alpha), randomized=True),
             training.n_classes,
             grouping=self._grouping,
             even=self._even,
@@ -331,9 +323,6 @@ class CVaRBoostClassifier(MixtureClassifier):
         if not self._together:
             return Boosting(*about)
         return TogetherBoosting(*about, tol=self.tol, may_end=self.n_iter_no_change is not None)
-
-    def _rounds_depend_on_total(self) -> bool:
-        return self._over_rows.depends_on_total(self)
 
     def _bounds(self) -> Bounds:
         return self._over_rows.bounds(self)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
-
-from sklearn.base import _fit_context
+from typing import Any
 
 from tailboost.boosting.boosting import Boosting, Schedule, Scheme
 from tailboost.boosting.game import SHRINKAGE, Units, pooled_subgroups, shrinkage_factor
 from tailboost.boosting.players.hedge import Hedge, eta_for
 from tailboost.boosting.training_set import TrainingSet
-from tailboost.classifiers.base import MixtureClassifier, with_callbacks
+from tailboost.classifiers.base import MixtureClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
-from tailboost.classifiers.worst_class import DEPTH, N_TREES, warn_of_small
-from tailboost.core.array_types import Column, Groups, Ints, Table
-from tailboost.core.checks import unpack
+from tailboost.classifiers.worst_class import DEPTH, N_TREES, WorstClassBoostClassifier, warn_of_small
+from tailboost.core.array_types import Groups, Ints
 from tailboost.guarantees.game_bounds import hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Objective, error, largest
 from tailboost.selection.mixture import Mixture
+from tailboost.selection.problem import Problem
 from tailboost.selection.summary import Bounds
 
 
@@ -116,45 +114,8 @@ class GroupDROBoostClassifier(MixtureClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        groups: Groups = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        groups_val: Groups = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and combine them.
-
-        Parameters
-        ----------
-        X, y, sample_weight, **fit_params : optional
-            As in `CVaRBoostClassifier.fit`.
-        groups : array-like of shape (n,) or table of n rows, optional
-            Group of each row. In a table (data frame, dict of columns, array of several columns) each value
-            of each column is a group, named (column, value). Without groups, the subgroups are the classes.
-        X_val, y_val, groups_val, sample_weight_val : optional
-            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        rows = LabelledRows(*unpack(X, y), groups, sample_weight)
-        self._fit(rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
-        return self
+    # The same arguments, with groups.
+    fit = WorstClassBoostClassifier.fit
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
@@ -188,22 +149,19 @@ class GroupDROBoostClassifier(MixtureClassifier):
             units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
         )
         even = self.combine == "average"
+        objective = Objective.of(largest(error(by=self._named.kind)))
         combiner = Mixture(
-            Objective.of(largest(error(by=self._named.kind))),
+            Problem(objective, error_budget=self.error_budget, randomized=True),
             training.n_classes,
             grouping=self._grouping,
             even=even,
             with_erm=not even,
             with_constants=self.include_constants,
-            error_budget=self.error_budget,
         )
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
         patience = self.n_iter_no_change
         schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
         return Boosting(units, rule, combiner, schedule)
-
-    def _rounds_depend_on_total(self) -> bool:
-        return self.eta == "theory"
 
     def _warn(self) -> None:
         super()._warn()

@@ -16,7 +16,7 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistTreeClassifier
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import WorstRow
+from tailboost.selection.problem import Problem, WorstRow
 from tailboost.selection.summary import Bounds
 
 # γ for gamma="auto".
@@ -119,9 +119,6 @@ class OCOBoostClassifier(MixtureClassifier):
             return theory_rounds((self.game_.units if units is None else units).count, self._edge)
         return int(self.n_estimators)
 
-    def _rounds_depend_on_total(self) -> bool:
-        return self.eta == "theory"
-
     def _cv(self) -> Any:
         return "train"
 
@@ -129,9 +126,12 @@ class OCOBoostClassifier(MixtureClassifier):
         units = Units.samples(training.weight)
         rounds = self._most_rounds(units)
         rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
-        fraction = self.outlier_fraction
         vote = Mixture(
-            WorstRow(), training.n_classes, grouping=self._grouping, even=True, outlier_fraction=fraction
+            Problem(WorstRow(), randomized=True),
+            training.n_classes,
+            grouping=self._grouping,
+            even=True,
+            outlier_fraction=self.outlier_fraction,
         )
         schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
         return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))

@@ -23,7 +23,7 @@ from tailboost.classifiers.input import (
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
 from tailboost.core.checks import n_rows_of, unpack
 from tailboost.core.judged import cached, group_uses
-from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, deferred, error
+from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.selection.curve import Curve, CurvePoint, CurveSource, MeasuredRows, front, rates_of_curve
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
@@ -240,28 +240,19 @@ class Reselection:
                 return self._reaching(minimised, (*others, own))
             return point._answering(point._selected, others, own)
 
-        shared, source = measured_rows or MeasuredRows(), cast("CurveSource", self)
+        traded = limited.within(limited.most).form, limited.rate
+        bounds = [limit.bound for limit in self._problem.limits if (limit.form, limit.rate) == traded]
         return Curve(
-            points, limited, minimised, engine.words, at, source, limits=others, _measured_rows=shared
+            points,
+            limited,
+            minimised,
+            engine.words,
+            at,
+            cast("CurveSource", self),
+            limits=others,
+            bound=next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None),
+            _measured_rows=measured_rows or MeasuredRows(),
         )
-
-    def _marked(self, limited: Stated, minimised: Stated) -> tuple[tuple[float, float] | None, float | None]:
-        """Return both rates of the selected rule on the selection data, and the limit of the first rate.
-
-        None for rates that the rates table does not have, and without a limit.
-        """
-        form = limited.within(limited.most).form
-        limits = [limit for limit in self._problem.limits if (limit.form, limit.rate) == (form, limited.rate)]
-        bounds = [limit.bound for limit in limits]
-        bound = next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None)
-        if minimised.over_rows:
-            return None, bound
-        reached = []
-        for of in (limited, minimised):
-            lines = [line for line in self.rates_.of_rule("predict") if line.rate == str(of.rate)]
-            values = [line.value for line in lines if line.subgroup not in (GAP, RATIO)]
-            reached.append(of.value(np.array(values)) if values else np.nan)
-        return None if np.isnan(reached).any() else (float(reached[0]), float(reached[1])), bound
 
     def _tail_curve(self) -> Curve:
         rule = cast("SelectedTail", self._selected)

@@ -42,6 +42,7 @@ from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Limit, Objective, Rate, error, largest
 from tailboost.selection.mixture import Mixture
+from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bound, Bounds
 
@@ -338,13 +339,16 @@ class WorstClassBoostClassifier(MixtureClassifier):
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         # The published vote minimises the largest error for any limits.
         cheapest = self.max_error != "auto" and not (self._votes and indicator)
-        combiner = Mixture(
+        problem = Problem(
             Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            training.n_classes,
-            grouping=self._grouping,
-            limits=self._limits(scheme.selection_rows),
+            self._limits(scheme.selection_rows),
             error_budget=self.error_budget,
             randomized=self.randomized,
+        )
+        combiner = Mixture(
+            problem,
+            training.n_classes,
+            grouping=self._grouping,
             even=self._votes,
             voting=self._votes,
             with_erm=not self._votes,

@@ -268,8 +268,6 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
     Raise ValueError if the weights are invalid.
     """
-    if weights is None:
-        return np.ones(n)
     checked = _weights(weights, n, name)
     with np.errstate(over="ignore"):
         total = checked.sum()
@@ -280,8 +278,6 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight"
 
 def relative_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") -> Floats:
     """Return the weights of n rows divided by the largest; like `check_weights`, but for any sum."""
-    if weights is None:
-        return np.ones(n)
     checked = _weights(weights, n, name)
     return checked / checked.max()
 
@@ -295,8 +291,6 @@ def row_weights(weights: ArrayLike | None, n: int, name: str = "sample_weight") 
 
     Raise ValueError if the weights are invalid. Any sum is allowed.
     """
-    if weights is None:
-        return np.ones(n)
     checked = _weights(weights, n, name)
     largest = float(checked.max())
     relative = checked / largest
@@ -324,7 +318,9 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
     return p / p.sum()
 
 
-def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
+def _weights(weights: ArrayLike | None, n: int, name: str) -> Floats:
+    if weights is None:
+        return np.ones(n)
     array = np.full(n, weights) if isinstance(weights, Real) else np.asarray(weights)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one weight for each, got {array.shape}")

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
@@ -420,6 +420,20 @@ def refuse_kinds(column: Column, what: str) -> str:
     return kind
 
 
+def distinct(column: Column, what: str) -> tuple[Ints, Any]:
+    """Return the position of each value of a column of a data frame among the distinct ones, and these.
+
+    Missing values have the position −1. Raise ValueError, with the name ``what``, for lists and other values
+    that cannot be compared.
+    """
+    try:
+        place, values = column.factorize()
+    except TypeError:
+        refuse_kinds(column, what)
+        raise
+    return np.asarray(place), values
+
+
 # -- data frames in fit ------------------------------------------------------------------------------------
 
 
@@ -477,7 +491,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             continue
         column = frame.iloc[:, j]
         present = column.dropna()
-        code, values = present.factorize()
+        code, values = distinct(present, f"X, column {name!r}")
         if known.kind == "number":
             numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[code]
             unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
@@ -507,7 +521,7 @@ def _numbers(present: Any, name: Any) -> Any:
     Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
     many different numbers.
     """
-    code, values = present.factorize()
+    code, values = distinct(present, f"X, column {name!r}")
     numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
     texts = [value for value in values if isinstance(value, str)]
     odd = np.isnan(numbers)

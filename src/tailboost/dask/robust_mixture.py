@@ -17,7 +17,7 @@ import dask.array as da
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from tailboost.boosting.training_set import GroupNames, Multiplicity, Rows
+from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
@@ -361,11 +361,11 @@ class _RemoteReader:
         return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
-        """Return rows with multiplicities: class and groups from ``keys``, totals as in `RowSample`."""
+        """Return rows that aggregate others: class and groups from ``keys``, totals as in `RowSample`."""
         y, *groups = np.unravel_index(keys, self.radices)
         numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
-        n, weight, squares = totals
-        return Rows(y, weight, numbers, words, multiplicity=Multiplicity(n, squares))
+        _, weight, squares = totals
+        return Rows(y, weight, numbers, words, squares=squares)
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def rates_of(
 
     ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
     """
-    table, _ = Grouping(tuple(classes)).table(combiner.rows)
+    table, _ = Grouping(np.array(classes)).table(combiner.rows)
     counts = table.count(combiner.answers)
     selected = not fitted and bool(combiner.decided)
     rates = RateTable.counted(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ledger import spent_by_next
 from tailboost.guarantees.threshold_rules import Share, level_of_each, shares_of
-from tailboost.rates import GAP, Limit, Strata, checked_limits
+from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power
 
@@ -252,7 +252,12 @@ Powers = Callable[[Ints], Floats]
 
 def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
-    return _by_ranks(plans, level, by_group=by_group) or _by_tests(plans, level)
+    return _by_ranks(plans, level, by_group=by_group) or [
+        (PAIRS, _powers_of_pairs(plan, level))
+        if plan.limit.compares
+        else (COUNTS, _powers_of_counts(plan, level))
+        for plan in plans
+    ]
 
 
 def _by_ranks(
@@ -272,16 +277,6 @@ def _by_ranks(
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
 
 
-def _by_tests(plans: Sequence[PlannedLimit], level: float) -> list[tuple[str, Powers]]:
-    """Return the powers of the tests of each limit, at the whole level."""
-    return [
-        (PAIRS, _powers_of_pairs(plan, level))
-        if plan.limit.compares
-        else (COUNTS, _powers_of_counts(plan, level))
-        for plan in plans
-    ]
-
-
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
     """Return the probability that all subgroups pass; their rows are independent."""
     rates, bounds = plan.excess
@@ -297,8 +292,7 @@ def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
 
 def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
     """Return a lower bound on the probability that all pairs pass (union bound)."""
-    limit = plan.limit
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+    factor, gap = plan.limit.pair
 
     def failing(i: int, j: int, n: Ints) -> float:
         rates, sizes = (plan.rates[i], plan.rates[j]), (int(n[i]), int(n[j]))
@@ -313,12 +307,11 @@ def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
 
 def _compared(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
     """Return whether the ranks with the expected rates certify a gap or ratio."""
-    limit = plan.limit
-    gap, ratio = (limit.bound, None) if limit.form == GAP else (None, limit.bound)
+    factor, gap = plan.limit.pair
     found = []
     for sizes in plan.sizes(rows).T:
         ranks = np.minimum(np.round(plan.rates * (sizes + 1)).astype(np.intp), sizes).tolist()
-        found.append(probability_within(ranks, ranks, sizes.tolist(), gap=gap, ratio=ratio) >= 1.0 - level)
+        found.append(probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap) >= 1.0 - level)
     return np.array(found, dtype=np.float64)
 
 
@@ -334,13 +327,10 @@ def _fewest(plan: PlannedLimit, power_at: Powers, power: float, procedure: str) 
 
 def _guess(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
-    limit, rows = plan.limit, 1.0
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    for i, j in permutations(range(len(plan.names)), 2):
-        (r1, r2), variances = plan.rates[[i, j]], plan.rates * (1.0 - plan.rates) / plan.shares
-        deviations = (ndtri(0.95) + ndtri(power)) * np.sqrt(factor**2 * variances[i] + variances[j])
-        rows = max(rows, float((deviations / (gap - factor * r1 + r2)) ** 2))
-    return int(min(rows, MOST_ROWS))
+    limit, rates, others = plan.limit, plan.rates, ~np.eye(len(plan.names), dtype=bool)
+    deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(rates * (1.0 - rates) / plan.shares)
+    rows = ((deviations / limit.rooms(rates, rates)) ** 2)[others]
+    return int(rows.clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
 def _together(
@@ -437,9 +427,7 @@ def _refuse_broken(limit: Limit, names: list[Any], rates: Floats) -> None:
 
 def _columns(limit: Limit) -> tuple[Any, ...]:
     """Return the columns of groups of a limit."""
-    by = limit.rate.by
-    every: Iterable[Any] = by if isinstance(by, tuple) else (by,)
-    return tuple(name for name in every if name not in (None, "class"))
+    return tuple(name for name in limit.rate.crossed if name not in (None, "class"))
 
 
 def _group(limit: Limit, name: Any) -> Any:

@@ -16,7 +16,7 @@ from tailboost.core.files import write_output
 from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
 from tailboost.core.judged import group_arguments, judged
-from tailboost.rates import Largest, Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import GAP, RATIO, Largest, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
@@ -51,8 +51,9 @@ class CurveSource(Protocol):
     def _fingerprint(self, X: Table) -> Fingerprint | None:
         """Return the fingerprints of rows; None of rows without features."""
 
-    def _marked(self, limited: Stated, minimised: Stated) -> tuple[tuple[float, float] | None, float | None]:
-        """Return both rates of the selected rule on the selection data, and the limit of the first rate."""
+    @property
+    def rates_(self) -> RateTable:
+        """Rates on the selection data."""
 
     def _measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
@@ -158,6 +159,8 @@ class Curve:
         infinite if it is not known.
     limits : tuple of Limit
         Limits on other rates, which each point satisfies.
+    bound : float or None
+        Bound of the classifier's own limit on the limited rate; None without one.
 
     Examples
     --------
@@ -181,6 +184,7 @@ class Curve:
     _source: CurveSource = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
     limits: tuple[Limit, ...] = ()
+    bound: float | None = None
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
 
@@ -231,7 +235,7 @@ class Curve:
 
     def _within_level(self, level: float) -> CurvePoint | None:
         """Return the point with the least objective within a limit; None if there is none."""
-        keeps = [p for p in self.points if _within(self.limited, p.limited, level)]
+        keeps = [p for p in self.points if self.limited.within(level).keeps(p.limited, level)]
         return min(keeps, key=lambda p: p.value) if keeps else None
 
     def level(self, place: int) -> float:
@@ -349,13 +353,9 @@ class Curve:
         X, y = unpack(X, y)
         if (fingerprint := self._source._fingerprint(X)) is not None:
             self._measured_rows.add(fingerprint)
-        pairs = []
-        classifiers = [p.classifier for p in self.points]
-        for classifier, (answers, deferred) in zip(
-            classifiers, self._source._answers_of(classifiers, X, groups), strict=True
-        ):
-            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            pairs.append(self._measured(classifier.classes_, y, answers, more))
+        answers = self._source._answers_of([p.classifier for p in self.points], X, groups)
+        more = {"groups": groups, "sample_weight": sample_weight}
+        pairs = [self._measured(y, *each, **more) for each in answers]
         return Points(*np.array(pairs).reshape(-1, 2).T)
 
     def measured(
@@ -381,17 +381,17 @@ class Curve:
         dict of name to (limited, value)
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
-        measured, classes = {}, self.points[0].classifier.classes_
+        measured = {}
         for name, other in others.items():
             arguments = group_arguments(other, groups)
             deferred = other.defers(X, **arguments) if judged(other).can_defer else None
-            more = {"groups": groups, "deferred": deferred, "sample_weight": sample_weight}
-            limited, value = self._measured(classes, y, other.predict(X, **arguments), more)
-            measured[name] = limited, value
+            answers, more = other.predict(X, **arguments), {"groups": groups, "sample_weight": sample_weight}
+            measured[name] = self._measured(y, answers, deferred, **more)
         return measured
 
-    def _measured(self, classes: Any, y: Column, answers: Column, more: dict[str, Any]) -> list[float]:
-        return [_measured(of, y, answers, labels=classes, **more) for of in (self.limited, self.objective)]
+    def _measured(self, y: Column, answers: Column, deferred: Any, **more: Any) -> tuple[float, float]:
+        more |= {"deferred": deferred, "labels": self.points[0].classifier.classes_}
+        return _measured(self.limited, y, answers, **more), _measured(self.objective, y, answers, **more)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -421,8 +421,15 @@ class Curve:
 
     @property
     def marked(self) -> tuple[tuple[float, float] | None, float | None]:
-        """Both rates of the selected rule on the selection data, and the limit of the first rate; or None."""
-        return self._source._marked(self.limited, self.objective)
+        """Both rates of the selected rule, or None if its rates table does not have them; and the limit."""
+        if self.objective.over_rows:
+            return None, self.bound
+        own = []
+        for of in (self.limited, self.objective):
+            lines = [line for line in self._source.rates_.of_rule("predict") if line.rate == str(of.rate)]
+            values = [line.value for line in lines if line.subgroup not in (GAP, RATIO)]
+            own.append(float(of.value(np.array(values))) if values else np.nan)
+        return None if np.isnan(own).any() else (own[0], own[1]), self.bound
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))
@@ -446,10 +453,6 @@ def _measured(of: Any, y: Column, answers: Column, **more: Any) -> float:
         return float(of.of_answers(y, answers, **more))
     values = measure(of.rate, y, answers, **more).values()
     return of.value(np.array([*values], dtype=np.float64))
-
-
-def _within(limited: Stated, reached: float, level: float) -> bool:
-    return bool(limited.within(level).keeps(reached, level))
 
 
 def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:

@@ -811,8 +811,7 @@ class ProbabilityEngine(Engine):
         pool = ModelPool(self.outputs.rows, self.probabilities.n_classes)
         for member in members:
             pool.add_boosted(member, member.predict_table(table))
-        grouping, budget = Grouping(program.strata.classes), problem.error_budget
-        mixture = Mixture.on(pool, problem.objective, grouping=grouping, error_budget=budget)
+        mixture = Mixture.on(pool, problem, grouping=Grouping(np.array(program.strata.classes)))
         ensemble = without_tiny(mixture.stage(len(members)))
         names = tuple(member.words(program.strata.classes) for member in members)
         rows = self.data.in_memory, None  # all of them

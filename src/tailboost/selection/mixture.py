@@ -15,7 +15,7 @@ from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ti
 from tailboost.boosting.game import DECIMALS, Game, Response, is_kept
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.boosting.training_set import GroupNames, Rows
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated, Table
+from tailboost.core.array_types import Floats, Ints, Labels, Mask, Model, Table
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Strata, error
@@ -57,7 +57,7 @@ CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
 CLEARLY = 2.0
 
 # Computed anew after loading.
-NOT_KEPT = ("table_and_rows", "_extra_counts", "_places", "_steered", "program", "refit_spread")
+NOT_KEPT = ("table_and_rows", "_extra_counts", "_steered", "program", "refit_spread")
 
 
 def least_largest(errors: Floats) -> tuple[float, float]:
@@ -85,19 +85,10 @@ def least_largest(errors: Floats) -> tuple[float, float]:
 class Grouping:
     """Names of the classes and groups of the selection data, by which rates find their subgroups."""
 
-    labels: tuple[Any, ...]  # the K labels
-    columns: tuple[Any, ...] = ()  # names of the columns of groups; (None,) for one without a name
-    values: tuple[tuple[Any, ...], ...] = ()  # the groups of each column
+    labels: Labels  # the K labels
+    names: GroupNames | None = None  # of the groups; None for rows without groups
     # Shape (m,): ``class + K · group`` of each number, if the groups of the rows are numbers of cells.
     cells: Ints | None = None
-
-    @classmethod
-    def of(cls, labels: Any, names: GroupNames | None = None, cells: Ints | None = None) -> Self:
-        """Return the grouping for groups with these names; ``names`` is None for rows without groups."""
-        if names is None:
-            return cls(tuple(labels.tolist()))
-        values = tuple(tuple(of.tolist()) for of in names.values)
-        return cls(tuple(labels.tolist()), names.titles, values, cells)
 
     def table(self, rows: Rows) -> tuple[SelectionData, Mask]:
         """Return the selection data, and a mask of the rows in them.
@@ -106,15 +97,15 @@ class Grouping:
         training row is in its cell.
         """
         inside: Mask = np.ones(len(rows.y), dtype=np.bool_)
-        numbers = None
+        of_groups: tuple[Any, ...] = None, (), ()
         if rows.groups is not None:
             inside = np.asarray((rows.groups.reshape(len(rows.y), -1) >= 0).all(axis=1))
         rows = rows.part(inside)
-        if self.columns and rows.groups is not None:
+        if self.names is not None and rows.groups is not None:
             groups = rows.groups if self.cells is None else self.cells[rows.groups] // len(self.labels)
-            first = np.cumsum([0, *(len(of) for of in self.values)])[:-1]
-            numbers = groups.reshape(len(rows.y), -1) - first
-        strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, self.columns, self.values)
+            of_groups = self.names.by_column(groups), self.names.titles, self.names.values
+        numbers, columns, values = of_groups
+        strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, columns, values)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         return SelectionData(strata, stratum, rows.base), inside
 
@@ -322,14 +313,10 @@ class Mixture:
     CVaR, also reads their losses by row. Otherwise λ is even, or a majority votes.
     """
 
-    objective: Stated  # the minimised rate or CVaR
+    problem: Problem  # the budget is an increase above the most accurate base model
     n_classes: int  # K
     _: KW_ONLY
     grouping: Grouping
-    limits: tuple[Limit, ...] = ()  # limits on rates
-    # Largest increase of the overall error above the most accurate base model; None for no limit.
-    error_budget: float | None = None
-    randomized: bool = True  # whether several base models may have mixture weight
     even: bool = False  # whether all boosted models have the same weight
     # Whether the boosted models vote with the same weight. If the selection data are out of fold, the first
     # T* rounds vote: T* has the least objective of the majority, or the least overall error within the
@@ -352,22 +339,15 @@ class Mixture:
         return {k: v for k, v in self.__dict__.items() if k not in NOT_KEPT}
 
     @classmethod
-    def on(cls, pool: ModelPool, objective: Stated, **options: Any) -> Self:
+    def on(cls, pool: ModelPool, problem: Problem, **options: Any) -> Self:
         """Return the mixture of the base models of a pool."""
-        new = cls(objective, pool.n_classes, **options)
+        new = cls(problem, pool.n_classes, **options)
         new.pool = pool
         return new
 
     def aiming_at(self, problem: Problem) -> Self:
         """Return the mixture of the same base models for another problem."""
-        return self.on(
-            self.pool.snapshot(),
-            problem.objective,
-            grouping=self.grouping,
-            limits=problem.limits,
-            error_budget=problem.error_budget,
-            randomized=problem.randomized or problem.over_rows,
-        )
+        return self.on(self.pool.snapshot(), problem, grouping=self.grouping)
 
     def snapshot(self) -> Self:
         """Return a copy. Further rounds do not change this copy."""
@@ -377,21 +357,10 @@ class Mixture:
         return new
 
     @property
-    def over_rows(self) -> bool:
-        """Whether the objective needs the losses of rows."""
-        return bool(self.objective.over_rows)
-
-    @property
     def alpha(self) -> float | None:
         """Tail mass of the objective; None for rates."""
-        alpha: float | None = self.objective.alpha
+        alpha: float | None = self.problem.objective.alpha
         return alpha
-
-    @property
-    def problem(self) -> Problem:
-        """Objective, limits and error budget."""
-        budget = self.error_budget
-        return Problem(self.objective, self.limits, error_budget=budget, randomized=self.randomized)
 
     # -- the game ------------------------------------------------------------------------------------
 
@@ -409,7 +378,7 @@ class Mixture:
 
         If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
         """
-        counts = None if self.over_rows else self._counts_of(response.answers)
+        counts = None if self.problem.over_rows else self.counted(response.answers)
         self.pool.take(response)
         if counts is not None:
             self._counts.append(counts)
@@ -418,11 +387,11 @@ class Mixture:
             return (min(self.results) if self._selects_voters else self.results[-1])[0], 0.0
         if self.even or not needs_objective:
             return np.nan, 0.0
-        if self.over_rows:
+        if self.problem.over_rows:
             solution = self.solve()
             return solution.value, solution.gap
         beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
-        return least_largest(beyond) if self.randomized else (float(beyond.max(axis=1).min()), 0.0)
+        return least_largest(beyond) if self.problem.randomized else (float(beyond.max(axis=1).min()), 0.0)
 
     def keep(self, n_rounds: int) -> None:
         """Keep the first rounds alone: an interrupt may leave `take` unfinished."""
@@ -475,18 +444,17 @@ class Mixture:
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
-        pool, most = self.pool, self._most(n_rounds)
+        most, losses, base = self._most(n_rounds), self.pool.losses(n_rounds), self.pool.base(n_rounds)
         if most is None:
-            solution: MixtureSolution = self.objective.solve(pool.losses(n_rounds), pool.base(n_rounds))
+            solution: MixtureSolution = self.problem.objective.solve(losses, base)
             return solution
-        means = pool.mean_losses(n_rounds)
-        return least_worst_within(pool.losses(n_rounds), means, most, self.alpha, pool.base(n_rounds))
+        return least_worst_within(losses, self.pool.mean_losses(n_rounds), most, self.alpha, base)
 
     def _most(self, n_rounds: int | None = None) -> float | None:
         """Return the largest mean loss within the error budget; None without a budget."""
-        if self.error_budget is None:
+        if self.problem.error_budget is None:
             return None
-        return float(self.pool.mean_losses(n_rounds).min()) + self.error_budget
+        return float(self.pool.mean_losses(n_rounds).min()) + self.problem.error_budget
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""
@@ -510,27 +478,12 @@ class Mixture:
     @cached_property
     def program(self) -> Program:
         """The objective and the limits, without the budget."""
-        return Program.of_rates(self.table.strata, self.problem.counted, self.limits)
+        return Program.of_rates(self.table.strata, self.problem.counted, self.problem.limits)
 
     def counted(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to the selection data, shape (S, K)."""
         table, inside = self.table_and_rows
         return table.count(answers[inside].astype(np.intp))
-
-    def _counts_of(self, answers: NDArray[Any]) -> Floats:
-        """Return the confusion counts of a round's answers, shape (S, K)."""
-        cell, share, size = self._places
-        inside = answers if len(answers) == len(cell) else answers[self.table_and_rows[1]]
-        even = isinstance(share, float)  # counting rows is quicker than summing their weights
-        counts = np.bincount(cell + inside, None if even else share, size).astype(np.float64)
-        return (counts * (share if even else 1.0)).reshape(-1, self.n_classes)
-
-    @cached_property
-    def _places(self) -> tuple[Ints, Floats | float, int]:
-        """Place of each row in flat confusion counts, weight of the rows or of each, and number of places."""
-        strata, share = self.table.strata, self.table.weights
-        each: Floats | float = share if np.ptp(share) else float(share[0])
-        return self.table.stratum * strata.n_actions, each, len(strata.mass) * strata.n_actions
 
     def beyond(self, counts: Floats) -> Floats:
         """Return the error of each subgroup less its limit, by confusion counts (…, S, K): shape (…, m).
@@ -557,7 +510,7 @@ class Mixture:
     @property
     def limit(self) -> Limit | None:
         """The limit on the errors of the subgroups, if there is one."""
-        return next((limit for limit in self.limits if limit.rate.by is not None), None)
+        return next((limit for limit in self.problem.limits if limit.rate.by is not None), None)
 
     @property
     def steering(self) -> Any:
@@ -584,21 +537,21 @@ class Mixture:
         largest weight. It can violate a limit that the randomised rule satisfies. Then `predict` of this
         mixture is compared with `predict` of mixtures within tighter limits, and with single members.
         """
-        if self.over_rows:
+        if self.problem.over_rows:
             solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.base_models))
             mixture[self.stage_members(n_rounds)] = solution.mixture
             return mixture, solution.gap
         pool = self.candidates(n_rounds)
-        program = within_budget(pool, self.program, self.error_budget)
-        best = select(pool, program, randomized=self.randomized)
+        program = within_budget(pool, self.program, self.problem.error_budget)
+        best = select(pool, program, randomized=self.problem.randomized)
         weights = self.weights(best, n_rounds)
-        if not self.randomized or not self.limits:
+        if not self.problem.randomized or not self.problem.limits:
             return weights, best.gap
         if (self.program.violations(self.predicted(self.ensemble(weights))) <= SLIGHT).all():
             return weights, best.gap
         mixtures = [weights]
         for share in SHARES:
-            tighter = [self._at(limit, share) for limit in self.limits]
+            tighter = [self._at(limit, share) for limit in self.problem.limits]
             own = program.within((*tighter, *program.limits[len(tighter) :]))
             mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
         counts = [*(self.predicted(self.ensemble(each)) for each in mixtures), *pool.counts]
@@ -640,7 +593,7 @@ class Mixture:
         if not self._selects_voters:
             return n_rounds
         enough = -np.inf
-        if self.limits and not self.objective.worst:  # the cheapest within the limits
+        if self.problem.limits and not self.problem.objective.worst:  # the cheapest within the limits
             enough = self.worst_limit
         kept = [(max(beyond, enough), mean) for beyond, mean in self.results[:n_rounds]]
         return kept.index(min(kept)) + 1
@@ -659,10 +612,10 @@ class Mixture:
         if self.even or self.limit is None:
             return ""
         beyond = self.beyond(self.candidates().all_counts)
-        least = least_largest(beyond)[0] if self.randomized else float(beyond.max(axis=1).min())
+        least = least_largest(beyond)[0] if self.problem.randomized else float(beyond.max(axis=1).min())
         if is_kept(least - self.worst_limit, self.limit.strict):
             return ""
-        rule = "mixture" if self.randomized else "single member"
+        rule = "mixture" if self.problem.randomized else "single member"
         measure = "largest error" if self.worst_limit else "largest excess"
         limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
         return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
@@ -706,37 +659,38 @@ class Mixture:
 
     def value(self, mixture: Floats) -> float:
         """Return the objective of any mixture of the pool."""
-        if self.over_rows:
+        if self.problem.over_rows:
             return self.values(mixture[None])[0]
         return self.program.value(self.mixed(mixture))
 
     def values(self, mixtures: Floats) -> list[float]:
         """Return the CVaR of each of several mixtures, (B, T + E)."""
         losses, base = self.pool.losses(), self.pool.base()
-        return [self.objective.evaluate(losses.combine(mixture), base) for mixture in mixtures]
+        return [self.problem.objective.evaluate(losses.combine(mixture), base) for mixture in mixtures]
 
     def on_all(self, mixture: Floats) -> float:
         """Return the objective on all rows, with outliers."""
-        if not self.over_rows:
+        if not self.problem.over_rows:
             return self.value(mixture)
-        return float(self.objective.evaluate(self.pool.losses().combine(mixture), self.pool.rows.base))
+        losses = self.pool.losses().combine(mixture)
+        return float(self.problem.objective.evaluate(losses, self.pool.rows.base))
 
     @property
     def dropped(self) -> float:
         """Fraction of the weight that the objective leaves out as outliers."""
-        return self.pool.dropped if self.over_rows else 0.0
+        return self.pool.dropped if self.problem.over_rows else 0.0
 
     @property
     def price(self) -> float | None:
         """Gain in the CVaR per unit of the error budget; None without a budget, and for rates."""
-        solution = self.solve() if self.over_rows and self.error_budget is not None else None
+        solution = self.solve() if self.problem.over_rows and self.problem.error_budget is not None else None
         return solution.price if isinstance(solution, WithinSolution) else None
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """Names of what a rule must keep."""
-        budget = self.error_budget is not None
-        return (*["the limits"] * bool(self.limits), *["the error budget"] * budget)
+        budget = self.problem.error_budget is not None
+        return (*["the limits"] * bool(self.problem.limits), *["the error budget"] * budget)
 
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
@@ -748,24 +702,24 @@ class Mixture:
     @property
     def _budgeted(self) -> Program:
         """The objective and the limits, with the budget."""
-        return within_budget(self.candidates(), self.program, self.error_budget)
+        return within_budget(self.candidates(), self.program, self.problem.error_budget)
 
     def kept_by(self, mixture: Floats) -> bool:
         """Return whether a mixture keeps the limits and the error budget."""
-        if not self.over_rows:
+        if not self.problem.over_rows:
             return self._keeps(self.mixed(mixture))
         most = self._most()
         return most is None or float(self.pool.mean_losses() @ mixture) <= most + SOLVED
 
     def _keeps(self, counts: Floats) -> bool:
         # A strict limit may be missed by less than a solver's precision.
-        allowed = SLIGHT if any(limit.strict for limit in self.limits) else SOLVED
+        allowed = SLIGHT if any(limit.strict for limit in self.problem.limits) else SOLVED
         return bool((self._budgeted.violations(counts) <= allowed).all())
 
     @property
     def random_guess(self) -> float | None:
         """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
-        if self.over_rows:
+        if self.problem.over_rows:
             most, guess = self._most(), 1.0 - 1.0 / self.n_classes
             return guess if most is None or guess <= most else None
         counts: Floats = np.mean(self._constants.counts, axis=0)
@@ -774,8 +728,8 @@ class Mixture:
     @property
     def constants(self) -> float | None:
         """The objective of the best mixture of constants within limits and budget; None without one."""
-        if self.over_rows:
-            value: float | None = self.objective.constants(self.pool.mass, self._most())
+        if self.problem.over_rows:
+            value: float | None = self.problem.objective.constants(self.pool.mass, self._most())
             return value
         solution = solve(self._constants, self._budgeted)
         counts = mixed(solution.weights, self._constants.counts)
@@ -789,8 +743,8 @@ class Mixture:
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""
         rows = self.pool.rows
-        if self.over_rows:
-            return float(self.objective.highest(rows, self.pool.losses().combine(mixture)))
-        rate, counts = self.objective.rate, self.mixed(mixture)
+        if self.problem.over_rows:
+            return float(self.problem.objective.highest(rows, self.pool.losses().combine(mixture)))
+        rate, counts = self.problem.objective.rate, self.mixed(mixture)
         counted = CountedRate.of(rate, self.table.strata, counts, rows.refit, self.refit_spread)
         return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())

@@ -285,8 +285,7 @@ class Problem:
         """Return the numbers of the columns of groups in the rates."""
         used: set[Any] = set()
         for rate in self.rates:
-            by = rate.by if isinstance(rate.by, tuple) else (rate.by,)
-            used |= set(names) if {"group", "cell"} & set(by) else set(by)
+            used |= set(names) if {"group", "cell"} & set(rate.crossed) else set(rate.crossed)
         return [j for j, name in enumerate(names) if name in used]
 
     @property
@@ -353,12 +352,10 @@ def strata_of(
 
 def numbers_by_column(problem: Problem, groups: Ints, names: GroupNames) -> tuple[Ints, list[int]]:
     """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
-    first = np.cumsum([0, *(len(of_column) for of_column in names.values)])
     used = problem.columns(names.titles) if names.columns else [0]
     if not used:  # a rate names an unknown column; its terms raise the error
         used = list(range(len(names.titles)))
-    numbers: Ints = (groups if groups.ndim == 2 else groups[:, None]) - first[:-1]
-    return numbers[:, used], used
+    return names.by_column(groups)[:, used], used
 
 
 def combination_of_unlabeled(

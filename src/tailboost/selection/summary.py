@@ -371,9 +371,9 @@ def mixture_summary(
     pool, K, achieved = combiner.pool, combiner.n_classes, combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
-    if combiner.error_budget is not None:
+    if (increase := combiner.problem.error_budget) is not None:
         means = pool.mean_losses()
-        budget = Budget(combiner.error_budget, float(means.min()), float(means @ mixture), combiner.price)
+        budget = Budget(increase, float(means.min()), float(means @ mixture), combiner.price)
     reference = np.zeros(len(mixture))
     reference[first] = 1.0
     promised, observed = bounds
@@ -390,7 +390,7 @@ def mixture_summary(
         achieved_on_all=combiner.on_all(mixture) if combiner.dropped else achieved,
         dropped=combiner.dropped,
         gap=gap,
-        objective=str(combiner.objective),
+        objective=str(combiner.problem.objective),
         measured_on=pool.rows.words,
         fitted=pool.rows.fitted,
         random_guess_value=combiner.random_guess,

@@ -195,6 +195,7 @@ def calibrate(
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
     fresh = _Fresh(data, unlabeled, training_rows, sep, target, cluster, equal_rows)
+    fresh.refuse_errors(targets)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
@@ -231,6 +232,14 @@ class _Fresh:
     def files(self) -> list[Path | None]:
         """The files, which an output must not replace."""
         return [self.data, self.unlabeled, self.training_rows]
+
+    def refuse_errors(self, targets: Stated) -> None:
+        """Raise if there are targets on errors, and rows without labels."""
+        if targets is not None and self.unlabeled is not None:
+            raise shared.BadInput(
+                "--max-error and --unlabeled: errors need labels. State limits on answers alone, as --limit "
+                "'selected(1) <= 30%', or leave --unlabeled out"
+            )
 
     @contextmanager
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Iterator[FreshInput]:
@@ -280,6 +289,7 @@ def _calibrate_model(
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
+    fresh.refuse_errors(targets)
     selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None

@@ -136,32 +136,17 @@ class AdaBoost(AdditivePlayer):
         return exponential_step(float(w[~wrong].sum()), float(w[wrong].sum()), self.n_classes)
 
 
-@dataclass(frozen=True)
-class LogCost:
-    """Logarithms of the variance-penalised cost and of its parts."""
+def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> float:
+    """Return ``log((Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²))``, with the variance of e^(−m) after λ.
 
-    # log of (Σ p e^(−m))² + λ (Σ p e^(−2m) − (Σ p e^(−m))²): cost (3) of Shivaswamy and Jebara 2011, divided
-    # by n² for uniform p.
-    cost: float
-    mean: float  # log of (Σ p e^(−m))²
-    # log of Σ p e^(−2m) − (Σ p e^(−m))², the variance of e^(−m) under p; −inf if all margins are equal.
-    variance: float
-
-
-def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> LogCost:
-    """Return the variance-penalised cost of margins, computed by logarithms, which allows large margins.
-
-    The base measure p ≥ 0 has the sum 1, and λ = ``variance_weight`` ≥ 0.
+    This is the logarithm of cost (3) of Shivaswamy and Jebara 2011, divided by n² for uniform p. Logarithms
+    allow large margins. The base measure p ≥ 0 has the sum 1, and λ = ``variance_weight`` ≥ 0.
     """
-    first, second = (tilted(base, -power * margins)[1] for power in (1, 2))
+    mean = tilted(base, -margins)[1]
     with np.errstate(divide="ignore"):
-        centred = np.expm1(-margins - first)  # e^(−m) over its mean, minus 1: the variance does not cancel
-        variance = 2 * first + np.log(base @ (centred - base @ centred) ** 2)
-        if variance_weight <= 1:
-            cost = np.logaddexp(np.log1p(-variance_weight) + 2 * first, np.log(variance_weight) + second)
-        else:  # 1 − λ has no logarithm
-            cost = np.logaddexp(2 * first, np.log(variance_weight) + variance)
-    return LogCost(float(cost), 2 * first, float(variance))
+        centred = np.expm1(-margins - mean)  # e^(−m) over its mean, minus 1: the variance does not cancel
+        variance = np.log(base @ (centred - base @ centred) ** 2)
+        return 2 * mean + float(np.logaddexp(0.0, np.log(variance_weight) + variance))
 
 
 @dataclass(frozen=True)
@@ -180,7 +165,7 @@ class VariancePenalised(AdditivePlayer):
 
     def log_cost(self, state: AdditiveState) -> float:
         """Return the logarithm of the variance-penalised cost."""
-        return variance_cost(state.margins, state.base, self.variance_weight).cost
+        return variance_cost(state.margins, state.base, self.variance_weight)
 
 
 @dataclass(frozen=True)
