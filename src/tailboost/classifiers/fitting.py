@@ -150,7 +150,8 @@ def _selection_logs(
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for held, fit in zip(parts.held, fold_fits, strict=True):
         out_of_fold[held] = models.logs(number, *fit, take(training.X, held))
-    return out_of_fold[parts.fold >= 0]
+    # Trees predict in single precision. Zeros in the digits beyond make model files smaller.
+    return out_of_fold[parts.fold >= 0].astype(np.float32).astype(np.float64)
 
 
 def _fits(
