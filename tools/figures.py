@@ -30,6 +30,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "docs/unlabeled.md": ("benchmarks/counts.json",),
     "docs/mixture.md": (
         "results/field-strong.json",
+        "benchmarks/averages.json",
         "benchmarks/capacity.json",
         "benchmarks/prediction.json",
         "benchmarks/sparse_tables.json",
@@ -50,6 +51,8 @@ RECORDS: dict[str, tuple[str, ...]] = {
                 "decomposition",
             )
         ),
+        "benchmarks/averages.json",
+        "benchmarks/bagged_selection.json",
         "benchmarks/beside_autogluon.json",
     ),
 }

@@ -36,7 +36,7 @@ from experiments.field._strong import (
     rows_of,
 )
 from tailboost.boosting.training_set import Split, TrainingSet
-from tailboost.classifiers.default_models import TableKind, default_estimators, strong_estimators
+from tailboost.classifiers.default_models import DEFAULTS, TableKind
 from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners.foreign import set_seeds
 from tailboost.learners.protocols import AveragingLearner, Partitioned
@@ -77,8 +77,8 @@ class Fitted:
         return self.folds if self.means else self.refit
 
 
-def models_of(bench: Bench, seed: int) -> tuple[list[Fitted], int]:
-    """Fit the strong estimators as `RobustMixtureClassifier` does; return the number of default ones, too."""
+def models_of(bench: Bench, seed: int) -> dict[str, list[Fitted]]:
+    """Fit the default and the strong estimators as `RobustMixtureClassifier` does, each model once."""
     train, X_test = bench.rows.train, bench.rows.test.X
     n, K = len(train.y), len(np.unique(train.y))
     problem = TrainingSet(train.X, train.y, np.ones(n), None, K, np.arange(n), n, None)
@@ -91,8 +91,7 @@ def models_of(bench: Bench, seed: int) -> tuple[list[Fitted], int]:
         whole[:, model.classes_] = model.predict_proba_table(model.table_.transform(X))
         return whole
 
-    found = []
-    for name, estimator in strong_estimators(kind):
+    def fitted(name: str, estimator: Any) -> Fitted:
         learner = clone(estimator)
         set_seeds(learner, seed)
         began = time.process_time()
@@ -111,8 +110,18 @@ def models_of(bench: Bench, seed: int) -> tuple[list[Fitted], int]:
         refit, means = probabilities(last, X_test), isinstance(session, AveragingLearner)
         summed = np.mean(of_folds, axis=0)
         held, folds, folds_summed, last_logs = map(logs_of, (out_of_fold, by_logs, summed, refit))
-        found.append(Fitted(name, held, folds, folds_summed, last_logs, means, seconds))
-    return found, len(default_estimators(kind))
+        return Fitted(name, held, folds, folds_summed, last_logs, means, seconds)
+
+    found: dict[str, list[Fitted]] = {}
+    known: dict[tuple[str, str], Fitted] = {}
+    for title, make in DEFAULTS.items():
+        of = found[title or "default"] = []
+        for name, estimator in make(kind):
+            key = name, repr(estimator)
+            if key not in known:
+                known[key] = fitted(name, estimator)
+            of.append(known[key])
+    return found
 
 
 # -- log loss ------------------------------------------------------------------------------------------------
@@ -215,12 +224,11 @@ def unused(mix: Any, budget: float) -> list[float]:
 
 def _cell(bench: Callable[[], Bench], seed: int) -> Found:
     rows = bench().rows
-    found, n_default = models_of(bench(), seed)
-    by_name = {"default": found[:n_default], "strong": found}
+    by_name = models_of(bench(), seed)
     return {
         "log loss": {name: log_losses(of, rows.train.y, rows.test.y) for name, of in by_name.items()},
         "rules": rules_of(by_name["default"], rows.train.y, rows.test.y),
-        "seconds": {model.name: model.seconds for model in found},
+        "seconds": {name: {model.name: model.seconds for model in of} for name, of in by_name.items()},
         "test rows": len(rows.test.y),
     }
 

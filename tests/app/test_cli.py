@@ -223,6 +223,19 @@ class TestRefusedFit:
         assert "--set" in line
         assert says in line
 
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (["--objective", "nonsense"], "--objective: "),
+            (["--error-budget", "0.1", "--set", "alpha=2"], "--set alpha=2: "),
+            (["--set", "confidence=0.9"], "confidence=0.9 has no meaning without limits"),
+            (["--set", "objective=cvar"], "objective='cvar' needs alpha"),
+        ],
+    )
+    def test_a_refused_parameter_is_named_before_the_data_are_read(self, tmp_path, options, says):
+        line = self.fit(tmp_path / "nowhere.csv", *options, method="robustmixture")
+        assert line.startswith(f"tailboost: {says}")
+
     def test_set_without_value(self, csv):
         assert "NAME=VALUE, got 'alpha'" in self.fit(csv, "--set", "alpha", method="adalpboost")
 

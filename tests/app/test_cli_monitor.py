@@ -52,8 +52,12 @@ def test_command(stored):
     assert json.loads(last.stdout)["alarm"]
     assert "contradicted" in page.read_text()
     assert monitor("m4").exit_code == 2  # no row of the batch waits for a label
-    state.write_text("{}")
-    assert monitor("m4").exit_code == 2
+    for content in ("{}", "a,b\n1,2\n"):
+        state.write_text(content)
+        refused = monitor("m4")
+        assert refused.exit_code == 2
+        assert "no state of `tailboost monitor`" in refused.stderr
+        assert "Expecting" not in refused.stderr  # words of the decoder
 
 
 def test_command_with_targets_and_late_labels(stored):

@@ -303,7 +303,8 @@ def test_errors_name_file_and_column(files, rule):
     assert "has no column 'language'" in refused(*given, "--score", "p_toxic", "--group", "language")
     assert "--positive" in refused(*given, "--score", "p_toxic", "--positive", "bad")
     assert "--by-group" in refused(*given, "--score", "p_toxic", "--by-group")
-    assert "must end in" in refused(*given[:-1], files / "x.txt", "--score", "p_toxic")
+    line = refused(*given[:-1], files / "x.txt", "--score", "p_toxic")
+    assert "must end in .json (a rule) or .model (a model)" in line
     pd.read_csv(fresh).drop(columns="p_toxic").to_csv(files / "bare.csv", index=False)
     assert "bare.csv' has no column 'p_toxic'" in refused("certify", rule, files / "bare.csv")
     assert "selection data" in refused("certify", rule, scores)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -20,12 +21,35 @@ from tailboost.classifiers.default_models import (
 
 @pytest.mark.parametrize(
     ("rows", "trees", "depth"),
-    [(5_000, 100, 6), (5_001, "auto", 6), (50_000, "auto", 6), (50_001, "auto", 8)],
+    [(5_000, 50, 6), (5_001, "auto", 6), (50_000, "auto", 6), (50_001, "auto", 8)],
 )
 def test_more_rows_get_larger_trees_and_as_many_as_held_out_rows_need(rows, trees, depth):
     for make in (default_estimators, strong_estimators):
         boosted = dict(make(TableKind(rows)))["boosted"]
         assert (boosted.n_estimators, boosted.max_depth) == (trees, depth)
+
+
+def test_few_rows_get_a_kernel_machine_and_strong_a_larger_one():
+    for rows, landmarks in ((5_000, 200), (5_001, None)):
+        kernel = dict(default_estimators(TableKind(rows))).get("kernel")
+        assert (kernel and kernel.landmarks) == landmarks
+        names = [name for name, _ in strong_estimators(TableKind(rows))]
+        assert names == ["boosted", "forest", "linear", "extra", "kernel"]
+        assert dict(strong_estimators(TableKind(rows)))["kernel"].landmarks == 500
+
+
+def test_the_default_mixture_knows_a_smooth_truth():
+    """If log-odds are a quadratic function, a kernel machine is nearer to them than trees and lines."""
+    rng = np.random.default_rng(6)
+    X, Z = rng.normal(size=(600, 6)), rng.normal(size=(5_000, 6))
+    y = (rng.random(600) < expit(6.0 - (X**2).sum(axis=1))).astype(int)
+    truth = expit(6.0 - (Z**2).sum(axis=1))
+    without = [pair for pair in default_estimators() if pair[0] != "kernel"]
+    far, near = (
+        ((RobustMixtureClassifier(e, random_state=0, n_jobs=1).fit(X, y).predict_proba(Z)[:, 1] - truth) ** 2)
+        for e in (without, None)
+    )
+    assert near.mean() < 0.6 * far.mean()
 
 
 def problem_of(X, y):
@@ -55,7 +79,7 @@ def test_wide_sparse_tables_get_linear_models_and_naive_bayes(tmp_path):
         mix.named_estimators_
     )
     narrow = RobustMixtureClassifier(random_state=0).fit(X[:100, :50], y[:100])
-    assert list(narrow.named_estimators_) == ["boosted", "forest", "linear"]
+    assert list(narrow.named_estimators_) == ["boosted", "forest", "linear", "kernel"]
 
 
 def test_wide_one_hot_tables_get_boosted_trees_that_see_interactions():
@@ -117,4 +141,4 @@ def test_linear_models_come_first_under_a_time_limit():
 def test_the_kind_counts_distinct_rows():
     X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
     mix = RobustMixtureClassifier(random_state=0).fit(np.repeat(X, 1_000, axis=0), np.repeat(y, 1_000))
-    assert [model.n_estimators for model in mix.estimators_[0].models] == [100] * 5
+    assert [model.n_estimators for model in mix.estimators_[0].models] == [50] * 5

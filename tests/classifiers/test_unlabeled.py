@@ -443,7 +443,7 @@ class TestCertify:
             ({"X_unlabeled": None}, "groups_unlabeled was given without X_unlabeled"),
             ({"groups_unlabeled": None}, "groups and groups_unlabeled: give both or neither"),
             ({"groups_unlabeled": {"sex": vg}}, "groups_unlabeled has the columns"),
-            ({"groups_unlabeled": {"group": vg[:9]}}, "groups_unlabeled has 9"),
+            ({"groups_unlabeled": {"group": vg[:9]}}, "groups_unlabeled column 'group' has 9"),
             (
                 {"X_unlabeled": V[:0], "groups_unlabeled": {"group": vg[:0]}},
                 "groups_unlabeled must have shape",

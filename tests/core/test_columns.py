@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
 pd = pytest.importorskip("pandas")
 
@@ -165,6 +166,19 @@ def test_unknown_numbers_are_shown_as_plain_values():
     clf = tb.AdaBoostClassifier(HistBoostClassifier(n_estimators=2), n_estimators=1).fit(X, [0, 1] * 20)
     with pytest.raises(ValueError, match="such as 1;"):
         clf.predict(pd.DataFrame({"city": [1] * 40}))
+
+
+def test_a_column_of_lists_is_named(made):
+    lists = NUMBERS.assign(tags=[["a", "b"]] * N)
+    named = "column 'tags' holds list values; numbers, text and true/false are known"
+    for fit in (made().fit, HistBoostClassifier(n_estimators=2).fit):
+        with pytest.raises(ValueError, match=named):
+            fit(lists, Y)
+    with pytest.raises(ValueError, match=named):
+        tb.certify(made().fit(NUMBERS, Y), lists.drop(columns="c"), Y)
+    reads_lists = DummyClassifier(strategy="prior").fit(NUMBERS, Y)
+    with pytest.raises(ValueError, match=named):
+        tb.certify(reads_lists, lists, Y)
 
 
 def test_intervals_are_not_called_dates():

@@ -148,9 +148,9 @@ def bench():
 
 
 def test_decomposition_has_the_models_of_the_classifier(bench):
-    found, n_default = _decomposition.models_of(bench, 0)
+    found = _decomposition.models_of(bench, 0)
     train, test = bench.rows.train, bench.rows.test
-    for estimators, models in ((None, found[:n_default]), ("strong", found)):
+    for estimators, models in ((None, found["default"]), ("strong", found["strong"])):
         clf = tb.RobustMixtureClassifier(estimators, random_state=0, n_jobs=1).fit(train.X, train.y)
         losses = _decomposition.log_losses(models, train.y, test.y)
         assert losses["as it is"] == pytest.approx(log_loss(test.y, clf.predict_proba(test.X)), rel=1e-6)

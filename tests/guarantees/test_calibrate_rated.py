@@ -28,6 +28,24 @@ def test_a_classifier_without_candidates_is_refused_before_an_attempt():
             tb.calibrate(clf, *rows_of(2), **stated)
     assert not clf.ledger_.attempts
     assert tb.calibrate([clf], *rows_of(2), max_error=0.45).certificate_.certified
+    assert len(clf.ledger_.attempts) == 1
+
+
+def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers():
+    one, two = (
+        tb.AdaBoostClassifier("tree", n_estimators=n, random_state=0).fit(*rows_of(1)) for n in (2, 3)
+    )
+    with pytest.raises(tb.NotCertifiedError, match="The model's ledger records its attempts"):
+        tb.calibrate([one], *rows_of(2), limits=["miss(1) <= 1e-6"])
+    assert [len(each.ledger_.attempts) for each in (one, two)] == [1, 0]
+    for models in ([one], [one, two], [two, one]):
+        with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+            tb.calibrate(models, *rows_of(2), limits=["miss(1) <= 45%"])
+    found = tb.calibrate([one, two], *rows_of(3), limits=["miss(1) <= 45%"])
+    assert [len(each.ledger_.attempts) for each in (one, two, found)] == [2, 2, 2]
+    assert [attempt.spent for attempt in found.ledger_.attempts] == pytest.approx([0.9, 0.09])
+    again = tb.calibrate([two, one], *rows_of(4), limits=["miss(1) <= 45%"])
+    assert len(again.certificate_.attempts) == len(one.ledger_.attempts) == 3
 
 
 @pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.CVaRBoostClassifier])

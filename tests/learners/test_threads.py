@@ -12,9 +12,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from tailboost.core import (
-    threads as threads,
-)  # the size from which threads are used is a constant of the module
+from tailboost.core import long_work as threads  # its constants decide who uses threads
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 SCRIPT = Path(__file__).with_name("stress_threads.py")

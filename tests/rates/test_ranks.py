@@ -48,8 +48,8 @@ def test_the_probability_is_a_lower_bound_close_to_the_simulated_one(seed):
     close = (high[:, None] - low[None] <= gap) | ~others[:, :, None]
     near = (low[None] >= ratio * high[:, None]) | ~others[:, :, None]
     for found, truth in (
-        (probability_within(least, most, sizes, gap=gap, ratio=None), close.all(axis=(0, 1)).mean()),
-        (probability_within(least, most, sizes, gap=None, ratio=ratio), near.all(axis=(0, 1)).mean()),
+        (probability_within(least, most, sizes, gap=gap), close.all(axis=(0, 1)).mean()),
+        (probability_within(least, most, sizes, factor=ratio), near.all(axis=(0, 1)).mean()),
     ):
         noise = 4 * np.sqrt(0.25 / draws)
         assert found <= truth + noise
@@ -61,15 +61,10 @@ def test_the_quadrature_is_exact_to_its_stated_error():
     n, k = 10**6, 3 * 10**5
     exact = 0.95
     sd = np.sqrt(2 * 0.3 * 0.7 / n)
-    found = probability_within([k, k], [k, k], [n, n], gap=1.959964 * sd, ratio=None)
+    found = probability_within([k, k], [k, k], [n, n], gap=1.959964 * sd)
     assert abs(found - exact) < 20 * QUADRATURE_ERROR
 
 
 def test_no_selected_row_keeps_a_gap_but_no_ratio():
-    assert probability_within([0, 0], [0, 0], [200, 300], gap=0.05, ratio=None) > 0.99
-    assert probability_within([0, 0], [0, 0], [200, 300], gap=None, ratio=0.5) == 0.0
-
-
-def test_one_of_gap_and_ratio_is_needed():
-    with pytest.raises(ValueError, match="either gap or ratio"):
-        probability_within([1], [1], [2], gap=None, ratio=None)
+    assert probability_within([0, 0], [0, 0], [200, 300], gap=0.05) > 0.99
+    assert probability_within([0, 0], [0, 0], [200, 300], factor=0.5) == 0.0

@@ -102,11 +102,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         `Scores` and functions ``X -> probabilities`` are taken as fitted too.
         None takes boosted trees (`HistBoostClassifier`), a forest, half of it extremely
         randomised trees, half trees of a random forest, and a logistic regression, which read one table of
-        numbers and categories. On more than 5,000 distinct rows held-out rows decide how many boosted trees
-        there are, on more than 50,000 the trees are deeper. A sparse matrix of more than 300 columns, such as
-        text, gets two logistic regressions with different scales of the columns, and naive Bayes.
-        "strong" adds extremely randomised trees and a kernel machine, but nothing for such a sparse matrix:
-        see `strong_estimators`.
+        numbers and categories. Up to 5,000 distinct rows a kernel machine is added. On more rows held-out
+        rows decide how many boosted trees there are, on more than 50,000 the trees are deeper. A sparse
+        matrix of more than 300 columns, such as text, gets two logistic regressions with different scales of
+        the columns, and naive Bayes.
+        "strong" adds extremely randomised trees and a larger kernel machine, but nothing for such a sparse
+        matrix: see `strong_estimators`.
     objective : {"worst_class", "worst_group", "worst_cell", "cvar", "error"}, rate or largest, optional
         The minimised rate: the largest error of a class, a group or a (class, group) cell, the mean loss of
         the worst share ``alpha`` of the rows, the overall error; or any rate of `tailboost.rates`, or the

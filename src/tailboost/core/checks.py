@@ -697,7 +697,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
     spellings = [_spelling(column, numeric) for column in columns]
-    default = _is_default(table.columns)
+    names = table.columns
+    default = hasattr(names, "step") and (names.start, names.step) == (0, 1)  # as pandas makes them
     if default and spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
@@ -721,11 +722,6 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     ]:
         raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
     return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
-
-
-def _is_default(columns: Any) -> bool:
-    """Return whether column names are the defaults of pandas."""
-    return hasattr(columns, "step") and (columns.start, columns.step) == (0, 1)
 
 
 def _spelling(value: Any, numeric: bool) -> Any:

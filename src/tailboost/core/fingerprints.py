@@ -18,6 +18,7 @@ from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
 from tailboost.core.checks import summed
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.schema import distinct
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
@@ -180,13 +181,11 @@ def _numbers_and_words(X: Table, multipliers: Hashes, exact: bool) -> tuple[NDAr
 def _different(column: Column) -> tuple[list[Any], Ints]:
     """Return the distinct values of a column of objects or text, and the position of each row's value."""
     if hasattr(column, "iloc"):
-        from pandas import factorize  # X is a data frame, so pandas is installed
-
-        place, values = factorize(column)
-        return [*values, None], np.asarray(place)  # missing values have the place −1, the last
+        place, values = distinct(column, f"column {column.name!r}")
+        return [*values, None], place  # missing values have the place −1, the last
     places: dict[Any, int] = {}
-    place = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
-    return list(places), np.array(place, dtype=np.intp)
+    numbers = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
+    return list(places), np.array(numbers, dtype=np.intp)
 
 
 def is_missing(value: object) -> bool:
@@ -276,8 +275,7 @@ class Fingerprint:
 
         For large parts, the fraction of repeated rows is estimated from the smallest hashes.
         """
-        short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([count for _, count in parts])).astype(np.intp)
+        short, counts = _added(parts)
         return cls.counted(short[: MOST_HASHES + 1], counts[: MOST_HASHES + 1])
 
     @classmethod
@@ -331,18 +329,34 @@ class Fingerprint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        kept = base64.b64encode(self.kept.astype("<u4").tobytes()).decode()
-        return {"kept": kept, "limit": self.limit, "repeated": self.repeated, "complete": self.complete}
+        return vars(self) | {"kept": packed(self.kept)}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the fingerprint written by `to_dict`."""
-        kept = np.frombuffer(base64.b64decode(state["kept"], validate=True), dtype="<u4").astype(np.uint32)
-        return cls(kept, int(state["limit"]), float(state["repeated"]), bool(state["complete"]))
+        return cls(
+            unpacked(state["kept"]), int(state["limit"]), float(state["repeated"]), bool(state["complete"])
+        )
 
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
         return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
+
+
+def _added(parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> tuple[NDArray[np.uint32], Ints]:
+    """Return the distinct hashes of several tables, and their counts together."""
+    short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
+    return short, np.bincount(place, weights=np.concatenate([n for _, n in parts])).astype(np.intp)
+
+
+def packed(numbers: NDArray[Any]) -> str:
+    """Return numbers as text, in four bytes each."""
+    return base64.b64encode(numbers.astype("<u4").tobytes()).decode()
+
+
+def unpacked(text: str) -> NDArray[np.uint32]:
+    """Return the numbers of a text by `packed`."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u4").astype(np.uint32)
 
 
 def fingerprint_of(training_rows: Table, in_form: Callable[[Any], Any]) -> Fingerprint:
@@ -381,8 +395,7 @@ class RowCounts:
     def together(cls, parts: Sequence[RowCounts]) -> Self:
         """Return the counts of the rows of several tables."""
         limit = min(part.limit for part in parts)
-        contents, place = np.unique(np.concatenate([part.contents for part in parts]), return_inverse=True)
-        counts = np.bincount(place, weights=np.concatenate([part.counts for part in parts])).astype(np.intp)
+        contents, counts = _added([(part.contents, part.counts) for part in parts])
         inside = contents <= limit
         return cls(contents[inside], counts[inside], limit, sum(part.n_rows for part in parts))
 
@@ -412,8 +425,8 @@ class RowCounts:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         return {
-            "contents": base64.b64encode(self.contents.astype("<u4").tobytes()).decode(),
-            "counts": base64.b64encode(self.counts.astype("<u4").tobytes()).decode(),
+            "contents": packed(self.contents),
+            "counts": packed(self.counts),
             "limit": self.limit,
             "rows": self.n_rows,
         }
@@ -427,15 +440,12 @@ class RowCounts:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        contents, counts = (
-            np.frombuffer(base64.b64decode(state[name], validate=True), dtype="<u4")
-            for name in ("contents", "counts")
-        )
+        contents, counts = (unpacked(state[name]) for name in ("contents", "counts"))
         increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")
         limit, n_rows = int(state["limit"]), int(state["rows"])
-        return cls(contents.astype(np.uint32), counts.astype(np.int64), limit, n_rows)
+        return cls(contents, counts.astype(np.int64), limit, n_rows)
 
 
 def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = False) -> float:
@@ -645,10 +655,9 @@ class UsedRows:
             pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
             same = any(chance_of_agreement(*pair) <= SHARED_LEVEL / 2 for pair in pairs)
         here, there = self.contents.beside(earlier.contents)
-        known, sampled = int(here[there > 0].sum()), int(here.sum())
-        if equal_rows == "copies" and too_many(known, sampled):
-            return self._of_all(known, sampled)
-        return self._of_all(int(np.minimum(here, there).sum()), sampled) if same else 0
+        if equal_rows == "copies" and too_many(int(here[there > 0].sum()), int(here.sum())):
+            return self.equal_to(earlier)
+        return self._of_all(int(np.minimum(here, there).sum()), int(here.sum())) if same else 0
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""
@@ -713,8 +722,13 @@ def copies_of(known: Hashes, hashes: Hashes) -> Mask:
     content, place, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     shared = known[np.isin(known, content)]
     most = np.bincount(np.searchsorted(content, shared), minlength=len(content))
-    order = np.argsort(place, kind="stable")
-    nth = np.empty(len(hashes), dtype=np.intp)  # among the rows of its content
-    nth[order] = np.arange(len(hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    copies: Mask = nth < most[place]
+    copies: Mask = nth_of_kind(place, counts) < most[place]
     return copies
+
+
+def nth_of_kind(kind: Ints, counts: Ints) -> Ints:
+    """Return which row of its kind each row is, from 0, for numbered kinds with these numbers of rows."""
+    order = np.argsort(kind, kind="stable")
+    nth = np.empty(len(kind), dtype=np.intp)
+    nth[order] = np.arange(len(kind)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return nth

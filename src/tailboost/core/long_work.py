@@ -58,14 +58,9 @@ class _Teller:
 _teller: ContextVar[_Teller | None] = ContextVar("teller", default=None)
 
 
-def print_line(line: str) -> None:
-    """Print a line at once, as ``verbose=1`` does."""
-    print(line, flush=True)
-
-
 @contextmanager
 def telling(
-    tell: Callable[[str], None] = print_line,
+    tell: Callable[[str], None] = lambda line: print(line, flush=True),
     *,
     clear: Callable[[], None] = lambda: None,
     patience: float | None = None,

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
@@ -309,11 +309,6 @@ def _truth(value: object) -> float | None:
     return digit if (digit := as_number(value)) in (0.0, 1.0) else None
 
 
-def is_code(value: str) -> bool:
-    """Whether a text is a code such as 01234."""
-    return _CODE.match(value) is not None
-
-
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
     whole = isinstance(value, float | np.floating | Decimal) and math.isfinite(value) and value == int(value)
@@ -381,7 +376,7 @@ def _are_numbers(numbers: NDArray[np.float64], texts: Iterable[str], odd: float,
     ``odd`` is the fraction of rows with other values, which are NaN in ``numbers``.
     """
     n_different = len(np.unique(numbers[~np.isnan(numbers)]))
-    return odd <= 1 - MOSTLY and n_different > few and not any(map(is_code, texts))
+    return odd <= 1 - MOSTLY and n_different > few and not any(map(_CODE.match, texts))
 
 
 def _spelled(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
@@ -418,6 +413,20 @@ def refuse_kinds(column: Column, what: str) -> str:
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
+
+
+def distinct(column: Column, what: str) -> tuple[Ints, Any]:
+    """Return the position of each value of a column of a data frame among the distinct ones, and these.
+
+    Missing values have the position −1. Raise ValueError, with the name ``what``, for lists and other values
+    that cannot be compared.
+    """
+    try:
+        place, values = column.factorize()
+    except TypeError:
+        refuse_kinds(column, what)
+        raise
+    return np.asarray(place), values
 
 
 # -- data frames in fit ------------------------------------------------------------------------------------
@@ -477,7 +486,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             continue
         column = frame.iloc[:, j]
         present = column.dropna()
-        code, values = present.factorize()
+        code, values = distinct(present, f"X, column {name!r}")
         if known.kind == "number":
             numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[code]
             unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
@@ -507,7 +516,7 @@ def _numbers(present: Any, name: Any) -> Any:
     Text is read as numbers if nearly all values spell numbers, none is a code such as 01234, and there are
     many different numbers.
     """
-    code, values = present.factorize()
+    code, values = distinct(present, f"X, column {name!r}")
     numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)
     texts = [value for value in values if isinstance(value, str)]
     odd = np.isnan(numbers)

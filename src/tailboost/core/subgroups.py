@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Mask, Table
+from tailboost.core.fingerprints import is_missing
 from tailboost.core.schema import text
 
 # Rows of a first check, which rules out most columns.
@@ -118,13 +119,5 @@ def _codes(values: Column) -> Ints:
     if getattr(values.dtype, "kind", "O") in "biufUS":
         return np.unique(values, return_inverse=True)[1].ravel().astype(np.intp)
     numbers: dict[Any, int] = {}
-    present = map(_present, values.tolist())
+    present = (None if is_missing(value) else value for value in values.tolist())
     return np.array([numbers.setdefault(value, len(numbers)) for value in present], dtype=np.intp)
-
-
-def _present(value: Any) -> Any:
-    """Return a value, or None for a missing one, which does not equal itself or cannot be compared."""
-    try:
-        return value if value == value else None
-    except TypeError:
-        return None

@@ -144,14 +144,11 @@ def _scored(
     )
     answers = classes[some.column("answers")] if some else classes[:0]
     rates, of_errors = [one.rate for one in stated], () if stated else None
-    repeated = _sum([one.repeated for one in counted])
     return replace(
         fresh_rows(answers, here, rates, of_errors, fitted=final),
         drawn=some.column("losses") if some and len(rules) > 1 else None,
         rules=() if stated else rules,
-        repeated=repeated,
-        complete=repeated is not None and final.seen_rows_.complete,
-        only_scores=judged(final).reads_scores,
+        repeated=_sum([one.repeated for one in counted]),
     )
 
 

@@ -87,11 +87,10 @@ def read_parquet(
     frame = dd.read_parquet(path if isinstance(path, list) else str(path), split_row_groups=True)
     frame = frame.rename(columns=str)
     names = list(frame.columns)
-    for role, name in (("target", target), *(("group", g) for g in group), *(("drop", d) for d in drop)):
-        if name not in names:
-            raise ValueError(f"{role} column {name!r} is not there; the columns are {', '.join(names)}")
-    if weight is not None and weight not in names:
-        raise ValueError(f"weight column {weight!r} is not there; the columns are {', '.join(names)}")
+    roles = {"target": [target], "group": group, "drop": drop, "weight": [] if weight is None else [weight]}
+    for role, needed in roles.items():
+        if absent := [name for name in needed if name not in names]:
+            raise ValueError(f"{role} column {absent[0]!r} is not there; the columns are {', '.join(names)}")
     features = [name for name in names if name not in {target, weight, *drop}]
     if not features:
         raise ValueError(f"there are no feature columns besides the target {target!r}")

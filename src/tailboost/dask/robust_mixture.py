@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import call
 from typing import Any, NoReturn, Self
 
 import dask
@@ -29,7 +30,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.fingerprints import hash_rows
-from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole, wide
+from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData
 from tailboost.selection.probabilities import (
@@ -225,17 +226,13 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
         none = None if groups is None else self.example_groups(0)
         meta = answer(nothing, groups=none)  # raises before any work is done if something is missing
-        ask = _everywhere(partial(_answer, answer, tuple(probabilities)))
+        ask = _everywhere(answer)
         return whole(
             [
-                da.from_delayed(ask(P, own), shape=(n, *meta.shape[1:]), meta=meta)
+                da.from_delayed(ask(P, groups=own), shape=(n, *meta.shape[1:]), meta=meta)
                 for (P, own), n in zip(table.blocks, table.lengths, strict=True)
             ]
         )
-
-
-def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], groups: Groups) -> Any:
-    return answer(dict(zip(names, P, strict=True)), groups=groups)
 
 
 # -- passes over the rows ----------------------------------------------------------------------------------
@@ -245,20 +242,16 @@ def _answer(answer: Callable[..., Any], names: tuple[str, ...], P: list[Any], gr
 class _Table:
     """Probabilities by partition."""
 
-    # List of tuples: delayed probabilities of all models, groups and other columns.
+    # List of tuples: delayed probabilities by model, groups and other columns.
     blocks: list[tuple[Any, ...]]
     lengths: list[Any]  # rows of each; NaN if not known
 
     @classmethod
     def of(cls, probabilities: Mapping[str, Any], groups: Groups, *others: DaskColumn) -> Self:
         """Return the partitions of aligned collections."""
-        models = [DaskColumn(f"probabilities[{name!r}]", P) for name, P in probabilities.items()]
-        first = models[0]
-        columns = (*models, DaskColumn("groups", groups), *others)
-        aligned = partitions(wide(first.values), *columns, name=first.name)
-        blocks = [(list(block[1 : 1 + len(models)]), *block[1 + len(models) :]) for block in aligned]
-        lengths = first.values.chunks[0] if isinstance(first.values, da.Array) else [np.nan] * len(blocks)
-        return cls(blocks, list(lengths))
+        blocks = partitions(probabilities, DaskColumn("groups", groups), *others, name="probabilities")
+        first = next(iter(probabilities.values()))
+        return cls(blocks, list(first.chunks[0]) if isinstance(first, da.Array) else [np.nan] * len(blocks))
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
@@ -268,13 +261,16 @@ class _Table:
         labels, names = values
         return labels, names
 
-    def weight_scale(self) -> _WeightScale | None:
-        """Return the scale of weights that count no rows; None for others, and without weights."""
-        weights = [(weight,) for *_, weight in self.blocks if weight is not None]
-        scale: _WeightScale | None = (
-            _folded(weights, _WeightScale.of, _WeightScale.joined) if weights else None
-        )
-        return None if scale is None or count_rows(scale.largest, scale.mean) else scale
+    def weight_scale(self) -> tuple[float, float] | None:
+        """Return the largest weight, and the mean of the positive ones by it; None if they count rows.
+
+        The weights of all rows, divided by both, have the mean 1.
+        """
+        blocks = [(weight,) for *_, weight in self.blocks if weight is not None]
+        if not blocks or (weights := _folded(blocks, _weights, _joint_weights)) is None:
+            return None
+        largest, total, n = weights.tolist()
+        return None if count_rows(largest, total / n) else (largest, total / n)
 
 
 def _folded(
@@ -290,11 +286,7 @@ def _folded(
 
 def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of delayed objects; Dask sends the function once, not with each task."""
-    return partial(dask.delayed(_apply, pure=False), dask.delayed(function))
-
-
-def _apply(function: Callable[..., Any], *args: object) -> Any:
-    return function(*args)
+    return partial(dask.delayed(call, pure=False), dask.delayed(function))
 
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
@@ -318,38 +310,18 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
     return np.unique(np.concatenate(labels)), GroupNames(values, names[0].columns) if values else None
 
 
-@dataclass(frozen=True)
-class _WeightScale:
-    """Largest weight of all rows, and the number and the sum of the positive ones divided by it."""
+def _weights(weight: Column) -> Floats | None:
+    """Return the largest weight, and the sum and the number of the positive ones, divided by it."""
+    if not np.any(np.asarray(weight)):
+        return None
+    relative = relative_weights(weight, n_rows_of(weight))
+    return np.array([np.max(np.asarray(weight)), relative.sum(), (relative > 0).sum()])
 
-    largest: float
-    total: float
-    n: int
 
-    @property
-    def mean(self) -> float:
-        """Mean of the positive weights divided by the largest."""
-        return self.total / self.n
-
-    @classmethod
-    def of(cls, weight: Column) -> Self | None:
-        """Return the scale of a partition; None without a row of positive weight."""
-        if not np.any(np.asarray(weight)):
-            return None
-        relative = relative_weights(weight, n_rows_of(weight))
-        return cls(float(np.max(np.asarray(weight))), float(relative.sum()), int((relative > 0).sum()))
-
-    @classmethod
-    def joined(cls, parts: list[Self]) -> Self:
-        """Return the scale of several partitions."""
-        largest = max(part.largest for part in parts)
-        total = sum(part.total * (part.largest / largest) for part in parts)
-        return cls(largest, total, sum(part.n for part in parts))
-
-    def scaled(self, weight: Column) -> Floats:
-        """Return weights divided such that the mean of the positive weights of all rows is 1."""
-        divided: Floats = np.asarray(weight, dtype=np.float64) / self.largest / self.mean
-        return divided
+def _joint_weights(parts: list[Floats]) -> Floats:
+    """Return the same of the weights of several partitions."""
+    largest, total, n = np.transpose(parts)
+    return np.array([largest.max(), total @ (largest / largest.max()), n.sum()])
 
 
 @dataclass(frozen=True)
@@ -358,7 +330,7 @@ class _RemoteReader:
 
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
-    scale: _WeightScale | None = None
+    scale: tuple[float, float] | None = None  # as from `_Table.weight_scale`
 
     @property
     def stated(self) -> Problem:
@@ -373,17 +345,16 @@ class _RemoteReader:
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
-    def read(self, P: list[Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
+    def read(self, P: dict[str, Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
         """Return the rows of positive weight of a partition; None without any."""
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
-        probabilities = dict(zip(self.models.names, P, strict=True))
-        check_indexes(X=probabilities, y=y, groups=groups, sample_weight=weight)
-        given = LabelledRows(probabilities, y, groups, weight)
-        outputs = self.mix._outputs_on(self.models, given, "")
+        check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
+        outputs = self.mix._outputs_on(self.models, LabelledRows(P, y, groups, weight), "")
         rows, columns = outputs.rows, [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
-            weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)
+            largest, mean = self.scale or (1.0, 1.0)
+            weight = np.asarray(weight, dtype=np.float64) / largest / mean
             rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))

@@ -35,6 +35,7 @@ from tailboost.core.fingerprints import (
     hash_rounded_rows,
     hash_rows,
     is_missing,
+    nth_of_kind,
 )
 from tailboost.guarantees.fresh_rows import as_table
 
@@ -276,9 +277,7 @@ class LateRows:
             equal = known.taken(key == k), given.taken(at == k)
             raise ValueError(self._changed(*equal, row, batch, classes))
         # Equal rows with equal labels are the same to every test, so that any of them may count as new.
-        order = np.argsort(pair, kind="stable")
-        rank = np.empty(len(pair), dtype=np.intp)
-        rank[order] = np.arange(len(pair)) - np.repeat(np.cumsum(after) - after, after)
+        rank = nth_of_kind(pair, after)
         new = np.zeros(len(given), dtype=bool)
         new[np.flatnonzero(labelled)[rank >= before[pair]]] = True
         voted = known.clusters[used] if "clusters" in known.given else np.empty(0, dtype=np.uint64)

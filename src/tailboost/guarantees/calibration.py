@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -41,9 +41,8 @@ from tailboost.guarantees.ledger import (
     spent_by_next,
 )
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
-from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences
-from tailboost.rates import GAP, InfeasibleLimitsError, Limit, checked_limits
-from tailboost.rates.bounds import most_reached
+from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences, power_of_counts
+from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.problem import SPREAD
 
 __all__ = ["calibrate_selected", "from_the_safest"]
@@ -211,8 +210,7 @@ class Targets:
             return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)]
         base = model
         if self.limits != list(checked_limits(model.limits or ())):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # the sequence itself tightens the limits
+            with _silent():  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
         n_fresh = [fresh.n_rows_of(limit.rate) for limit in self.limits]
         sequence = FixedSequence(from_the_likeliest(model, self.limits, n_fresh), fresh, self)
@@ -405,8 +403,7 @@ def from_the_safest(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Ite
         for part in np.linspace(0.0, 1.0, POINTS)
     ]
     found = []
-    with warnings.catch_warnings(), steps("selected rules", len(parts)) as done:
-        warnings.simplefilter("ignore", UserWarning)  # missed limits are no reason to skip a rule
+    with _silent(), steps("selected rules", len(parts)) as done:
         try:
             for part in parts:
                 found.append(model.reweight(objective=f"worst_{kind}", max_error=part))
@@ -519,14 +516,17 @@ class Path:
             if line.limit in numbers
         }
 
+    def _limited(self, lines: Iterable[Any]) -> Iterator[tuple[Any, Part, float]]:
+        """Yield the lines of limited rates, each with its part and the bound."""
+        for line in lines:
+            if found := self.bounds.get((line.rate, line.subgroup, line.sense)):
+                yield line, *found
+
     @cached_property
     def widths(self) -> dict[Part, float]:
         """Half the interval of each limited rate on the selection data."""
         half: dict[Part, float] = {}
-        for line in self.plain.rates_:
-            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
-            if part is None:
-                continue
+        for line, part, bound in self._limited(self.plain.rates_):
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= bound <= 1 and line.rows > 0:
                 # A rate far from its limit here can be close if other limits are tighter.
@@ -538,19 +538,14 @@ class Path:
         """Return the rule within limits tightened by multiples of the widths; None if there is none."""
         key = tuple(factors[part] for part in self.widths)
         if key not in self.made:
-            self.made[key] = self._within(factors)
+            by_limit: list[dict[Any, float]] = [{} for _ in self.limits]
+            for (i, subgroup), width in self.widths.items():
+                by_limit[i][subgroup] = factors[i, subgroup] * width
+            tighter = [limit.tightened(by) for limit, by in zip(self.limits, by_limit, strict=True)]
+            self.made[key] = None
+            with _silent(), suppress(InfeasibleLimitsError):
+                self.made[key] = self.model.reweight(limits=tighter, confidence=0)
         return self.made[key]
-
-    def _within(self, factors: Mapping[Part, float]) -> Any:
-        tighter = []
-        for i, limit in enumerate(self.limits):
-            by = {part[1]: factors[part] * width for part, width in self.widths.items() if part[0] == i}
-            tighter.append(limit.tightened(by))
-        try:
-            with _silent():
-                return self.model.reweight(limits=tighter, confidence=0)
-        except InfeasibleLimitsError:
-            return None
 
     def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
         """Return bounds for a joint step, the first ones first."""
@@ -565,10 +560,9 @@ class Path:
 
     def powers(self, rule: Any) -> dict[Part, float]:
         """Return the predicted probability that fresh rows certify each limited rate of a rule."""
-        powers, lines = dict.fromkeys(self.widths, 1.0), list(rule.rates_)
-        for line in lines:
-            part, bound = self.bounds.get((line.rate, line.subgroup, line.sense), (None, np.nan))
-            if part is None or np.isnan(bound):
+        powers, lines = dict.fromkeys(self.widths, 1.0), rule.rates_
+        for line, part, bound in self._limited(lines):
+            if np.isnan(bound):
                 continue
             limit, ratio = self.limits[part[0]], self.ratios[part[0]]
             if limit.compares:
@@ -595,12 +589,8 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> floa
         return 0.0
     if limit.rate.is_share:
         error, most = (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
-        n = int(ratio * line.rows)
-        rate = (error * line.rows + 0.5) / (line.rows + 1.0)
-        passes = most_reached(n, most, LEVEL) if n else -1
-        if passes < 0:
-            return 0.0
-        return float(ndtr((passes + 0.5 - n * rate) / np.sqrt(n * rate * (1.0 - rate) * (1.0 + ratio))))
+        n = np.array([line.rows])
+        return float(power_of_counts(error * n, n, most, ratio, LEVEL)[0])
     room = (bound - line.value) * (1.0 if limit.from_above else -1.0)
     here = max(line.high - line.value, line.value - line.low) / SPREAD
     if not here > 0.0:
@@ -630,12 +620,11 @@ def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float)
     n = np.array([line.rows for line in known])
     # One half of a row more: no rows with an answer show nothing of a ratio.
     rates = np.array([(line.value * line.rows + 0.5) / (line.rows + 1.0) for line in known])
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    variance = np.clip(rates * (1.0 - rates), 0.0, None) / n
-    here = np.sqrt(factor**2 * variance[:, None] + variance[None])
+    here = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
     there = here / np.sqrt(ratio)
-    room = gap - factor * rates[:, None] + rates[None]
-    powers = ndtr((room + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12))
+    powers = ndtr(
+        (limit.rooms(rates, rates) + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12)
+    )
     return float(powers[~np.eye(len(n), dtype=bool)].min())
 
 

@@ -47,7 +47,7 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
-from tailboost.rates.strata import CELL, CLASS, GROUP
+from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
@@ -480,7 +480,7 @@ def check_unlabeled(
 ) -> None:
     """Raise if the other arguments exclude rows without labels."""
     if not expressions:
-        raise ValueError("X_unlabeled: errors need labels; name rates of answers alone, such as rates=[...]")
+        raise ValueError("X_unlabeled: errors need labels; state rates or limits of answers alone")
     if not hasattr(model, "predict"):
         raise ValueError("X_unlabeled: model is an array of answers, and has none to these rows")
     if any(one.rate.needs_costs for one in expressions):
@@ -738,7 +738,7 @@ def _notes_of_errors(
 
 def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     """Yield notes on families (given by their ``by``) with incomplete lists of subgroups."""
-    unknown = [by if isinstance(by, tuple) else (by,) for by in families if not fresh.knows(by)]
+    unknown = [names_in(by) for by in families if not fresh.knows(by)]
     names = {name for by in unknown for name in by}
     of_groups = bool(names - {None, CLASS})
     for kind, plural, concerned in ((CLASS, "labels", names & {CLASS, CELL}), (GROUP, "groups", of_groups)):

@@ -38,6 +38,7 @@ from tailboost.core.fingerprints import (
     fingerprint_of,
     hash_rounded_rows,
     hash_rows,
+    nth_of_kind,
     random_numbers,
     refuse_used,
 )
@@ -54,6 +55,7 @@ from tailboost.core.subgroups import deferral_words
 from tailboost.guarantees.recheck import Claim
 from tailboost.rates import Answered, Rate, Sample, Strata, error
 from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rates.strata import names_in
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
 Rule = Literal["predict", "randomised"]
@@ -75,6 +77,7 @@ ONLY_SCORES = (
     "explains. Among few different scores a part of a table cannot be recognised: make sure that none of "
     "these rows was used in the selection or by the model."
 )
+EQUAL_TO_NAMED = "equal one of the training rows that the caller names (training_rows=)."
 UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
@@ -95,12 +98,10 @@ class FreshRows:
     hashes: Hashes | None = None  # shape (n,): hashes of the rows; None if only answers were given
     # Shape (m, 2), from `Judged.count_known`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
-    complete: bool = False  # whether the model keeps fingerprints of all its training rows
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
     clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
-    only_scores: bool = False  # whether the rule reads scores alone
     n_unlabeled: int = 0  # the last rows, which have no labels
     cases: Mask | None = None  # shape (n,): the rows that stand for a case, see `Judged.cases`; None: all
     training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
@@ -108,6 +109,7 @@ class FreshRows:
     # Returns ``answered`` and ``drawn`` of another model for these rows.
     ask: _Questions | None = None
     judge: Any = None  # the model of ``answered``, or the array of answers
+    final: Any = None  # the classifier at the end of the model, or behind an array of answers, if known
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -117,6 +119,11 @@ class FreshRows:
         """Class number of each row; K of rows without labels."""
         numbers: Ints = self.answered.strata.y[self.answered.stratum]
         return numbers
+
+    @property
+    def only_scores(self) -> bool:
+        """Whether the rule reads scores alone."""
+        return judged(self.final).reads_scores
 
     @property
     def fingerprints(self) -> Fingerprint | None:
@@ -226,20 +233,17 @@ class FreshRows:
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """Leave each row in one of its subgroups at random: a row has a group of each column."""
         rows = np.concatenate([sample.rows for sample in samples])
-        order = np.argsort(rows, kind="stable")
-        _, first, place, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
-        if len(first) == len(rows):
+        distinct, place, times = np.unique(rows, return_inverse=True, return_counts=True)
+        if len(distinct) == len(rows):
             return samples
-        nth = np.empty(len(rows), dtype=np.intp)  # among the subgroups of its row
-        nth[order] = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
         # Later digits of the draws: the first digits decide about votes and the order.
-        stays = nth == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        stays = nth_of_kind(place, times) == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
         parts = np.split(stays, np.cumsum([len(sample.rows) for sample in samples])[:-1])
         return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
     def knows(self, by: Any) -> bool:
         """Return whether the list of the subgroups of a rate is complete."""
-        names = set(by if isinstance(by, tuple) else (by,))
+        names = set(names_in(by))
         if "cell" in names:
             names = {"class", "group"}
         if "class" in names and "class" not in self.listed:
@@ -264,15 +268,17 @@ class FreshRows:
                 f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
                 "none, and are draws from the same population."
             )
-        named = [] if self.training_rows is None else [_equal_to_named(self.training_rows, self.hashes)]
+        named = []
+        if self.training_rows is not None and self.hashes is not None:
+            share = self.training_rows.share(self.hashes)
+            named = [f"{_percent(share)} of these rows {EQUAL_TO_NAMED}"]
         if self.only_scores and (self.repeated is None or not self.repeated[:, 1].any()):
             return [assumed, *(named or [ONLY_SCORES])]
         if self.repeated is None:
             return [assumed, *(named or [UNKNOWN_ROWS])]
         with np.errstate(invalid="ignore"):
             fitted, *selected = (self.repeated[:, 0] / self.repeated[:, 1]).tolist()
-        share = "An unknown share" if np.isnan(fitted) else f"{100 * fitted:.3g} %"
-        overlap = f"{share} of these rows equal a training row of the model"
+        overlap = f"{_percent(fitted)} of these rows equal a training row of the model"
         if selected:
             most = 100 * max(selected)
             overlap += f", {most:.3g} % equal a row on which it, or a model inside, was selected"
@@ -285,7 +291,7 @@ class FreshRows:
             )
         if named:
             overlap += f" {named[0]}"
-        elif not self.complete:
+        elif not self.final.seen_rows_.complete:
             overlap += (
                 " A model inside was fitted before (frozen). Its training rows are not known: make sure that "
                 "these rows are not among them."
@@ -293,12 +299,8 @@ class FreshRows:
         return [assumed, overlap]
 
 
-def _equal_to_named(training_rows: Fingerprint, hashes: Hashes | None) -> str:
-    """Return the sentence on fresh rows that equal named training rows."""
-    assert hashes is not None
-    share = training_rows.share(hashes)
-    words = "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
-    return f"{words} of these rows equal one of the training rows that the caller names (training_rows=)."
+def _percent(share: float) -> str:
+    return "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:
@@ -314,12 +316,6 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
             f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
         )
     return table
-
-
-def refuse_training_rows(known: Fingerprint, hashes: Hashes, equal_rows: EqualRows, name: str = "X") -> None:
-    """Raise if rows, given by their `hash_rounded_rows`, are among named training rows."""
-    mask = known.knows(hashes)
-    refuse_known([(known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -432,14 +428,14 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
     return values
 
 
-def _group_columns(groups: Groups, n: int) -> dict[Any, Labels]:
-    """Return the columns of groups, checked; none without groups."""
+def _group_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, Labels]:
+    """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
     columns = {}
-    for name, values in ({} if groups is None else columns_by_name(groups, "groups")).items():
-        called = "groups" if name is None else f"groups column {name!r}"
+    for name, values in ({} if groups is None else columns_by_name(groups, argument)).items():
+        called = argument if name is None else f"{argument} column {name!r}"
         refuse_missing(values, called)
         columns[name] = label_column(values, called)
-        check_length(columns[name], called, n)
+        check_length(columns[name], called, n, of)
     return columns
 
 
@@ -530,6 +526,21 @@ class FreshInput:
         """Whether there are rows without labels."""
         return self.X_unlabeled is not None or self.answers_unlabeled is not None
 
+    @cached_property
+    def labels(self) -> Labels | None:
+        """The labels, checked; None without rows with labels."""
+        return label_column(self.y, "y") if self.has_labels else None
+
+    @cached_property
+    def columns(self) -> dict[Any, Labels]:
+        """The columns of groups of the rows with labels, checked."""
+        return _group_columns(self.groups, "groups", 0 if self.labels is None else len(self.labels), "X")
+
+    @cached_property
+    def listed(self) -> tuple[Any, list[Any] | None]:
+        """The listed classes and groups of the population, see `listed_subgroups`."""
+        return listed_subgroups(self.subgroups, self.any_groups)
+
     def with_and_without_labels(self) -> FreshInput:
         """Return the rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
 
@@ -598,7 +609,8 @@ class _Met:
         final, equal_rows, repeated = judge.final, judge.equal_rows, None
         numbers = None if labels is None else positions(labels, judge.classes, "y")
         if judge.known is not None:
-            refuse_training_rows(judge.known, hashes, equal_rows, name)
+            mask = judge.known.knows(hashes)
+            refuse_known([(judge.known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
@@ -634,19 +646,11 @@ class _Judge:
     answers: Labels | None = None  # the array
     deferred: Mask | None = None  # with an array
     rules: tuple[Rule, ...] = ("predict",)
-    only_scores: bool = False
     known: Fingerprint | None = None  # the named training rows
     met: _Met = _Met()  # the rows with labels
 
     @classmethod
-    def of_array(
-        cls,
-        model: Model,
-        given: FreshInput,
-        labels: Labels | None,
-        listed: Labels | None,
-        rates: Sequence[Rate],
-    ) -> _Judge:
+    def of_array(cls, model: Model, given: FreshInput, rates: Sequence[Rate], fitted: Any) -> _Judge:
         """Check an array of answers; without rows with labels all labels are listed."""
         if given.training_rows is not None:
             raise ValueError("training_rows: model is an array of answers, so there are no rows to compare")
@@ -658,6 +662,7 @@ class _Judge:
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "show them; give deferred=, a mask that is True for a deferred row"
             )
+        listed, labels = given.listed[0], given.labels
         if labels is None:
             assert listed is not None
             answers, classes = listed[:0], np.unique(listed)
@@ -667,20 +672,14 @@ class _Judge:
         if given.answers_unlabeled is not None:
             answers = np.concatenate([answers, given.answers_unlabeled])
         marks = None if marks is None else check_mask(marks, "deferred", len(answers))
-        return cls(None, classes, listed is not None, given.equal_rows, answers, marks)
+        return cls(fitted, classes, listed is not None, given.equal_rows, answers, marks)
 
     @classmethod
-    def of_model(
-        cls,
-        model: Model,
-        given: FreshInput,
-        labels: Labels | None,
-        listed: Labels | None,
-        rates: Sequence[Rate],
-    ) -> _Judge:
+    def of_model(cls, model: Model, given: FreshInput, rates: Sequence[Rate]) -> _Judge:
         """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
         if given.deferred is not None:
             raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
+        listed, labels = given.listed[0], given.labels
         X = given.X_unlabeled if labels is None else given.X
         if X is None:
             raise ValueError("X is needed: model is a classifier")
@@ -701,7 +700,6 @@ class _Judge:
             classes,
             listed is not None,
             reason_of_equal_rows(final, given.equal_rows),
-            only_scores=judged(final).reads_scores,
             known=None if known is None else fingerprint_of(known, lambda rows: _in_form_of(X, rows)),
         )
         if labels is None:
@@ -730,24 +728,23 @@ class _Questions:
     rates: Sequence[Rate]
     of_errors: bool  # whether errors are counted, not the rates
     there: _ListedGroups
-    columns: Mapping[Any, Labels]  # groups of the first rows
     more: _Unlabeled
-    labels: Labels | None  # of the rows with labels, if any
     parts: list[tuple[Any, Any]]  # tables, or as a model has opened them, with their groups
 
     @cached_property
     def truth(self) -> Labels:
         """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
-        known = self.judge.classes[:0] if self.labels is None else self.labels
+        known = self.judge.classes[:0] if self.given.labels is None else self.given.labels
         return np.concatenate([known, np.repeat(self.judge.classes[:1], self.more.n)])
 
     @cached_property
     def groups(self) -> Any:
         """Groups of all rows, None without groups."""
-        if not self.given.has_unlabeled:
-            return self.given.groups
-        own = {name: column[: len(self.truth) - self.more.n] for name, column in self.columns.items()}
-        joined = {name: np.concatenate([own[name], self.more.groups[name]]) for name in own}
+        given, joined = self.given, self.more.groups
+        if not given.has_unlabeled:
+            return given.groups
+        if given.has_labels:
+            joined = {name: np.concatenate([own, joined[name]]) for name, own in given.columns.items()}
         return joined.get(None, joined) if joined else None
 
     def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
@@ -784,7 +781,7 @@ class _Questions:
         )
         answered = answered.without_labels(self.more.n) if self.more.n else answered
         answered = replace(answered, strata=replace(answered.strata, known=self.there.combinations))
-        pairs = self.of_errors and None not in self.columns
+        pairs = self.of_errors and None not in (self.given.columns or self.more.groups)
         return _for_bounds(answered, self.given.cost_range, pairs=pairs), drawn
 
 
@@ -812,21 +809,19 @@ def fresh_rows(
         If an argument is not as in `certify`.
     """
     given.check(model, rates)
-    listed, named = listed_subgroups(given.subgroups, given.any_groups)
-    labels = label_column(given.y, "y") if given.has_labels else None
+    (_, named), labels = given.listed, given.labels
     n_labelled = 0 if labels is None else len(labels)
     clusters = None if given.clusters is None else numbered(given.clusters, "clusters", n_labelled)
-    columns = _group_columns(given.groups, n_labelled)
+    columns = given.columns
     if hasattr(model, "predict"):
-        judge = _Judge.of_model(model, given, labels, listed, rates).with_rules(rules)
+        judge = _Judge.of_model(model, given, rates).with_rules(rules)
     else:
-        judge = replace(_Judge.of_array(model, given, labels, listed, rates), final=fitted)
+        judge = _Judge.of_array(model, given, rates, fitted)
     more, parts = _Unlabeled(0, {}), [] if labels is None else [(given.X, given.groups)]
     if given.has_unlabeled:
-        more = _Unlabeled.of(judge, model, given, columns if n_labelled else None)
-        columns = more.groups if labels is None else columns
+        more = _Unlabeled.of(judge, model, given)
         parts.append((more.X, more.groups.get(None, more.groups) if more.groups else None))
-    there = _ListedGroups.of(judge.final, named, columns)
+    there = _ListedGroups.of(judge.final, named, more.groups if labels is None else columns)
     opened = tuple(model.opened(*part) for part in parts) if opens else ()
     ask = _Questions(
         judge=judge,
@@ -834,9 +829,7 @@ def fresh_rows(
         rates=rates,
         of_errors=rules is None or bool(rules),
         there=there,
-        columns=columns,
         more=more,
-        labels=labels,
         parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)] if opens else parts,
     )
     answered, drawn = ask(model)
@@ -847,17 +840,16 @@ def fresh_rows(
         judge.rules,
         hashes=met.hashes,
         repeated=met.repeated,
-        complete=met.repeated is not None and judge.final.seen_rows_.complete,
         listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
         equal_rows=judge.equal_rows,
         clusters=clusters,
-        only_scores=judge.only_scores,
         n_unlabeled=more.n,
         cases=met.cases,
         training_rows=judge.known,
         opened=opened,
         ask=ask,
         judge=model,
+        final=judge.final,
     )
 
 
@@ -905,27 +897,17 @@ class _Unlabeled:
     met: _Met = _Met()
 
     @classmethod
-    def of(
-        cls, judge: _Judge, model: Model, given: FreshInput, labelled: Mapping[Any, Labels] | None
-    ) -> _Unlabeled:
-        """Return the rows of a table, without copies of labelled rows.
-
-        ``labelled`` are the columns of groups of labelled rows; None without such rows.
-        """
+    def of(cls, judge: _Judge, model: Model, given: FreshInput) -> _Unlabeled:
+        """Return the rows of a table, without copies of labelled rows."""
         X, groups = given.X_unlabeled, given.groups_unlabeled
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
         rows = X if given.answers_unlabeled is None else given.answers_unlabeled
-        n, columns = n_rows_of(rows), dict[Any, Labels]()
-        if groups is not None:
-            columns = columns_by_name(groups, "groups_unlabeled")
-            if labelled is not None and set(columns) != set(labelled):
-                raise ValueError(
-                    f"groups_unlabeled has the columns {list(columns)}, groups has {list(labelled)}"
-                )
-            for name, values in columns.items():
-                refuse_missing(values, "groups_unlabeled")
-                columns[name] = label_column(values, "groups_unlabeled")
-                check_length(columns[name], "groups_unlabeled", n, "X_unlabeled")
+        n = n_rows_of(rows)
+        columns = _group_columns(groups, "groups_unlabeled", n, "X_unlabeled")
+        if columns and given.has_labels and set(columns) != set(given.columns):
+            raise ValueError(
+                f"groups_unlabeled has the columns {list(columns)}, groups has {list(given.columns)}"
+            )
         if given.answers_unlabeled is not None:
             return cls(n, columns)
         own, (final, table) = hash_rounded_rows(as_table(X)), final_step(model, X)

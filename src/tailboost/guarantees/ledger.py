@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -121,6 +122,8 @@ class Ledger:
     ----------
     attempts : tuple of Attempt, optional
         The attempts so far.
+    inner : tuple of Ledger, optional
+        The ledgers of the models inside the model: attempts of one are attempts of all.
 
     Examples
     --------
@@ -139,6 +142,7 @@ class Ledger:
     """
 
     attempts: tuple[Attempt, ...] = ()
+    inner: tuple[Ledger, ...] = ()
 
     def record(
         self,
@@ -173,7 +177,8 @@ class Ledger:
             If the file of the ledger cannot be written.
         """
         with self._opened():
-            recorded = _joined(self.attempts, earlier)
+            known_to_inner = chain(*(each.attempts for each in self.inner))
+            recorded = _distinct([*self.attempts, *known_to_inner, *earlier])
             keys = [each.key for each in recorded]
             if attempt.key in keys:
                 known = keys.index(attempt.key) + 1
@@ -181,7 +186,8 @@ class Ledger:
                 _refuse_spent(attempt.rows, recorded, equal_rows)
                 made = replace(attempt, spent=spent_by_next(recorded, attempts))
                 recorded, known = (*recorded, made), len(recorded) + 1
-            self.attempts = recorded
+            for each in (self, *self.inner):
+                each.attempts = recorded
         return recorded[:known]
 
     @contextmanager
@@ -206,10 +212,12 @@ class Ledger:
         return Ledger(tuple(map(Attempt.from_dict, state["attempts"])))
 
 
-def _joined(attempts: Sequence[Attempt], others: Sequence[Attempt]) -> tuple[Attempt, ...]:
-    """Return attempts, and others not among them."""
-    keys = {attempt.key for attempt in attempts}
-    return (*attempts, *(other for other in others if other.key not in keys))
+def _distinct(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """Return the attempts without repetitions, in their order."""
+    first: dict[str, Attempt] = {}
+    for attempt in attempts:
+        first.setdefault(attempt.key, attempt)
+    return tuple(first.values())
 
 
 def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: EqualRows) -> None:

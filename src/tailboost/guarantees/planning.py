@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ledger import spent_by_next
 from tailboost.guarantees.threshold_rules import Share, level_of_each, shares_of
-from tailboost.rates import GAP, Limit, Strata, checked_limits
+from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power
 
@@ -216,7 +216,11 @@ def rows_needed(
     procedure = _procedures(plans, level, by_group=by_group)
     alone = []
     for plan, (name, power_at) in zip(plans, procedure, strict=True):
-        total = _fewest(plan, power_at, power, name)
+        compares = plan.limit.compares
+        start, precision = (_guess(plan, power), PRECISION) if compares else (1, 0.0)
+        total = fewest_rows(power_at, power, start=start, precision=precision)
+        if total is None:
+            raise ValueError(f"{plan.limit!r}: more than a thousand million rows are needed ({name})")
         sizes = plan.sizes(np.array([total]))[:, 0].tolist()
         alone.append(RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total))
     together = _together(plans, procedure, alone, power, shares)
@@ -252,7 +256,12 @@ Powers = Callable[[Ints], Floats]
 
 def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
-    return _by_ranks(plans, level, by_group=by_group) or _by_tests(plans, level)
+    return _by_ranks(plans, level, by_group=by_group) or [
+        (PAIRS, _powers_of_pairs(plan, level))
+        if plan.limit.compares
+        else (COUNTS, _powers_of_counts(plan, level))
+        for plan in plans
+    ]
 
 
 def _by_ranks(
@@ -272,16 +281,6 @@ def _by_ranks(
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
 
 
-def _by_tests(plans: Sequence[PlannedLimit], level: float) -> list[tuple[str, Powers]]:
-    """Return the powers of the tests of each limit, at the whole level."""
-    return [
-        (PAIRS, _powers_of_pairs(plan, level))
-        if plan.limit.compares
-        else (COUNTS, _powers_of_counts(plan, level))
-        for plan in plans
-    ]
-
-
 def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
     """Return the probability that all subgroups pass; their rows are independent."""
     rates, bounds = plan.excess
@@ -297,8 +296,7 @@ def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
 
 def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
     """Return a lower bound on the probability that all pairs pass (union bound)."""
-    limit = plan.limit
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+    factor, gap = plan.limit.pair
 
     def failing(i: int, j: int, n: Ints) -> float:
         rates, sizes = (plan.rates[i], plan.rates[j]), (int(n[i]), int(n[j]))
@@ -313,34 +311,20 @@ def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
 
 def _compared(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
     """Return whether the ranks with the expected rates certify a gap or ratio."""
-    limit = plan.limit
-    gap, ratio = (limit.bound, None) if limit.form == GAP else (None, limit.bound)
+    factor, gap = plan.limit.pair
     found = []
     for sizes in plan.sizes(rows).T:
         ranks = np.minimum(np.round(plan.rates * (sizes + 1)).astype(np.intp), sizes).tolist()
-        found.append(probability_within(ranks, ranks, sizes.tolist(), gap=gap, ratio=ratio) >= 1.0 - level)
+        found.append(probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap) >= 1.0 - level)
     return np.array(found, dtype=np.float64)
-
-
-def _fewest(plan: PlannedLimit, power_at: Powers, power: float, procedure: str) -> int:
-    """Return the rows for one limit; raise ValueError if there is no such number."""
-    of_counts = not plan.limit.compares
-    precision = 0.0 if of_counts else PRECISION
-    found = fewest_rows(power_at, power, start=1 if of_counts else _guess(plan, power), precision=precision)
-    if found is None:
-        raise ValueError(f"{plan.limit!r}: more than a thousand million rows are needed ({procedure})")
-    return found
 
 
 def _guess(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
-    limit, rows = plan.limit, 1.0
-    factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    for i, j in permutations(range(len(plan.names)), 2):
-        (r1, r2), variances = plan.rates[[i, j]], plan.rates * (1.0 - plan.rates) / plan.shares
-        deviations = (ndtri(0.95) + ndtri(power)) * np.sqrt(factor**2 * variances[i] + variances[j])
-        rows = max(rows, float((deviations / (gap - factor * r1 + r2)) ** 2))
-    return int(min(rows, MOST_ROWS))
+    limit, rates, others = plan.limit, plan.rates, ~np.eye(len(plan.names), dtype=bool)
+    deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(rates * (1.0 - rates) / plan.shares)
+    rows = ((deviations / limit.rooms(rates, rates)) ** 2)[others]
+    return int(rows.clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
 def _together(
@@ -397,7 +381,11 @@ def _plans(
         of_share = _values(default if share is None else share, names, f"shares of {limit!r}")
         if (of_share <= 0).any():
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
-        _refuse_broken(limit, names, of_rate)
+        if limit.distance(names, of_rate) >= 0.0:
+            raise ValueError(
+                f"{limit!r}: the rates {dict(zip(names, of_rate.tolist(), strict=True))} do not keep it with "
+                "room to spare, so no number of rows certifies it"
+            )
         none = np.zeros(0, dtype=np.intp)
         by_share = shares_of(limit, strata, [(name, none) for name in names])
         plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share))
@@ -425,21 +413,9 @@ def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
     return np.array([check_number(each[name], what, 0, 1, closed=True) for name in names])
 
 
-def _refuse_broken(limit: Limit, names: list[Any], rates: Floats) -> None:
-    """Raise if true rates break a limit, or are at its boundary."""
-    distance = float(limit.distance(names, rates))
-    if distance >= 0.0:
-        raise ValueError(
-            f"{limit!r}: the rates {dict(zip(names, rates.tolist(), strict=True))} do not keep it with room "
-            "to spare, so no number of rows certifies it"
-        )
-
-
 def _columns(limit: Limit) -> tuple[Any, ...]:
     """Return the columns of groups of a limit."""
-    by = limit.rate.by
-    every: Iterable[Any] = by if isinstance(by, tuple) else (by,)
-    return tuple(name for name in every if name not in (None, "class"))
+    return tuple(name for name in limit.rate.crossed if name not in (None, "class"))
 
 
 def _group(limit: Limit, name: Any) -> Any:

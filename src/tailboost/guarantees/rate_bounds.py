@@ -9,7 +9,6 @@ from itertools import permutations
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.stats import beta
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import check_number
@@ -18,7 +17,13 @@ from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
-from tailboost.rates.bounds import betting_p_value, betting_upper, clopper_pearson_upper, rows_needed
+from tailboost.rates.bounds import (
+    betting_p_value,
+    betting_upper,
+    clopper_pearson_ends,
+    clopper_pearson_upper,
+    rows_needed,
+)
 from tailboost.rates.pair_test import GAMMA, pair_p_value
 from tailboost.rates.power import MOST_ROWS
 
@@ -389,7 +394,7 @@ class RateFamily:
             (round(float((sample.values - sample.low).sum() / scale)), len(sample.rows))
             for sample in self.samples
         ]
-        factor, gap = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
+        factor, gap = limit.pair
         # The pair that is furthest apart comes first: one failure suffices.
         pairs = sorted(
             permutations(counts, 2), key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1])
@@ -435,7 +440,7 @@ class RateFamily:
         shares = (means - base) / width
 
         def certified(times: float) -> bool:
-            low, high = _clopper_pearson(shares, times * sizes, level)
+            low, high = clopper_pearson_ends(shares, times * sizes, level)
             least, most = _ends_of_comparison(limit, base + width * low, base + width * high)
             return bool(most <= limit.bound if limit.from_above else least >= limit.bound)
 
@@ -481,15 +486,6 @@ def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float,
         return 1.0, 1.0
     least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
     return least, min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
-
-
-def _clopper_pearson(shares: Floats, sizes: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the bounds at a level on either side of shares of rows, whose counts need not be whole."""
-    counts, others = shares * sizes, (1.0 - shares) * sizes
-    with np.errstate(invalid="ignore"):
-        low = np.where(counts > 0, beta.ppf(level, counts, others + 1.0), 0.0)
-        high = np.where(others > 0, beta.ppf(1.0 - level, counts + 1.0, others), 1.0)
-    return low, high
 
 
 def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:

@@ -137,6 +137,18 @@ def scores_of(model: Model, family: ThresholdFamily, fresh: FreshRows) -> tuple[
     return np.concatenate(scores), np.concatenate(places)
 
 
+def scored_selection(
+    model: Model, family: ThresholdFamily, *, expected: bool
+) -> tuple[ScoredRows, SelectionData]:
+    """Return the selection data with their scores and weighted losses: expected ones, or by the labels."""
+    scores, data = model.scores_on_selection(family)
+    by_stratum = losses_of(model.objective_, data.strata)
+    assert by_stratum is not None
+    losses = data.probabilities.T.astype(np.float64) @ by_stratum if expected else by_stratum[data.stratum]
+    place = data.strata.combination[data.stratum] * family.by_group
+    return ScoredRows(scores, place, losses * (data.weights * len(data))[:, None]), data
+
+
 # -- limits on one side ------------------------------------------------------------------------------------
 
 
@@ -294,12 +306,12 @@ def ranks_of_comparison(
     # One answer to all rows keeps a comparison by construction, so a rule that is no better says nothing.
     constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
     around = np.array([_ties(selection, share, n) for share, n in zip(shares, sizes, strict=True)])
-    gap, ratio = (limit.bound, None) if limit.form == GAP else (None, limit.bound)
+    factor, gap = limit.pair
     for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
         least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
         if _hopeless(limit, least, most, np.array(sizes)):
             continue
-        if probability_within(least.tolist(), most.tolist(), sizes, gap=gap, ratio=ratio) >= 1.0 - level:
+        if probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap) >= 1.0 - level:
             return np.stack([least, most], axis=1)
     return None
 
@@ -310,10 +322,7 @@ def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     It spares exact probabilities. No certificate depends on it.
     """
     low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
-    factor, bound = (1.0, limit.bound) if limit.form == GAP else (limit.bound, 0.0)
-    room = bound - factor * high[:, None] + low[None]
-    variances = high * (1.0 - high) / (sizes + 2.0)
-    deviations = np.sqrt(factor**2 * variances[:, None] + variances[None])
+    room, deviations = limit.rooms(high, low), limit.deviations(high * (1.0 - high) / (sizes + 2.0))
     others = ~np.eye(len(sizes), dtype=bool)
     return bool((room < HOPELESS_ROOM * deviations)[others].any())
 
@@ -425,14 +434,8 @@ class RankRules:
             if compares and len({int(place[0]) for place in places if len(place)}) != len(shares):
                 continue
             if one_each if by_group else not compares:
-                on_selection, data = model.scores_on_selection(family)
-                by_stratum = losses_of(model.objective_, data.strata)
-                assert by_stratum is not None
-                each = by_stratum[data.stratum]
-                if compares:  # expected losses have less noise than labels
-                    each = data.probabilities.T.astype(np.float64) @ by_stratum
-                each = each * (data.weights * len(data))[:, None]
-                selection = ScoredRows(on_selection, data.strata.combination[data.stratum] * by_group, each)
+                # Expected losses have less noise than labels.
+                selection, data = scored_selection(model, family, expected=compares)
                 return cls(model, family, shares, rows, selection, data, fresh)
         return None
 
@@ -675,7 +678,7 @@ class ThresholdPath:
         losses = rows.loss(place, thresholds)
         powers = np.full(len(thresholds), float(len(limited) == len(asked)))
         for each in limited:
-            powers *= _power(*each.errors(rows.scores, thresholds), each.most, ratio, level)
+            powers *= power_of_counts(*each.errors(rows.scores, thresholds), each.most, ratio, level)
         least, likely = int(losses.argmin()), np.flatnonzero(powers >= LIKELY * powers.max())
         first = int(likely[np.abs(likely - least).argmax()])
         order = np.arange(first, least + 1) if first <= least else np.arange(first, least - 1, -1)
@@ -685,7 +688,7 @@ class ThresholdPath:
         return cls(place, thresholds[order], losses[order], float(powers[first]), constant)
 
 
-def _power(errors: Floats, n: Floats, most: float, ratio: float, level: float) -> Floats:
+def power_of_counts(errors: Floats, n: Floats, most: float, ratio: float, level: float) -> Floats:
     """Return the predicted probability that fresh rows certify each of several shares of errors."""
     fresh = (ratio * n).astype(np.intp)
     passes, rate = each_most_reached(fresh, most, level), (errors + 0.5) / (n + 1.0)
@@ -731,11 +734,7 @@ class ThresholdSequences:
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in together):
             return None
-        scores, data = model.scores_on_selection(family)
-        by_stratum = losses_of(model.objective_, data.strata)
-        assert by_stratum is not None
-        expected = data.probabilities.T.astype(np.float64) @ by_stratum * (data.weights * len(data))[:, None]
-        selection = ScoredRows(scores, data.strata.combination[data.stratum] * by_group, expected)
+        selection, data = scored_selection(model, family, expected=True)
         known = [each for limit in limits for each in limited_rates(limit, data.strata, data.stratum)]
         return cls(model, family, together, rows, known, selection, fresh)
 

@@ -211,9 +211,9 @@ class HistSession:
         used = weight if rows is None else np.where(rows, weight, 0.0)
         params, factor = self._training_params(used)
         data, used = self.data, used * factor
-        if whole and rows is not None and self.n_classes > 2 and not model._vector_leaves(self.n_classes):
-            # A new binned table of the used rows is faster here: XGBoost would otherwise predict the rows of
-            # weight 0 with every tree. Fits in stages need predictions of all rows, so they keep the table.
+        if whole and rows is not None and not model._vector_leaves(self.n_classes):
+            # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
+            # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.
             data, used = self.bin(self.table[rows]), used[rows]
             data.set_info(label=self._targets(self.y[rows]))
         model._booster = booster = xgboost.Booster(params, [data])
@@ -317,18 +317,23 @@ class BoostSession(HistSession):
             return []
         masks = [part == j for j in range(int(part.max()) + 1)]
         fitted = [~own if rows is None else rows & ~own for own in masks]
-        growing = [self.stages(weight, seed, each) for each in fitted]
-        step = STEP if self.backend == "xgboost" else 1
+        if self.backend == "xgboost":
+            step = STEP
+            growing = [self._by_xgboost(weight, each, whole=True) for each in fitted]
+            tables = [self.bin(self.table[own]) for own in masks]
+        else:
+            step, growing = 1, [self.stages(weight, seed, each) for each in fitted]
+            tables = [self.table[own] for own in masks]
         judged = weight[held] if weight[held].any() else np.ones(np.count_nonzero(held))
         scores = np.zeros((len(part), self.n_classes))
         models: list[Any] = [None] * len(masks)
         least, best, scale, size = np.inf, 0, 1.0, 0
         gain, wait = self._patience
         while size < MOST_TREES and size - best < max(wait, WAIT * size):
-            for j, (stages, own) in enumerate(zip(growing, masks, strict=True)):
+            for j, (stages, own, table) in enumerate(zip(growing, masks, tables, strict=True)):
                 # The step of one fold is not interrupted: each fold sets its weights in the binned table.
                 models[j] = deque(islice(stages, step), maxlen=1)[0]
-                scores[own] = self._scores(models[j], own)
+                scores[own] = self._scores(models[j], table)
             size = self._size(models[0])
             loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
             if loss < least * (1.0 - gain):
@@ -350,11 +355,11 @@ class BoostSession(HistSession):
     def _size(self, model: _HistClassifier) -> int:
         return model.model_.n_iter_ if self.backend == "sklearn" else model._booster.num_boosted_rounds()
 
-    def _scores(self, model: _HistClassifier, rows: Mask) -> Floats:
-        """Return scores of rows of the session by class; XGBoost has kept those of its newest model."""
+    def _scores(self, model: _HistClassifier, table: Any) -> Floats:
+        """Return scores of the rows of a table by class; XGBoost keeps those of the earlier trees."""
         if self.backend == "sklearn":
-            return np.log(np.maximum(model.predict_proba_table(self.table[rows]), LEAST))
-        margin = model._booster.predict(self.data, output_margin=True)[rows].astype(np.float64)
+            return np.log(np.maximum(model.predict_proba_table(table), LEAST))
+        margin = model._booster.predict(table, output_margin=True).astype(np.float64)
         return np.column_stack([-margin / 2, margin / 2]) if margin.ndim == 1 else margin
 
     def _new_model(self) -> _HistClassifier:

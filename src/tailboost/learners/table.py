@@ -18,7 +18,7 @@ from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.checks import summed
 from tailboost.core.fingerprints import hash_rows
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.schema import dtype_kind, is_plain, text
+from tailboost.core.schema import distinct, dtype_kind, is_plain, text
 from tailboost.learners.protocols import PreparedProba
 
 # Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so that order
@@ -198,7 +198,7 @@ def _categories(column: Any, name: Any) -> list[Any] | None:
     present = column.dropna().infer_objects()
     if len(present) and dtype_kind(present.dtype) in ("number", "truth"):
         return None  # numbers of dtype object, as in a transposed table
-    values = present.unique()
+    _, values = distinct(present, f"column {name!r}")
     try:
         return sorted(values)
     except TypeError:
@@ -213,7 +213,7 @@ def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
     """Return the category number of each value, by value or by its text; NaN for unknown values."""
     code = {value: float(i) for i, value in enumerate(categories)}
     code_of_text = {text(value): float(i) for i, value in enumerate(categories)}
-    numbers, values = column.factorize()
+    numbers, values = distinct(column, f"column {column.name!r}")
     codes = [code.get(value, code_of_text.get(text(value), np.nan)) for value in values]
     return np.array([*codes, np.nan], dtype=np.float32)[numbers]  # missing values have the number −1
 

@@ -39,6 +39,7 @@ from scipy.stats import beta, binom, ksone, t
 
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import base_measure, check_number
+from tailboost.rates.power import last_true
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
@@ -65,6 +66,8 @@ MORE_STAKES = 8
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of stored logarithms: JSON has no infinity.
 LARGEST = 1e300
+# A larger number of rows is not looked for.
+MOST = 2**62
 
 
 def _check_delta(delta: float) -> float:
@@ -206,9 +209,14 @@ def clopper_pearson_interval(
     e, rows = np.broadcast_arrays(np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64))
     if not ((e >= 0) & (e <= 1)).all() or not (rows >= 0).all():
         raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
-    wrong, right = e * rows, (1.0 - e) * rows
-    low = np.where(wrong > 0, beta.ppf(half, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
-    high = np.where(right > 0, beta.ppf(1.0 - half, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
+    return clopper_pearson_ends(e, rows, half)
+
+
+def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the bounds on error rates from either side, each of which fails with at most this level."""
+    wrong, right = error * rows, (1.0 - error) * rows
+    low = np.where(wrong > 0, beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
+    high = np.where(right > 0, beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
     return low, high
 
 
@@ -259,15 +267,9 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
         return failing
 
     def exceeds(n: int) -> bool:
-        return bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
+        return n == 0 or bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
 
-    high = 1  # the bound for error · n errors, whole or not, falls with n
-    while exceeds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    high = 1 + last_true(exceeds, MOST, 1)  # the bound for error · n errors, whole or not, falls with n
     while high > 1:  # somewhat fewer rows may suffice, because errors are whole numbers
         some = np.arange(max(1, high - 4096), high)
         if (failing := fails(some)).any():
@@ -630,7 +632,7 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
 
 
 def probability_within(
-    least: Sequence[int], most: Sequence[int], sizes: Sequence[int], *, gap: float | None, ratio: float | None
+    least: Sequence[int], most: Sequence[int], sizes: Sequence[int], *, factor: float = 1.0, gap: float = 0.0
 ) -> float:
     """Return a lower bound on the probability that the rates at ranks of several groups are close.
 
@@ -646,8 +648,9 @@ def probability_within(
         Of each group, 0 ≤ least ≤ most ≤ n. The threshold may be selected among those in between.
     sizes : sequence of int
         n of each group.
-    gap, ratio : float, optional
-        One of both: the largest difference of two rates, or the smallest ratio of two rates.
+    factor, gap : float
+        Rates are close if ``factor`` times each of them less each other one is at most ``gap``: 1 and the
+        largest difference, or the smallest ratio and 0.
 
     Returns
     -------
@@ -657,16 +660,14 @@ def probability_within(
     Examples
     --------
     >>> from tailboost.rates.bounds import probability_within
-    >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05, ratio=None), 3)
+    >>> round(probability_within([300, 300], [300, 300], [1000, 1000], gap=0.05), 3)
     0.983
     """
     low, high, n = (np.asarray(each, dtype=np.float64) for each in (least, most, sizes))
-    if (gap is None) == (ratio is None):
-        raise ValueError("give either gap or ratio")
 
     def largest(u: Floats) -> Floats:
         """Return the largest rate that is allowed beside a smallest rate u."""
-        return np.minimum(u + gap if gap is not None else u / max(ratio or 0.0, 1e-300), 1.0)
+        return np.minimum((u + gap) / max(factor, 1e-300), 1.0)
 
     def at_most(i: int, x: Floats) -> Floats:
         """Return P(V ≤ x) in group i."""

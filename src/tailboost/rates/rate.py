@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.spelling import meant
-from tailboost.rates.strata import Answered, Sample, Strata, plain
+from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -267,10 +267,14 @@ class Rate(Expression):
         return self.kind == "cost" and self.matrix is None
 
     @property
+    def crossed(self) -> tuple[Any, ...]:
+        """What the subgroups cross: columns of groups, or one of the other values of ``by``."""
+        return names_in(self.by)
+
+    @property
     def needs_groups(self) -> bool:
         """Whether the subgroups are groups."""
-        names = self.by if isinstance(self.by, tuple) else (self.by,)
-        return any(name not in (None, "class") for name in names)
+        return any(name not in (None, "class") for name in self.crossed)
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
@@ -283,9 +287,8 @@ class Rate(Expression):
 
     def needs_labels(self, strata: Strata) -> bool:
         """Return whether the rate depends on labels: rates of answers alone, such as `selected`, do not."""
-        names = self.by if isinstance(self.by, tuple) else (self.by,)
         differ = any((table != table[0]).any() for table in self.tables(strata))
-        return differ or self.needs_costs or "class" in names or "cell" in names
+        return differ or self.needs_costs or not {"class", "cell"}.isdisjoint(self.crossed)
 
     def by_stratum(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by stratum and action, shape (S, A) each.
@@ -408,8 +411,7 @@ class Rate(Expression):
         return f"1 − {words}" if self.complement else words
 
     def __str__(self) -> str:
-        names = self.by if isinstance(self.by, tuple) else (self.by,)
-        return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, names))}"
+        return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, self.crossed))}"
 
     def __repr__(self) -> str:
         arguments = [] if self.label is None else [repr(self.label)]
@@ -574,7 +576,8 @@ class Limit(Expression):
 
     def _pairs(self, each: Floats, margins: Floats, scale: float) -> list[Inequality]:
         """Return an inequality for each ordered pair of rates, tightened by its margin."""
-        times, level = (1.0, self.bound / scale) if self.form == GAP else (self.bound, 0.0)
+        times, bound = self.pair
+        level = bound / scale
         pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
         return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
 
@@ -584,6 +587,21 @@ class Limit(Expression):
         The margin tightens ``rᵢ − rⱼ ≤ bound`` for a gap, and ``bound rᵢ − rⱼ ≤ 0`` for a ratio.
         """
         return replace(self, margins=tuple(map(tuple, margins.tolist())))
+
+    @property
+    def pair(self) -> tuple[float, float]:
+        """The numbers (a, c) of a gap or ratio: it is kept if a rᵢ − rⱼ ≤ c for all pairs of rates."""
+        return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+
+    def rooms(self, first: Floats, second: Floats) -> Floats:
+        """Return c − a rᵢ + rⱼ for each pair of a ``first`` and a ``second`` rate, shape (m, m)."""
+        a, c = self.pair
+        rooms: Floats = c - a * first[:, None] + second[None]
+        return rooms
+
+    def deviations(self, variances: Floats) -> Floats:
+        """Return the standard deviation of a rᵢ − rⱼ for each pair of independent rates, shape (m, m)."""
+        return np.sqrt(self.pair[0] ** 2 * variances[:, None] + variances[None])
 
     @property
     def compares(self) -> bool:
@@ -655,7 +673,7 @@ class Limit(Expression):
         The violation is 0 if the rates satisfy the limit or are undefined.
         """
         if self.margins is not None:
-            times, bound = (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+            times, bound = self.pair
             apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
             others = ~np.eye(values.shape[-1], dtype=bool)
             pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]

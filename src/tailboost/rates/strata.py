@@ -118,8 +118,7 @@ class Strata:
         stratum = y * len(combinations) + combination.ravel()
         n_strata = len(labels) * len(combinations)
         fraction = weight / weight.sum()
-        mass = np.bincount(stratum, fraction, n_strata).astype(np.float64)
-        squares = np.bincount(stratum, fraction**2, n_strata)
+        mass, size = _mass_and_size(stratum, fraction, n_strata)
         mean_costs = None
         if costs is not None:
             sums = np.stack([np.bincount(stratum, fraction * column, n_strata) for column in costs.T], axis=1)
@@ -130,7 +129,7 @@ class Strata:
             tuple(tuple(map(plain, column)) for column in values),
             combinations.astype(np.intp),
             mass,
-            mass**2 / np.where(squares > 0, squares, 1.0),
+            size,
             defers,
             mean_costs,
             (0.0, 1.0) if costs is None else (float(costs.min()), float(costs.max())),
@@ -268,6 +267,13 @@ class Strata:
         ]
 
 
+def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats, Floats]:
+    """Return the weight and the effective number of rows of each stratum."""
+    mass = np.bincount(stratum, share, n_strata).astype(np.float64)
+    squares = np.bincount(stratum, share**2, n_strata)
+    return mass, mass**2 / np.where(squares > 0, squares, 1.0)
+
+
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     """Return the distinct rows in order, and the number of each; rows are coded as one number if possible."""
     low = rows.min(axis=0, initial=0)
@@ -280,6 +286,11 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
 
 def _few(names: tuple[Any, ...]) -> str:
     return str(list(names[:20])) + (" …" if len(names) > 20 else "")
+
+
+def names_in(by: Any) -> tuple[Any, ...]:
+    """Return the names in a value of ``by``, one of them unless it is a tuple."""
+    return by if isinstance(by, tuple) else (by,)
 
 
 def plain(value: Any) -> Any:
@@ -452,10 +463,7 @@ class Answered:
         """Return the same rows, the last of which have no labels: they count in rates that need none."""
         strata, stratum, G = self.strata, self.stratum.copy(), self.strata.n_combinations
         stratum[-n_rows:] = strata.n_classes * G + stratum[-n_rows:] % G
-        n_strata = (strata.n_classes + 1) * G
-        mass = np.bincount(stratum, self.share, n_strata).astype(np.float64)
-        squares = np.bincount(stratum, self.share**2, n_strata)
-        size = mass**2 / np.where(squares > 0, squares, 1.0)
+        mass, size = _mass_and_size(stratum, self.share, (strata.n_classes + 1) * G)
         strata = replace(strata, mass=mass, size=size, has_unlabeled=True)
         return replace(self, strata=strata, stratum=stratum)
 

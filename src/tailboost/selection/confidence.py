@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tailboost.core.array_types import Floats
-from tailboost.rates import GAP, ROUNDING, Limit, Strata
+from tailboost.rates import ROUNDING, Limit, Strata
 from tailboost.selection.problem import Best, Problem, Program
 from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_rates, outlook
 
@@ -38,8 +38,7 @@ def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: flo
         np.isnan(counted.values) | decided_rates(counted.terms, strata, counts), 0.0, variance
     )
     if limit.compares:
-        times = 1.0 if limit.form == GAP else limit.bound
-        return limit.with_margins(by * np.sqrt(times**2 * variance[:, None] + variance))
+        return limit.with_margins(by * limit.deviations(variance))
     errors = by * np.sqrt(variance + (width * counted.spread) ** 2)
     return limit.tightened(dict(zip(counted.terms.names, errors.tolist(), strict=True)))
 

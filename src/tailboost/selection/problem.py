@@ -281,8 +281,7 @@ class Problem:
         """Return the numbers of the columns of groups in the rates."""
         used: set[Any] = set()
         for rate in self.rates:
-            by = rate.by if isinstance(rate.by, tuple) else (rate.by,)
-            used |= set(names) if {"group", "cell"} & set(by) else set(by)
+            used |= set(names) if {"group", "cell"} & set(rate.crossed) else set(rate.crossed)
         return [j for j, name in enumerate(names) if name in used]
 
     @property

@@ -122,10 +122,9 @@ class Writer:
 
     def ledger_number(self, ledger: Ledger) -> int:
         """Return the number of a ledger, which is added to the list if new."""
-        numbers = [k for k, other in enumerate(self.ledgers) if other is ledger]
-        if not numbers:
+        if not any(other is ledger for other in self.ledgers):
             self.ledgers.append(ledger)
-        return numbers[0] if numbers else len(self.ledgers) - 1
+        return next(k for k, other in enumerate(self.ledgers) if other is ledger)
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
@@ -323,17 +322,6 @@ class Reader:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _bytes(self, place: Any, size: object) -> bytes:
-        return self._array("|u1", [size], "C", place).tobytes()
-
-    def _made(self, number: Any, value: Any) -> Any:
-        return MADE[self.classes[number][0]].made(self.value(value))
-
-    def _tree(self, number: Any) -> Any:
-        if type(number) is not int or number < 0:
-            raise Damaged("an unknown tree")
-        return self.trees[number]
-
     def _ledger(self, number: Any) -> Ledger:
         if type(number) is not int or not 0 <= number < len(self.ledgers):
             raise Damaged("an unknown ledger")
@@ -383,15 +371,15 @@ class Reader:
         "frozenset": lambda self, written: frozenset(self._values(written)),
         "dict": _pairs,
         "Bunch": lambda self, written: Bunch(**self._pairs(written)),
-        "bytes": _bytes,
+        "bytes": lambda self, place, size: self._array("|u1", [size], "C", place).tobytes(),
         "slice": lambda self, *ends: slice(*self._values(ends)),
         "dtype": lambda self, text: np.dtype(str(text)),
         "scalar": lambda self, *array: self._array(*array)[()],
         "array": _array,
         "objects": _objects,
         "sparse": _sparse,
-        "tree": _tree,
-        "made": _made,
+        "tree": lambda self, number: self.trees[number],
+        "made": lambda self, number, value: MADE[self.classes[number][0]].made(self.value(value)),
         "ledger": _ledger,
         "object": _object,
     }

@@ -173,13 +173,13 @@ _NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_1
 
 OURS: dict[str, Reviewed] = {
     **_names("tailboost.core.judged", "ProbeFrame", "ProbeMatrix"),
-    **_names("tailboost.core.fingerprints", "Fingerprint", "RowCounts"),
+    **_names("tailboost.core.fingerprints", "Fingerprint", "RowCounts", "UsedRows"),
     **_names("tailboost.core.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.core.schema", "TableSchema"),
     **_names("tailboost.boosting.training_set", "RowOrigin", "GroupNames", "Rows", "UnlabeledRows"),
-    **_names("tailboost.boosting.game", "Game", "Round", "Stop", "TargetSubgroups", "Trace", "Units"),
-    **_names("tailboost.boosting.game", "NamedSubgroups", "Pools"),
+    **_names("tailboost.boosting.game", "Game", "NamedSubgroups", "Pools", "Round", "Stop",
+        "TargetSubgroups", "Trace", "Units"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
     # -- learners
     **_names("tailboost.learners.forest", "TableForest"),
@@ -187,10 +187,9 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.linear", "TableBayes", "TableLinear"),
     **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
         left_out=frozenset({"_booster"}), finish=_boosted_bytes),
-    **_names("tailboost.learners.table", "ClassProbabilities", "Ranked"),
+    **_names("tailboost.learners.table", "BinnedReader", "ClassProbabilities", "Ranked", "TableReader"),
     **_names("tailboost.learners.foreign", "_OnPresentClasses"),
     **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
-    **_names("tailboost.learners.table", "BinnedReader", "TableReader"),
     **_names("tailboost.learners.screened", "ScreenedBoost"),
     # -- nets
     **_names("tailboost.learners.torch.net_data", "RowPreparation"),
@@ -202,17 +201,16 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
     **_names("tailboost.rates.rate", "Kind", "Limit", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
-    **_names("tailboost.selection.probabilities", "Calibration", "GroupModel",
-        "StratumProbabilities"),
-    **_names("tailboost.selection.data", "Candidate", "Pool"),
-    **_names("tailboost.selection.data", "SelectionData"),
+    **_names("tailboost.selection.probabilities", "Average", "Calibration", "GroupModel", "ModelOutputs",
+        "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities", "UnlabeledOutputs"),
+    **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.problem", "Program", "Best", "Solution"),
+    **_names("tailboost.selection.problem", "CVaR", "Problem", "Program", "Best", "Solution",
+        "WorstRow"),
     # -- classifiers
     **_names("tailboost.boosting.boosting", "Demand"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
-    **_names("tailboost.core.fingerprints", "UsedRows"),
     **_names("tailboost.guarantees.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
@@ -222,14 +220,10 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
     **_names("tailboost.boosting.additive_combiner", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
-    **_names("tailboost.selection.probabilities", "PowerDraw", "ProbabilityRule"),
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
-    **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
     **_names("tailboost.classifiers.cvar", "HedgeOverRows", "LPOverRows", "EntropicOverRows"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    **_names("tailboost.selection.probabilities", "Average", "ModelOutputs", "Models",
-        "UnlabeledOutputs"),
     # -- baselines
     **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),
 }  # fmt: skip

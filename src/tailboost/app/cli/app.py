@@ -72,10 +72,6 @@ class LazyGroup(TyperGroup):
         # The names suffice for hints at mistyped ones.
         super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the subcommands."""
-        return list(COMMANDS)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand; None if there is none of this name."""
         if cmd_name not in COMMANDS:

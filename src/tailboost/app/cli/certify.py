@@ -195,6 +195,7 @@ def calibrate(
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
     fresh = _Fresh(data, unlabeled, training_rows, sep, target, cluster, equal_rows)
+    fresh.refuse_errors(targets)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
@@ -232,24 +233,28 @@ class _Fresh:
         """The files, which an output must not replace."""
         return [self.data, self.unlabeled, self.training_rows]
 
+    def refuse_errors(self, targets: Stated) -> None:
+        """Raise if there are targets on errors, and rows without labels."""
+        if targets is not None and self.unlabeled is not None:
+            raise shared.BadInput(
+                "--max-error and --unlabeled: errors need labels. State limits on answers alone, as --limit "
+                "'selected(1) <= 30%', or leave --unlabeled out"
+            )
+
     @contextmanager
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Iterator[FreshInput]:
         """Yield the rows with and without labels, of which one may be absent."""
         reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
-        if self.data is not None:
-            with stored.labelled_rows(self.data, self.sep, self.target, reading) as rows:
-                more = None if self.unlabeled is None else stored.read_rows(self.unlabeled, self.sep, reading)
-                yield self._with_training_rows(rows.given(more, with_groups=with_groups), stored)
-            return
-        assert self.unlabeled is not None
-        with shared.warnings_as_lines(), shared.bad_input(f"{self.unlabeled}: "):
-            more = stored.read_rows(self.unlabeled, self.sep, reading)
-            given = FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
-            yield self._with_training_rows(given, stored)
-
-    def _with_training_rows(self, given: FreshInput, stored: StoredModel) -> FreshInput:
-        trained_on = stored.features_of(self.training_rows, self.sep)
-        return replace(given, training_rows=trained_on, equal_rows=self.equal_rows)
+        with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
+            given = FreshInput(None, None, equal_rows=self.equal_rows)
+            if self.data is not None:
+                rows = stored.read_labelled(self.data, self.sep, self.target, reading)
+                groups = rows.groups if with_groups else None
+                given = replace(given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters)
+            if self.unlabeled is not None:
+                more = stored.read_rows(self.unlabeled, self.sep, reading)
+                given = replace(given, **more.unlabeled(with_groups=with_groups))
+            yield replace(given, training_rows=stored.features_of(self.training_rows, self.sep))
 
 
 def _calibrate_model(
@@ -284,6 +289,7 @@ def _calibrate_model(
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
+    fresh.refuse_errors(targets)
     selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
@@ -354,7 +360,8 @@ def _calibrate_scores(
         more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, sep, score, columns)
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
-            given = replace(rows.given(more), training_rows=trained_on)
+            given = FreshInput(rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on)
+            given = given if more is None else replace(given, **more.unlabeled())
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
                 point = batch.certified(**of_call)
@@ -381,16 +388,11 @@ def _calibrate_labels(
     shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)
     with shared.warnings_as_lines(), shared.bad_input(f"{named}: "), _missing_said(labelled.path, ledger):
-        settings, rules = labelled.calibrated(
-            ledger,
-            selection,
-            fresh.sep,
-            fresh.data,
-            fresh.unlabeled,
-            limits=limits,
-            cluster=fresh.cluster,
-            confidence=confidence,
-        )
+        settings, rules = labelled.selected_again(selection, fresh.sep)
+        rows = labelled.fresh_rows(fresh.data, fresh.sep, fresh.cluster)
+        if fresh.unlabeled is not None:
+            rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.sep).features
+        rules = replace(rules, ledger_=ledger).calibrate(**rows, limits=limits or None, confidence=confidence)
     shared.write_out(out, settings.document(rules), "--model")
     shared.tell(str(rules.certificate_))
     shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")

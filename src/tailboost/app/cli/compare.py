@@ -97,9 +97,9 @@ def demo(
     shared.write_out(out / "index.html", render_demo(page))
     shared.tell(page.headline)
     for name, lines in page.differences.items():
-        shared.tell(
-            "\n".join([f"{name}:", *(f"  {each.verdict} {each.name}: {each.numbers}" for each in lines)])
-        )
+        shared.tell(f"{name}:")
+        for each in lines:
+            shared.tell(f"  {each.verdict} {each.name}: {each.numbers}")
     shared.say(f"Page: {out / 'index.html'}")
 
 
@@ -174,11 +174,8 @@ def compare_methods(
         command=shared.command_line("compare", data, **stated),
     )
     _print_results(results)
-    shared.say(
-        "\n".join(
-            f"{what} {out / name}" for what, name in zip(("Numbers:", "Report: "), REPORT_FILES, strict=True)
-        )
-    )
+    for what, name in zip(("Numbers:", "Report: "), REPORT_FILES, strict=True):
+        shared.say(f"{what} {out / name}")
     _end(results)
 
 

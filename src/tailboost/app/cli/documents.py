@@ -13,13 +13,14 @@ import pandas as pd
 
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
-from tailboost.app.cli.shared import BadInput, bad_input
+from tailboost.app.cli.shared import BadInput, bad_input, read_json
 from tailboost.core.array_types import Table
 from tailboost.core.files import write_output
 from tailboost.core.fingerprints import digest
 from tailboost.guarantees.ledger import Ledger
 
 RULE_FILE = ".json"
+RULE = "rule of `tailboost tune`"
 
 
 def is_rule_file(path: Path) -> bool:
@@ -37,12 +38,9 @@ def read_document(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise BadInput(f"there is no rule file {str(path)!r}")
     with bad_input(f"{path}: "):
-        try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(content, dict):
-                raise ValueError("it is no object")
-        except ValueError as error:
-            raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+        content: dict[str, Any] = read_json(path, RULE)
+        if not isinstance(content, dict):
+            raise ValueError(f"this is no {RULE}: it is no object")
     return content
 
 

@@ -25,6 +25,7 @@ from tailboost.app.cli.models import NewRows, check_model_output
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
+from tailboost.classifiers.robust_selection import problem_of
 from tailboost.core.array_types import Model, Stated, Table
 from tailboost.core.judged import judged
 from tailboost.core.long_work import ending_at_interrupts
@@ -153,8 +154,7 @@ def configured(
             raise shared.BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
         if any(setting.partition("=")[0] == name for setting in settings):
             raise shared.BadInput(f"{option} and --set {name}=… are the same; give one of them")
-        with shared.bad_input(f"{option}: "):
-            classifier.set_params(**{name: value})
+        _set(classifier, option, name, value)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
@@ -163,12 +163,19 @@ def configured(
             hint = did_you_mean(name, known)
             names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
             raise shared.BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
-        with shared.bad_input(f"--set {name}={text}: "):
-            classifier.set_params(**{name: literal(text)})
-    if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
-        with shared.bad_input("--set: "):
-            classifier._validate_params()
+        _set(classifier, f"--set {name}={text}", name, literal(text))
+    if "limits" in known:
+        with shared.bad_input():
+            problem_of(classifier)  # parameters may exclude each other
     return classifier
+
+
+def _set(classifier: Model, option: str, name: str, value: object) -> None:
+    """Set a parameter by an option, and check it."""
+    with shared.bad_input(f"{option}: "):
+        classifier.set_params(**{name: value})
+        if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
+            classifier._validate_params()
 
 
 def literal(text: str) -> Any:

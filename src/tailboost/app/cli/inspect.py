@@ -11,15 +11,8 @@ import typer
 
 from tailboost import ThresholdRule, rates
 from tailboost.app.cli import options, shared
+from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import Purpose, Reading, StoredModel
-from tailboost.app.cli.rates import (
-    fitted_rates,
-    fitted_targets,
-    measured_rates,
-    print_rates,
-    read_limits,
-    read_rates,
-)
 from tailboost.app.cli.score_rules import read_model
 from tailboost.core.array_types import Column, Model, Table
 from tailboost.core.judged import group_uses, judged
@@ -48,7 +41,7 @@ def evaluate(
     the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
     warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = [*read_rates(rate), *read_limits(limit)], read_model(model)
+    asked, stored = [*stated.read_rates(rate), *stated.read_limits(limit)], read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
     with stored.labelled_rows(data, sep, target, Reading(Purpose.EVALUATE, columns, cluster)) as rows:
         ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
@@ -57,7 +50,9 @@ def evaluate(
         predicted = classifier.predict(rows.features, **groups)
         deferred = classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None
         leakage = warn_of_leakage(classifier, rows.features)
-        measured = measured_rates(asked or fitted_rates(classifier, columns), stored, rows, costs, sep)
+        measured = stated.measured_rates(
+            asked or stated.fitted_rates(classifier, columns), stored, rows, costs, sep
+        )
     targets = targets_by_name(classifier)
     errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)
     if as_json:
@@ -88,7 +83,7 @@ def evaluate(
     shared.say(f"Each interval ({method}) holds alone with 95 % confidence, for independent {independent}.")
     if measured is not None:
         shared.tell("")
-        print_rates(measured)
+        stated.print_rates(measured)
 
 
 def warn_of_leakage(classifier: Model, features: Table) -> float:
@@ -173,7 +168,7 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         shared.plain_table(("column", "kind", "categories"), columns, title="\nColumns", left=2)
     if about["rates"] is not None:
         shared.tell("")
-        print_rates(classifier.rates_)
+        stated.print_rates(classifier.rates_)
     if about["summary"] is not None:
         shared.tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
     if not details:
@@ -305,7 +300,7 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
 
 def targets_by_name(classifier: Model) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
-    if fitted_targets(classifier) is None:
+    if stated.fitted_targets(classifier) is None:
         return {}
     lines = [line for line in classifier.rates_ if line.subgroup is not None and not np.isnan(line.bound)]
     return {_subgroup_name(line.subgroup): line.bound for line in lines}

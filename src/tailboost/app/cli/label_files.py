@@ -19,7 +19,7 @@ from tailboost.app.cli.documents import (
     score_rows,
     text_of,
 )
-from tailboost.app.cli.models import FileLedger, NewRows, Reading
+from tailboost.app.cli.models import NewRows, Reading
 from tailboost.app.cli.rates import print_rates
 from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
 from tailboost.core.array_types import Stated
@@ -39,25 +39,6 @@ class LabelSettings:
     objective: str | None
     data: str  # digest of the selection data
     unlabeled: str | None  # digest of the file of rows without labels
-
-    @classmethod
-    def stated(
-        cls,
-        data: Path,
-        score: Sequence[str],
-        target: Sequence[str],
-        *,
-        kind: str,
-        missing: float | None,
-        objective: Stated,
-        unlabeled: Path | None,
-    ) -> Self:
-        """Return the settings of the options."""
-        if len(score) != len(target):
-            raise BadInput(f"--score: {len(score)} scores for {len(target)} targets; give one for each")
-        minimised = repr(objective) if rates.as_expression(objective) else objective
-        more = None if unlabeled is None else digest_of(unlabeled)
-        return cls(tuple(score), tuple(target), kind, missing, minimised, digest_of(data), more)
 
     def run(self, data: Path, sep: str, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
@@ -142,16 +123,20 @@ class LabelFile(StoredDocument):
         """Read the scores of a file."""
         return score_rows(data, sep, [rule.column for rule in self.rules.rules.values()])
 
+    def fresh_rows(self, data: Path | None, sep: str, cluster: str | None) -> dict[str, Any]:
+        """Return the rows and labels of a file as arguments of `LabelRules`; none without a file."""
+        if data is None:
+            return {"X": None, "Y": None}
+        rows = replace(self.scores_of(data, sep), cluster_column=cluster)
+        return {"X": rows.features, "Y": _indicators(rows, list(self.rules.rules)), "clusters": rows.clusters}
+
     def certify(
         self, data: Path, sep: str, limits: Sequence[Any], cluster: str | None, confidence: float
     ) -> Certificate:
         """Return the certificate of the rules from a file of fresh rows."""
-        rows = replace(self.scores_of(data, sep), cluster_column=cluster)
-        Y = _indicators(rows, list(self.rules.rules))
+        rows = self.fresh_rows(data, sep, cluster)
         with bad_input(f"{data}: "):
-            return self.rules.certify(
-                rows.features, Y, limits=limits or None, clusters=rows.clusters, confidence=confidence
-            )
+            return self.rules.certify(**rows, limits=limits or None, confidence=confidence)
 
     def selected_again(self, data: Path, sep: str) -> tuple[LabelSettings, LabelRules]:
         """Return the settings of the selection, and the rules selected again on the same file."""
@@ -166,38 +151,6 @@ class LabelFile(StoredDocument):
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune without it"
             )
         return settings, settings.run(data, sep, self.rules.limits)
-
-    def calibrated(
-        self,
-        ledger: FileLedger,
-        selection: Path,
-        sep: str,
-        data: Path | None,
-        unlabeled: Path | None,
-        *,
-        limits: Sequence[Any],
-        cluster: str | None,
-        confidence: float,
-    ) -> tuple[LabelSettings, LabelRules]:
-        """Return the settings of the selection, and the rules with a certificate.
-
-        Raises
-        ------
-        NotCertifiedError
-            If the safest rules miss a limit.
-        """
-        settings, rules = self.selected_again(selection, sep)
-        rules = replace(rules, ledger_=ledger)
-        rows = None if data is None else replace(self.scores_of(data, sep), cluster_column=cluster)
-        more = None if unlabeled is None else self.scores_of(unlabeled, sep)
-        return settings, rules.calibrate(
-            None if rows is None else rows.features,
-            None if rows is None else _indicators(rows, list(self.rules.rules)),
-            limits=limits or None,
-            confidence=confidence,
-            clusters=None if rows is None else rows.clusters,
-            X_unlabeled=None if more is None else more.features,
-        )
 
 
 def _indicators(rows: NewRows, target: Sequence[str]) -> Any:

@@ -24,6 +24,8 @@ from tailboost.core.judged import judged
 from tailboost.guarantees.monitor import monitored_columns
 
 ALARM = 3  # exit code
+# Files that the command reads.
+STATE, CERTIFICATE = "state of `tailboost monitor`", "output of `tailboost certify --json`"
 
 
 # Options of `monitor`.
@@ -150,10 +152,10 @@ def read_state(state: Path, model: StoredModel, option: str = "--state") -> tupl
         return [], None
     with shared.bad_input(f"{option} {state}: "):
         try:
-            document = json.loads(state.read_text(encoding="utf-8"))
+            document = shared.read_json(state, STATE)
             columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
-        except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as failure:
-            raise ValueError(f"the file is no state of `tailboost monitor` ({failure})") from None
+        except (KeyError, TypeError, AttributeError) as failure:
+            raise ValueError(f"this is no {STATE} ({failure})") from None
     if document["model"] != model.digest():
         raise shared.BadInput(
             f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
@@ -219,9 +221,9 @@ def _certificate(path: Path) -> Certificate:
     """Return the certificate of a file."""
     with shared.bad_input(f"--certificate {path}: "):
         try:
-            return Certificate.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            return Certificate.from_dict(shared.read_json(path, CERTIFICATE))
         except (KeyError, TypeError, AttributeError) as failure:
-            raise ValueError(f"the file is no output of `tailboost certify --json` ({failure})") from None
+            raise ValueError(f"this is no {CERTIFICATE} ({failure})") from None
 
 
 def _features(stored: StoredModel, rows: NewRows) -> Any:

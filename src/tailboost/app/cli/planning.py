@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import tailboost as tb
@@ -50,7 +49,10 @@ def rows(
     limits = read_limits(limit)
     if not limits:
         raise shared.BadInput("--limit is needed")
-    stated = {name: _numbers(name, texts) for name, texts in (("--rate", rate), ("--share", share))}
+    stated = {
+        name: [_read(name, text) for text in texts or ()]
+        for name, texts in (("--rate", rate), ("--share", share))
+    }
     for name, numbers in stated.items():
         if len(numbers) != len(limits) and (numbers or name == "--rate"):
             raise shared.BadInput(f"{name} is needed once for each --limit, got {len(numbers)}")
@@ -67,12 +69,8 @@ def rows(
     print(json.dumps(needed.to_dict(), indent=2, ensure_ascii=False) if as_json else needed)
 
 
-def _numbers(option: str, texts: Sequence[str] | None) -> list[Any]:
-    """Return a number or a dict of numbers by subgroup, for each option."""
-    return [_read(option, text) for text in texts or ()]
-
-
 def _read(option: str, text: str) -> Any:
+    """Return a number, or a dict of numbers by subgroup."""
     pairs = [part.rpartition("=") for part in text.split(",")]
     with shared.bad_input(f"{option}: "):
         if len(pairs) == 1 and not pairs[0][1]:

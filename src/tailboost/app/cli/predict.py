@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
 from tailboost.core.judged import judged
+from tailboost.core.schema import as_number
 from tailboost.core.subgroups import answers_or_review
 
 
@@ -90,9 +92,18 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
     table = pd.DataFrame(columns)
     if escape:
         for name in table.select_dtypes(exclude=["number", "bool"]):
-            table[name] = shared.escaped(table[name].tolist())
-        table.columns = pd.Index(shared.escaped(table.columns))
+            table[name] = _escaped(table[name].tolist())
+        table.columns = pd.Index(_escaped(table.columns))
     return str(table.to_csv(index=False))
+
+
+def _escaped(labels: Iterable[Any]) -> list[Any]:
+    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
+    formulas = ("=", "+", "-", "@", "\t", "\r")
+    return [
+        f"'{x}" if isinstance(x, str) and x.startswith(formulas) and as_number(x) is None else x
+        for x in labels
+    ]
 
 
 def decide(

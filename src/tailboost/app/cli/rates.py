@@ -12,7 +12,7 @@ import numpy as np
 from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
-from tailboost.core.array_types import Column, Model
+from tailboost.core.array_types import Column, Model, Stated
 from tailboost.core.judged import judged
 from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
@@ -54,6 +54,11 @@ def read_objective(text: str | None) -> Any:
     if expression.limit is not None or expression.compares:
         raise BadInput(f"--objective: {text!r} is a limit; use --limit")
     return expression
+
+
+def spelt(objective: Stated) -> str | None:
+    """Return an objective as text, for a file."""
+    return repr(objective) if rates.as_expression(objective) else objective
 
 
 def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:

@@ -16,22 +16,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
-from tailboost.app.cli import options
-from tailboost.app.cli.documents import StoredDocument, is_rule_file, read_document, score_rows, text_of
+from tailboost.app.cli import options, shared
+from tailboost.app.cli.documents import (
+    RULE_FILE,
+    StoredDocument,
+    is_rule_file,
+    read_document,
+    score_rows,
+    text_of,
+)
 from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
-from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective
-from tailboost.app.cli.shared import (
-    BadInput,
-    bad_input,
-    check_output,
-    digest_of,
-    say,
-    tell,
-    warn,
-    warnings_as_lines,
-    write_out,
-)
+from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective, spelt
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.fingerprints import UsedRows
@@ -41,6 +37,7 @@ from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage import save_model
+from tailboost.storage.models import SUFFIX
 
 SELECTED_ON = "selection data"
 # Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
@@ -96,24 +93,33 @@ def tune(
     any label.
     """
     as_model = not is_rule_file(out)
+    if as_model and out.suffix != SUFFIX:
+        raise shared.BadInput(f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)")
     if as_model:
         check_model_output(out, data, unlabeled, training_rows, option="--out")
     else:
-        check_output("--out", out, data, unlabeled, training_rows)
+        shared.check_output("--out", out, data, unlabeled, training_rows)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
+    joined = None if unlabeled is None else shared.digest_of(unlabeled)
     if len(target) > 1:
         if as_model or columns or by_group or confidence is not None or training_rows is not None:
-            raise BadInput(
+            raise shared.BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
                 "--training-rows"
             )
-        LabelSettings.stated(
-            data, score, target, kind=kind, missing=missing, objective=minimised, unlabeled=unlabeled
-        ).tune(data, out, sep, limits=limits, unlabeled=unlabeled)
+        if len(score) != len(target):
+            raise shared.BadInput(
+                f"--score: {len(score)} scores for {len(target)} targets; give one for each"
+            )
+        names = tuple(score), tuple(target)
+        settings = LabelSettings(*names, kind, missing, spelt(minimised), shared.digest_of(data), joined)
+        settings.tune(data, out, sep, limits=limits, unlabeled=unlabeled)
         return
     if confidence is not None and not limits:
-        raise BadInput("--confidence: only with --limit, of which it is the probability to hold on new rows")
-    with warnings_as_lines():
+        raise shared.BadInput(
+            "--confidence: only with --limit, of which it is the probability to hold on new rows"
+        )
+    with shared.warnings_as_lines():
         selection, rows = RuleSelection.stated(
             data,
             sep,
@@ -127,18 +133,18 @@ def tune(
             objective=minimised,
             limits=limits,
             confidence=confidence,
-            unlabeled=None if unlabeled is None else digest_of(unlabeled),
+            unlabeled=joined,
         )
         more, trained_on = other_rows(unlabeled, training_rows, sep, score, columns)
-        with bad_input(f"{data}: "):
+        with shared.bad_input(f"{data}: "):
             classifier = selection.run(rows, more, trained_on)
     if as_model:
         about = {"data": data.name, "target": target[0], **selection.notes}
         save_model(classifier, out, notes={**about, "not_features": [target[0], *selection.not_features]})
     else:
-        write_out(out, selection.document(classifier, classifier.rule_))
+        shared.write_out(out, selection.document(classifier, classifier.rule_))
     _print_rule(classifier, score[0], selection.labels[0])
-    say(f"{'Model' if as_model else 'Rule'}: {out}")
+    shared.say(f"{'Model' if as_model else 'Rule'}: {out}")
 
 
 def _print_rule(classifier: Model, score: str, label: str) -> None:
@@ -146,10 +152,12 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
     rule = classifier.rule_
     if isinstance(rule, ThresholdRule):
         if any(len({action for _, action in band}) < len(band) for band in rule.bands):
-            warn("an answer has several ranges of the score; a wider limit, or --by-group, may avoid this")
-        say(f"A higher {score} speaks for {label!r}.")
-    tell(str(rule))
-    say("")
+            shared.warn(
+                "an answer has several ranges of the score; a wider limit, or --by-group, may avoid this"
+            )
+        shared.say(f"A higher {score} speaks for {label!r}.")
+    shared.tell(str(rule))
+    shared.say("")
     print_rates(classifier.rates_)
 
 
@@ -166,32 +174,31 @@ def _positives(
 ) -> tuple[str, ...]:
     """Return the label of high values of each score."""
     if positive and len(positive) != len(score):
-        raise BadInput(
+        raise shared.BadInput(
             f"--positive: {len(positive)} labels for {len(score)} scores; each score "
             "needs a label, in the order of --score"
         )
-    found = []
-    for i, column in enumerate(score):
-        if positive:
-            if positive[i] not in labels:
-                raise BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {positive[i]!r}")
-            found.append(positive[i])
-            continue
+    if unknown := [label for label in positive or () if label not in labels]:
+        raise shared.BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}")
+    found = list(positive or ())
+    for column in () if positive else score:
         named = [label for label in labels if column == label or column.endswith(f"_{label}")]
         named = named or [label for label in labels if label in POSITIVE and len(score) == 1]
         if len(named) != 1:
-            raise BadInput(
+            raise shared.BadInput(
                 f"--positive: which label does a higher {column!r} speak for: {', '.join(labels[:10])}?"
             )
         found.append(named[0])
     for label in found:
         if len(same := [column for column, other in zip(score, found, strict=True) if other == label]) > 1:
-            raise BadInput(
+            raise shared.BadInput(
                 f"--score: {' and '.join(same)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
             )
     if len(score) > 1 and sorted(found) != sorted(labels):
-        raise BadInput(f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}")
+        raise shared.BadInput(
+            f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}"
+        )
     return tuple(found)
 
 
@@ -232,15 +239,17 @@ class RuleSelection:
     ) -> tuple[Self, NewRows]:
         """Return the settings of the options, and the rows of a file; further options are fields."""
         if by_group and len(columns) != 1:
-            raise BadInput("--by-group: the rule reads one column of groups; name a single --group COL")
+            raise shared.BadInput(
+                "--by-group: the rule reads one column of groups; name a single --group COL"
+            )
         rows = score_rows(data, sep, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
-            raise BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
+            raise shared.BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
         asked = in_table_terms(objective, labels, columns)
         within = tuple(in_table_terms(one, labels, columns) for one in limits)
         names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
-        return cls(*names, by_group, asked, within, digest_of(data), **options), rows
+        return cls(*names, by_group, asked, within, shared.digest_of(data), **options), rows
 
     @property
     def model(self) -> Scores:
@@ -292,13 +301,12 @@ class RuleSelection:
     def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
         certificate = judged(classifier).latest_certificate
-        objective = repr(self.objective) if rates.as_expression(self.objective) else self.objective
         content = {
             "format": FORMAT,
             "rule": rule.to_dict(),
             "selection": {
                 **asdict(replace(self, limits=(), objective=None)),
-                "objective": objective,
+                "objective": spelt(self.objective),
                 "limits": [repr(limit) for limit in self.limits],
             },
             "groups": list(judged(classifier).groups_),
@@ -419,11 +427,11 @@ class StoredRule(StoredDocument):
         """Read a rule file."""
         content = read_document(path)
         if "labels" in content:
-            raise BadInput(
+            raise shared.BadInput(
                 f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
                 "monitor take it"
             )
-        with bad_input(f"{path}: "):
+        with shared.bad_input(f"{path}: "):
             try:
                 settings, form = content["selection"], content.get("format", 1)
                 if form != FORMAT:
@@ -462,16 +470,18 @@ class StoredRule(StoredDocument):
 
     def selected_again(self, data: Path, sep: str) -> StoredRule:
         """Return the rule with its classifier, which is selected again on the same file."""
-        if digest_of(data) != self.selection.data:
-            raise BadInput(f"--selection: {str(data)!r} is not the file on which the rule was selected")
+        if shared.digest_of(data) != self.selection.data:
+            raise shared.BadInput(
+                f"--selection: {str(data)!r} is not the file on which the rule was selected"
+            )
         selection = self.selection
         if selection.unlabeled is not None:
-            raise BadInput(
+            raise shared.BadInput(
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
                 "FILE.model, which keeps these rows"
             )
         rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
-        with warnings.catch_warnings(), bad_input(f"{data}: "):
+        with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
             warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
@@ -481,18 +491,20 @@ class StoredRule(StoredDocument):
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
-        return replace(self, selection=replace(self.selection, data=digest_of(data), unlabeled=None))
+        return replace(self, selection=replace(self.selection, data=shared.digest_of(data), unlabeled=None))
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Write the rule of another selection, with its own limits."""
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
-        write_out(path, selection.document(classifier, classifier.rule_, **notes))
+        shared.write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
     def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
         used = self.selection.data, self.selection.unlabeled
-        if reading.purpose.needs_fresh_rows and digest_of(data) in used:
-            raise BadInput(f"{str(data)!r} holds the selection data of the rule; fresh rows are needed")
+        if reading.purpose.needs_fresh_rows and shared.digest_of(data) in used:
+            raise shared.BadInput(
+                f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
+            )
         needed = self.selection.group if self.by_group else ()
         columns = list(dict.fromkeys([*needed, *reading.columns]))
         rows = score_rows(data, sep, self.selection.scores, columns=columns)

@@ -24,7 +24,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tailboost.core.files import is_same_file, write_output
-from tailboost.core.long_work import PATIENCE, telling
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -64,6 +63,11 @@ class BadInput(Exception):
 @contextmanager
 def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     """Run a command: each error becomes one printed line and an exit code."""
+    from tailboost.core.long_work import (
+        PATIENCE,
+        telling,
+    )  # imports NumPy, which `tailboost -h` does not need
+
     token, start = _quiet.set(quiet), _started.get()
     patience = None if start is None else max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
@@ -138,6 +142,14 @@ def digest_of(path: Path) -> str:
     """Return a digest of a file's content."""
     with bad_input(), path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Return the content of a JSON file; raise ValueError if it is no JSON, and therefore no ``what``."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:  # words of a decoder would not tell which file is meant
+        raise ValueError(f"this is no {what}: it is not JSON") from None
 
 
 def make_folder(folder: Path) -> None:
@@ -258,19 +270,3 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
         for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))
-
-
-def escaped(labels: Iterable[Any]) -> list[Any]:
-    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
-    marks = ("=", "+", "-", "@", "\t", "\r")
-    return [
-        f"'{x}" if isinstance(x, str) and x.startswith(marks) and not _is_number(x) else x for x in labels
-    ]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

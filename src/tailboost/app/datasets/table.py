@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from tailboost.core.array_types import Column, Table
+from tailboost.core.array_types import Column
 from tailboost.core.schema import (
     NUMBERS,
     TableSchema,
@@ -107,62 +107,32 @@ def load_table(
     UserWarning
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
     """
-    raw = read_raw(Path(path), sep)
+    raw, source, is_text = read_raw(path, sep), repr(str(path)), is_csv(Path(path))
     groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
-    is_text = is_csv(Path(path))
-    bunch = split_table(
-        _typed(raw, {target, weight}, dropped) if is_text else raw,
-        target,
-        groups,
-        drop=dropped,
-        weight=weight,
-        source=repr(str(path)),
-        written=raw if is_text else None,
-        text_labels=text_labels,
-    )
-    labels = import_pandas("load_table").Series(bunch.target, name=target)
-    bunch.schema = TableSchema.of(bunch.data, labels)
-    return bunch
-
-
-def split_table(
-    frame: Table,
-    target: str,
-    group: Sequence[str],
-    *,
-    source: str,
-    drop: Sequence[str] = (),
-    weight: str | None = None,
-    written: Any = None,
-    text_labels: bool = False,
-) -> Any:
-    """Check a typed DataFrame and split it into features, target and groups, as `load_table` describes.
-
-    ``written`` is the text of a CSV file. It gives the group names and, if ``text_labels``, the labels.
-    """
-    names = checked_names(frame.columns, source)
-    frame = frame.set_axis(names, axis=1).reset_index(drop=True)
-    as_text = frame if written is None else written.set_axis(names, axis=1)
-    roles = [("target", target), *(("group", name) for name in group), *(("drop", name) for name in drop)]
+    names = checked_names(raw.columns, source)
+    typed = _typed(raw, {target, weight}, dropped) if is_text else raw
+    frame, written = (each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw))
+    roles = [("target", target), *(("group", name) for name in groups), *(("drop", name) for name in dropped)]
     for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
         if name not in names:
             raise ValueError(_no_column(role, name, names, source))
         if role != "target" and name == target:
             raise ValueError(f"{source}: column {name!r} is the target; it cannot be the {role} column too")
-    left = [name for name in names if name not in {target, weight, *drop}]
+    left = [name for name in names if name not in {target, weight, *dropped}]
     if not left:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
     if not len(frame):
         raise ValueError(f"{source} has a header but no rows")
-    y = _labels(frame[target], source, as_text[target] if text_labels and written is not None else None)
+    y = _labels(frame[target], source, written[target] if text_labels and is_text else None)
     pandas = import_pandas("load_table")
     data = pandas.DataFrame({name: _feature(frame[name], source) for name in left})
     return Bunch(
         data=data,
         target=y,
-        groups=pandas.DataFrame({name: _groups(as_text[name], source) for name in group}, index=frame.index),
+        groups=pandas.DataFrame({name: _groups(written[name], source) for name in groups}, index=frame.index),
         weight=None if weight is None else _weights(frame[weight], source),
-        feature_names=list(data.columns),
+        schema=TableSchema.of(data, pandas.Series(y, name=target)),
+        feature_names=left,
         target_name=target,
         target_names=np.unique(y),
     )
@@ -208,14 +178,9 @@ def _labels(column: Column, source: str, written: object = None) -> Any:
     what = f"target column {column.name!r} of {source}"
     if missing := int(column.isna().sum()):
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
-    if dtype_kind(column.dtype) == "categories":  # 0 and 1 must not become text
-        column = column.astype(column.cat.categories.dtype)
     column = _feature(column, source)
-    y = (
-        np.asarray(column.astype(str), dtype=str)
-        if dtype_kind(column.dtype) == "categories"
-        else np.asarray(column)
-    )
+    is_text = dtype_kind(column.dtype) == "categories"
+    y = np.asarray(column.astype(str), dtype=str) if is_text else np.asarray(column)
     if y.dtype.kind == "f" and (y % 1 != 0).any():
         raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
     if written is not None:

@@ -57,9 +57,9 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     best = min(point["error"] for point in points)
     for point in points:
         point["price"] = point["error"] - best
-    script, script_hash = inline_script("curve.js")
     draws = any(point.classifier.draws for point in curve)
     start = _start(curve)
+    names = {line.subgroup: unit_name(line.subgroup) for line in tables[0]} | {None: "all rows"}
     document = {
         "limited": str(curve.limited),
         "objective": str(curve.objective),
@@ -67,7 +67,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         "mixtures_between": bool(curve.gap < np.inf),
         "start": start,
         "copied": COPIED,
-        "lines": [{"rate": line.rate, "subgroup": _subgroup(line.subgroup)} for line in tables[0]],
+        "lines": [{"rate": line.rate, "subgroup": names[line.subgroup]} for line in tables[0]],
         "points": points,
         "measured": None
         if measured is None
@@ -82,8 +82,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         by_error=str(error()) in (str(curve.limited), str(curve.objective)),
         notes=[*notes, *["Rates are those of the label distribution, from which answers are drawn."] * draws],
         data=json_block(document),
-        script=script,
-        script_hash=script_hash,
+        **inline_script("curve.js"),
     )
 
 
@@ -142,10 +141,3 @@ def _command(words: Sequence[str]) -> str:
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
-
-
-def _subgroup(name: object) -> str:
-    return "all rows" if name is None else unit_name(name)
-
-
-__all__: Sequence[str] = ["curve_page"]

@@ -12,11 +12,11 @@ from tailboost.app.plotting.style import (
     BLUE,
     GREY,
     Display,
-    bar_styled,
+    finish_bars,
     fitted_text,
     keyed,
+    styled,
     text_colour,
-    titled,
 )
 from tailboost.core.array_types import Axes, Groups, Table
 from tailboost.core.judged import group_arguments, judged
@@ -126,15 +126,10 @@ class GroupsDisplay(Display):
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
         limit = stated.limit
-        tables = []
-        for estimator in (before, after):
-            more = group_arguments(estimator, groups)
-            deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
-            answers = np.asarray(estimator.predict(X, **more))
-            answered = Answered.of(
-                np.asarray(y), answers, groups=groups, deferred=deferred, labels=estimator.classes_
-            )
-            tables.append(RateTable.measured([stated.rate], answered, "these rows").lines)
+        tables = [
+            RateTable.measured([stated.rate], answers_to(estimator, X, y, groups), "these rows").lines
+            for estimator in (before, after)
+        ]
         names = ["all rows" if line.subgroup is None else unit_name(line.subgroup) for line in tables[0]]
         rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
         bound = None
@@ -151,8 +146,8 @@ class GroupsDisplay(Display):
         drawn = []
         looks = ((self.before, GREY, 0.0), (self.after, BLUE, 0.27))
         for (values, colour, shift), label in zip(looks, self.labels, strict=True):
-            style = bar_styled({"height": 0.24, "color": colour, "linewidth": 0, "label": label}, kwargs)
-            drawn.append(ax.barh(at + shift, np.nan_to_num(values[:, 0]), **style))
+            style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
+            drawn.append(ax.barh(at + shift, np.nan_to_num(values[:, 0]), **styled(style, kwargs, bars=True)))
             known = ~np.isnan(values).any(axis=1)
             arms = np.abs(values[known, 1:] - values[known, :1]).T
             ax.errorbar(
@@ -177,13 +172,17 @@ class GroupsDisplay(Display):
                 self.limits_ += line
         ax.set_ylim(len(self.groups) + 0.05, 0)
         ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
-        ax.set_xlim(min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0)
-        ax.set_yticks([])
-        ax.spines[["left", "top", "right"]].set_visible(False)
-        ax.set_xlabel(self.rate)
-        titled(ax, name)
+        finish_bars(ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name)
         place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0 if not name else 1.1), "borderaxespad": 0.3}
         keyed(ax, **place, ncols=3, frameon=False)
+
+
+def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
+    """Return the answers of ``predict`` to rows, and which of them are deferred."""
+    more = group_arguments(estimator, groups)
+    deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
+    about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
+    return Answered.of(np.asarray(y), np.asarray(estimator.predict(X, **more)), **about)
 
 
 def _number(value: float) -> str:

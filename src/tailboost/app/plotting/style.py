@@ -121,17 +121,18 @@ def reference_line(ax: Axes, y: float, label: str) -> Any:
     )
 
 
-def styled(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Merge options of matplotlib; the caller's override defaults, also under an alias such as ``lw``."""
+def styled(defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
+    """Merge options of lines or bars; the caller's override defaults, also under an alias such as ``lw``."""
+    from matplotlib import lines, patches
     from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
 
-    return defaults | dict(normalize_kwargs(options, Line2D))
+    return defaults | dict(normalize_kwargs(options, patches.Rectangle if bars else lines.Line2D))
 
 
-def bar_styled(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Merge options of bars, as `styled` does for lines."""
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.patches import Rectangle
-
-    return defaults | dict(normalize_kwargs(options, Rectangle))
+def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:
+    """Set the range and the name of the axis of horizontal bars, without a frame."""
+    ax.set_xlim(low, high)
+    ax.set_yticks([])
+    ax.spines[["left", "top", "right"]].set_visible(False)
+    ax.set_xlabel(words)
+    titled(ax, name)

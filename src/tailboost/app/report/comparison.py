@@ -399,15 +399,13 @@ def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
 
 
 def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
-    columns = {} if groups is None else {str(name): _named(groups[name]) for name in groups}
+    columns = {}
+    for name in () if groups is None else groups:
+        columns[str(name)] = np.array([group_name(v) for v in np.asarray(groups[name]).tolist()], dtype=str)
     for name, values in columns.items():
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
     return columns
-
-
-def _named(column: Column) -> NDArray[Any]:
-    return np.array([group_name(value) for value in np.asarray(column).tolist()], dtype=str)
 
 
 def _revealing(table: Table, values: NDArray[Any]) -> list[str] | None:

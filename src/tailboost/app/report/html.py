@@ -38,7 +38,6 @@ def render(results: Results | Mapping[str, Any]) -> str:
     """
     table = ComparisonTable(results)
     styles = charts.method_styles(table)
-    script, script_hash = inline_script("report.js")
     return page(
         "report.html.j2",
         table=table,
@@ -46,8 +45,7 @@ def render(results: Results | Mapping[str, Any]) -> str:
         charts=charts.comparison_charts(table, styles),
         classes_drawn=charts.classes_drawn(table),
         confusions=_confusions(table),
-        script=script,
-        script_hash=script_hash,
+        **inline_script("report.js"),
     )
 
 
@@ -130,11 +128,11 @@ def _is_words(rows: Sequence[Sequence[str]], column: int) -> bool:
     return any(row[column][:1].isalpha() for row in rows)
 
 
-def inline_script(name: str) -> tuple[str, str]:
-    """Return a script with its hash, by which the content security policy of a page allows it."""
+def inline_script(name: str) -> dict[str, str]:
+    """Return a script as variables of a page, with the hash by which its security policy allows it."""
     script = _asset(name).replace("\r\n", "\n")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return script, f"'sha256-{digest}'"
+    return {"script": script, "script_hash": f"'sha256-{digest}'"}
 
 
 def json_block(document: Any) -> str:
