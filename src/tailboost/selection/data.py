@@ -71,7 +71,7 @@ def spread(stratum: Ints, most: int) -> Ints:
     return np.sort(order[np.concatenate(places)])
 
 
-def quotient(top: Floats, bottom: Floats, otherwise: float = 0.0) -> Floats:
+def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) -> Floats:
     """Return ``top / bottom``, and another value where the denominator is not positive."""
     positive = bottom > 0
     return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)

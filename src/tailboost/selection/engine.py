@@ -689,7 +689,7 @@ class ProbabilityEngine(Engine):
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
         strata, stratum, numbers = strata_of(problem, rows, classes, names, costs, group_aware=group_aware)
-        table = outputs.table.beside(X)
+        table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if group_aware:
             assert numbers is not None
@@ -726,7 +726,7 @@ class ProbabilityEngine(Engine):
         strata, kind, joined = with_unlabeled(
             labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
         )
-        table = more.table(self.outputs.models.average).beside(X).knowing(combination)
+        table = replace(more.table(self.outputs.models.average), X=X, groups=combination)
         probabilities = np.concatenate([labelled.probabilities, stratum_probabilities(p, table)], axis=1)
         return replace(
             self,

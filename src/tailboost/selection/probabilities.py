@@ -147,10 +147,6 @@ class LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
 
-    def beside(self, X: Table) -> LogProbabilities:
-        """Return the table with the features of the rows."""
-        return replace(self, X=X)
-
     def __getitem__(self, model: int) -> Floats:
         logs: Floats = self.derived(model, lambda: self.of_model(model))
         return logs
@@ -569,9 +565,7 @@ class StratumProbabilities:
         """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
         return self.infers and any(each.model is not None for each in self.group_models)
 
-    def fit_groups(
-        self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
-    ) -> Singles:
+    def fit_groups(self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata) -> Singles:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
@@ -580,7 +574,7 @@ class StratumProbabilities:
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
-        fold = stratified_places(hash_rows(X, seed=seed), stratum, weight) % FOLDS
+        fold = stratified_places(hash_rows(X), stratum, weight) % FOLDS
         by_column, self.group_models = [], []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
