@@ -17,7 +17,7 @@ wine = tb.datasets.load_wine_quality()
 data = wine.data.drop_duplicates()  # repeated wines would be in both halves
 y = wine.target[data.index]
 X, X_test, y, y_test = train_test_split(data, y, test_size=0.5, stratify=y, random_state=0)
-clf = tb.RobustMixtureClassifier(random_state=0).fit(X, y)  # trees, a forest, two regressions
+clf = tb.RobustMixtureClassifier(random_state=0).fit(X, y)  # boosted trees, a forest, regressions
 curve = clf.tradeoff()
 print(curve)
 

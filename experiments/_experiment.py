@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.report.results import interval
-from tailboost.classifiers import FitInterruptedWarning
 from tailboost.core.files import write_output
 from tailboost.core.versions import versions
+from tailboost.exceptions import FitInterruptedWarning
 
 T = TypeVar("T")
 

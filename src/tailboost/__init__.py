@@ -35,8 +35,17 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.calibrating import calibrate as calibrate
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
+    from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
+    from tailboost.core.exceptions import ConfidenceNotReachedWarning as ConfidenceNotReachedWarning
+    from tailboost.core.exceptions import DeterminismWarning as DeterminismWarning
+    from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
+    from tailboost.core.exceptions import LeakageError as LeakageError
+    from tailboost.core.exceptions import LimitBelowNoiseWarning as LimitBelowNoiseWarning
     from tailboost.core.exceptions import NotCertifiedError as NotCertifiedError
+    from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
+    from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
+    from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
     from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.certificates import Certificate as Certificate
@@ -55,6 +64,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
     from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
+    from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.probabilities import RulePart as RulePart
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
@@ -75,10 +85,15 @@ _MODULES = {
     "boosting.game": "Stop StopKind Trace",
     "classifiers.calibrating": "calibrate",
     "classifiers.decisions": "Decisions RandomizedDecision",
-    "core.exceptions": "InfeasibleLimitsError NotCertifiedError",
+    "core.exceptions": (
+        "BoundNotMetWarning ConfidenceNotReachedWarning DeterminismWarning FitInterruptedWarning "
+        "InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
+        "SmallSubgroupsWarning UselessRuleWarning"
+    ),
     "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",
+    "selection.curve": "Curve",
     "selection.summary": "Bound Summary",
     "guarantees.losses": "certify_losses",
     "guarantees.monitor": "Monitor MonitoredBatch",

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_curve
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.exceptions import ConfidenceNotReachedWarning, DeterminismWarning
-from tailboost.selection.problem import select
+from tailboost.selection.problem import best_in_pool
 from tailboost.selection.selected import Comparison
 
 ODDS = [rates.gap(of(1, by="group")) <= 0.02 for of in (rates.miss, rates.false_alarm)]
@@ -45,7 +45,7 @@ def test_the_standard_error_is_that_of_the_bootstrap(objective):
     clf, _ = tuned(800, 3, limits=ODDS, objective=objective)
     compared, data = clf._selected.compared, clf._engine.data
     pool, program = compared.pool, compared.program
-    mixture = Comparison(pool, program, select(pool, program, randomized=True))
+    mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
     drawn = mixture.selection
     each = [data.actions(pool.candidates[i]) for i in drawn.numbers]
     own = data.actions(pool.candidates[int(compared.selection.numbers[0])])

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.classifiers import BoundNotMetWarning, SmallSubgroupsWarning
+from tailboost.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.rates import InfeasibleLimitsError
 
 N = 1200

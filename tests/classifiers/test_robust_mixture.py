@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.classifiers import BoundNotMetWarning, ResubstitutionWarning, SmallSubgroupsWarning
+from tailboost.exceptions import BoundNotMetWarning, ResubstitutionWarning, SmallSubgroupsWarning
 
 X, Y = load_breast_cancer(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)

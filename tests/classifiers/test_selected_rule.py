@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tailboost import RobustMixtureClassifier, rates
-from tailboost.classifiers import UselessRuleWarning
+from tailboost.exceptions import UselessRuleWarning
 
 
 def scores(seed=0, n=2000, share=0.3):

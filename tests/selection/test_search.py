@@ -11,7 +11,7 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
 from tailboost.selection.engine import line
-from tailboost.selection.problem import Program, select
+from tailboost.selection.problem import Program, best_in_pool
 
 
 def told(seed, n=600, G=2, values=None, right=False):
@@ -163,7 +163,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
     table = SelectionData(strata, stratum, np.full(n, 1 / n), belief)
     for limits in TOLD.values():
         pool, alone = one_rule(table, rates.error(), limits)
-        drawn = select(
+        drawn = best_in_pool(
             pool, Program.of_rates(table.strata, Objective.of(rates.error()), limits), randomized=True
         )
         assert alone.keeps

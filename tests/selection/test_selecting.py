@@ -11,8 +11,8 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection import problem as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.engine import first_candidates, selected
-from tailboost.selection.problem import Program, grow, mixed, select, solve, within_budget
+from tailboost.selection.engine import best_by_search, first_candidates
+from tailboost.selection.problem import Program, best_in_pool, grow, mixed, solve, within_budget
 
 NAMES = np.array(["a", "b", "c"])
 
@@ -113,7 +113,7 @@ def one_rule(table, objective, limits, error_budget=None):
     program = Program.of_rates(table.strata, Objective.of(objective), limits)
     pool = first_candidates(table, program)
     program = within_budget(pool, program, error_budget)
-    return pool, selected(pool, program, budgeted=error_budget is not None)
+    return pool, best_by_search(pool, program, budgeted=error_budget is not None)
 
 
 PROGRAMS = {
@@ -161,7 +161,7 @@ def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
         if not costs:  # the probabilities give the mean cost of a stratum, not the cost of a row
             assert counted.value == pytest.approx(best, abs=1e-3)
         assert counted.value >= best - 1e-6
-        drawn = select(pool, program, randomized=True)
+        drawn = best_in_pool(pool, program, randomized=True)
         assert (drawn.violations <= 1e-5).all()
         _, alone = one_rule(table, objective, limits)
         assert len(alone.numbers) == 1
@@ -183,7 +183,7 @@ def test_a_selection_solves_few_programs(bound, most, monkeypatch):
             super().__init__(*about)
 
     monkeypatch.setattr(programs, "Master", Counted)
-    found = selected(pool, program)
+    found = best_by_search(pool, program)
     assert found.keeps
     assert 1 <= len(solved) <= most
     columns = [programs.Master(program, pool).solve().value]  # all columns at once
@@ -302,7 +302,7 @@ def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rule
         objective = family if family.by is None else rates.largest(family)
         pool, program, counted = grown(table, objective, limits)
         assert counted.program.level == pytest.approx(high, abs=3e-4)
-        choice = select(pool, program, randomized=True)
+        choice = best_in_pool(pool, program, randomized=True)
         assert counted.program.value(choice.counts) == pytest.approx(high, abs=3e-4)
         assert choice.value == pytest.approx(high, abs=2e-3)
         assert (choice.violations <= 1e-5).all()

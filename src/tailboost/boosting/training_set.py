@@ -353,7 +353,6 @@ class Split:
         seed: int,
         otherwise: str = "",
         five_up_to: float = np.inf,
-        name: str = "cv",
     ) -> Split:
         """Return a split of the training rows, by hashes of the rows and the seed.
 
@@ -394,14 +393,14 @@ class Split:
             k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
-                    f"{name}={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                    f"cv={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
             return cls(folds(places, k), "cv")
         held = held_out(places, validation)
         if not held.any() or held.all():
             raise ValueError(
-                f"{name}={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
+                f"cv={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
                 f"of {n_distinct} distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(held, 0, -1), validation)

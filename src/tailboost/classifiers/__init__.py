@@ -8,12 +8,11 @@ from tailboost.classifiers.cvar import (
     AverageBoostClassifier,
     CVaRBoostClassifier,
     LPBoostClassifier,
+    OCOBoostClassifier,
     RegularizedLPBoostClassifier,
 )
 from tailboost.classifiers.dro import DROBoostClassifier
-from tailboost.classifiers.group_dro import GroupDROBoostClassifier
 from tailboost.classifiers.label_rules import LabelRules, tune_labels
-from tailboost.classifiers.oco import OCOBoostClassifier
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.classifiers.variance import (
     AdaBoostClassifier,
@@ -22,44 +21,22 @@ from tailboost.classifiers.variance import (
     VadaBoostClassifier,
     VarianceBoostClassifier,
 )
-from tailboost.classifiers.worst_class import WorstClassBoostClassifier
-from tailboost.core.exceptions import (
-    BoundNotMetWarning,
-    ConfidenceNotReachedWarning,
-    DeterminismWarning,
-    FitInterruptedWarning,
-    LeakageError,
-    LimitBelowNoiseWarning,
-    ResubstitutionWarning,
-    SmallSubgroupsWarning,
-    UselessRuleWarning,
-)
-from tailboost.selection.curve import Curve
+from tailboost.classifiers.worst_class import GroupDROBoostClassifier, WorstClassBoostClassifier
 
 __all__ = [
     "AdaBoostClassifier",
     "AdaLPBoostClassifier",
     "AverageBoostClassifier",
-    "BoundNotMetWarning",
     "CVaRBoostClassifier",
-    "ConfidenceNotReachedWarning",
-    "Curve",
     "DROBoostClassifier",
-    "DeterminismWarning",
     "EBBoostClassifier",
-    "FitInterruptedWarning",
     "GroupDROBoostClassifier",
     "LPBoostClassifier",
     "LabelRules",
-    "LeakageError",
-    "LimitBelowNoiseWarning",
     "OCOBoostClassifier",
     "RegularizedLPBoostClassifier",
-    "ResubstitutionWarning",
     "RobustMixtureClassifier",
-    "SmallSubgroupsWarning",
     "SoftMarginBoostClassifier",
-    "UselessRuleWarning",
     "VadaBoostClassifier",
     "VarianceBoostClassifier",
     "WorstClassBoostClassifier",

@@ -14,12 +14,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.additive_combiner import AdditiveCombiner
+from tailboost.boosting.additive_combiner import AdditiveCombiner, SoftMargin
 from tailboost.boosting.boosting import Boosting, Schedule, Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
-from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import HELD_OUT, TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of

@@ -89,6 +89,27 @@ def fit_models(
     fits, stopped = _fits(
         estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
     )
+    parts = _without_late(estimators, fits, parts, training, stopped=stopped)
+    models, log_probabilities = Models([], training.n_classes, [], []), []
+    for i, (name, estimator) in enumerate(estimators):
+        if None in fits[i]:
+            continue
+        *fold_fits, final = [_frozen_fit(name, estimator, classes)] if frozen[i] else fits[i]
+        models.names.append(name)
+        models.fitted.append(final[0])
+        models.columns.append(final[1])
+        log_probabilities.append(_selection_logs(models, final, fold_fits, parts, training))
+    outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
+    # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
+    if training.clusters is not None and training.validation is None:
+        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))
+    return outputs, parts.scheme
+
+
+def _without_late(
+    estimators: Estimators, fits: dict[int, list[Any]], parts: Parts, training: TrainingSet, *, stopped: bool
+) -> Parts:
+    """Warn of estimators without all their fits; if all lack some, keep the parts that one has reached."""
     why = "fit was interrupted" if stopped else "max_time is over"
     late = [i for i, of_estimator in fits.items() if None in of_estimator]
     if len(late) == len(fits):  # not even the first estimator has all its fits
@@ -108,38 +129,29 @@ def fit_models(
             f"{why}: {names} {'is' if len(late) == 1 else 'are'} left out of the mixture",
             FitInterruptedWarning,
         )
-    selected = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
-    models, log_probabilities = Models([], training.n_classes, [], []), []
-    fold_fits: list[Fit]
-    for (name, estimator), is_frozen, of_estimator in zip(estimators, frozen, fits.values(), strict=True):
-        if None in of_estimator:
-            continue
-        if is_frozen:
-            absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
-            columns = positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
-            final, fold_fits = (estimator, columns), []
-        else:
-            *fold_fits, final = of_estimator
-        number = len(models.names)
-        models.names.append(name)
-        models.fitted.append(final[0])
-        models.columns.append(final[1])
-        if training.validation is not None:
-            X_val, own = training.validation
-            logs = models.logs(number, *final, X_val, len(own.y))
-        elif is_frozen:
-            logs = models.logs(number, *final, take(training.X, selected), int(selected.sum()))
-        else:
-            out_of_fold = np.zeros((len(training.y), training.n_classes))
-            for held, fit in zip(parts.held, fold_fits, strict=True):
-                out_of_fold[held] = models.logs(number, *fit, take(training.X, held), int(held.sum()))
-            logs = out_of_fold[selected]
-        log_probabilities.append(logs)
-    outputs = ModelOutputs.of(models, log_probabilities, parts.rows)
-    # Rows with equal hashes count as one row. With clusters, the hashes are those of the clusters.
-    if training.clusters is not None and training.validation is None:
-        outputs = replace(outputs, rows=replace(outputs.rows, row_hashes=parts.rows.row_hashes))
-    return outputs, parts.scheme
+    return parts
+
+
+def _frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
+    absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
+    return estimator, positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
+
+
+def _selection_logs(
+    models: Models, final: Fit, fold_fits: list[Fit], parts: Parts, training: TrainingSet
+) -> Floats:
+    """Return the newest model's log-probabilities of the selection data, those of its folds if it has any."""
+    number = len(models.names) - 1
+    if training.validation is not None:
+        return models.logs(number, *final, training.validation[0])
+    if not fold_fits:  # a frozen model
+        held_out = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
+        return models.logs(number, *final, take(training.X, held_out))
+    out_of_fold = np.zeros((len(training.y), training.n_classes))
+    for held, fit in zip(parts.held, fold_fits, strict=True):
+        out_of_fold[held] = models.logs(number, *fit, take(training.X, held))
+    # Trees predict in single precision. Zeros in the digits beyond make model files smaller.
+    return out_of_fold[parts.fold >= 0].astype(np.float32).astype(np.float64)
 
 
 def _fits(

@@ -29,7 +29,7 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
-from tailboost.selection.data import SelectionData, ThresholdFamily
+from tailboost.selection.data import SelectionData, ThresholdFamily, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -394,8 +394,7 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     @property
     def n_selection_(self) -> int:
         """Number of pairs, and of rows as a whole, in the selection data."""
-        assert self.rules.selection_ is not None
-        n, n_labels = self.rules.selection_.y.shape
+        n, n_labels = self._selection.y.shape
         return n * (n_labels + 1)
 
     @property
@@ -415,10 +414,18 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         return self._fitted.threshold_family(by_group=True)
 
     @property
+    def _selection(self) -> LabelSelection:
+        assert self.rules.selection_ is not None
+        return self.rules.selection_
+
+    @property
     def _fitted(self) -> RobustMixtureClassifier:
         """The classifier of the selection, whose groups are the labels."""
-        assert self.rules.selection_ is not None
-        return self.rules.selection_.classifier
+        return self._selection.classifier
+
+    def _answering(self, found: LabelRules, limits: Sequence[Limit]) -> LabelPairs:
+        """Return the pairs of other rules, with the used rows and the attempts of these."""
+        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits)
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
         """Return the score of each pair of the selection data, and these data."""
@@ -426,9 +433,8 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def scores_of(self, family: ThresholdFamily, opened: Floats) -> tuple[Floats, Ints]:
         """Return the score of each pair and the number of its threshold; rows as a whole have none."""
-        assert self.rules.selection_ is not None
         scores, places = np.zeros(len(opened)), np.full(len(opened), family.n_thresholds)
-        for j, (name, score) in enumerate(zip(self.rules.rules, self.rules.selection_.scores, strict=True)):
+        for j, (name, score) in enumerate(zip(self.rules.rules, self._selection.scores, strict=True)):
             rows = opened[:, 0] == j
             P = score.probabilities(opened[rows, j + 1])
             pairs = self._fitted.opened(P[:, None], {LABEL: np.repeat(name, len(P))})
@@ -442,18 +448,15 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> LabelPairs:
         """Return the rules with these thresholds, shape (m,); nothing is selected."""
-        selection = self.rules.selection_
-        assert selection is not None
         of_pairs = self._fitted.at_thresholds(family, thresholds).rule_
         assert isinstance(of_pairs, ThresholdRule)
         assert of_pairs.groups is not None
         bands = dict(zip(of_pairs.groups, of_pairs.bands, strict=True))
         rules = {
             name: score.rule_within(bands[name])
-            for name, score in zip(selection.names, selection.scores, strict=True)
+            for name, score in zip(self._selection.names, self._selection.scores, strict=True)
         }
-        found = selection.found(rules, self.limits)
-        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), self.limits)
+        return self._answering(self._selection.found(rules, self.limits), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
@@ -472,10 +475,7 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def reweight(self, *, limits: Sequence[Limit], confidence: float | None = None) -> LabelPairs:
         """Return the rules of another selection on the same selection data."""
-        selection = self.rules.selection_
-        assert selection is not None
-        found = selection.within(limits, confidence)
-        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits)
+        return self._answering(self._selection.within(limits, confidence), limits)
 
 
 def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
@@ -678,7 +678,7 @@ class LabelSelection:
             not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
             if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
                 break
-            ratio = np.where(row_rates > 0, pair_rates / np.where(row_rates > 0, row_rates, 1.0), 1.0)
+            ratio = quotient(pair_rates, row_rates, 1.0)
             pair_bounds = np.minimum(bounds * ratio * (1 - CLOSE / 2), bounds)
         assert best is not None
         return best[1]

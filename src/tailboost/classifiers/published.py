@@ -22,14 +22,14 @@ from tailboost.classifiers import (
     AverageBoostClassifier,
     DROBoostClassifier,
     EBBoostClassifier,
+    GroupDROBoostClassifier,
     LPBoostClassifier,
     OCOBoostClassifier,
     RegularizedLPBoostClassifier,
     SoftMarginBoostClassifier,
     VadaBoostClassifier,
+    WorstClassBoostClassifier,
 )
-from tailboost.classifiers.group_dro import GroupDROBoostClassifier
-from tailboost.classifiers.worst_class import WorstClassBoostClassifier
 from tailboost.core.array_types import Column, Model, Table
 
 __all__ = [

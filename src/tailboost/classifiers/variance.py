@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from tailboost.boosting.additive_combiner import SoftMargin
 from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
-from tailboost.boosting.soft_margin import SoftMargin
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters

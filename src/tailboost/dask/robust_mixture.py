@@ -261,13 +261,16 @@ class _Table:
         labels, names = values
         return labels, names
 
-    def weight_scale(self) -> _WeightScale | None:
-        """Return the scale of weights that count no rows; None for others, and without weights."""
-        weights = [(weight,) for *_, weight in self.blocks if weight is not None]
-        scale: _WeightScale | None = (
-            _folded(weights, _WeightScale.of, _WeightScale.joined) if weights else None
-        )
-        return None if scale is None or count_rows(scale.largest, scale.mean) else scale
+    def weight_scale(self) -> tuple[float, float] | None:
+        """Return the largest weight, and the mean of the positive ones by it; None if they count rows.
+
+        The weights of all rows, divided by both, have the mean 1.
+        """
+        blocks = [(weight,) for *_, weight in self.blocks if weight is not None]
+        if not blocks or (weights := _folded(blocks, _weights, _joint_weights)) is None:
+            return None
+        largest, total, n = weights.tolist()
+        return None if count_rows(largest, total / n) else (largest, total / n)
 
 
 def _folded(
@@ -307,38 +310,18 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
     return np.unique(np.concatenate(labels)), GroupNames(values, names[0].columns) if values else None
 
 
-@dataclass(frozen=True)
-class _WeightScale:
-    """Largest weight of all rows, and the number and the sum of the positive ones divided by it."""
+def _weights(weight: Column) -> Floats | None:
+    """Return the largest weight, and the sum and the number of the positive ones, divided by it."""
+    if not np.any(np.asarray(weight)):
+        return None
+    relative = relative_weights(weight, n_rows_of(weight))
+    return np.array([np.max(np.asarray(weight)), relative.sum(), (relative > 0).sum()])
 
-    largest: float
-    total: float
-    n: int
 
-    @property
-    def mean(self) -> float:
-        """Mean of the positive weights divided by the largest."""
-        return self.total / self.n
-
-    @classmethod
-    def of(cls, weight: Column) -> Self | None:
-        """Return the scale of a partition; None without a row of positive weight."""
-        if not np.any(np.asarray(weight)):
-            return None
-        relative = relative_weights(weight, n_rows_of(weight))
-        return cls(float(np.max(np.asarray(weight))), float(relative.sum()), int((relative > 0).sum()))
-
-    @classmethod
-    def joined(cls, parts: list[Self]) -> Self:
-        """Return the scale of several partitions."""
-        largest = max(part.largest for part in parts)
-        total = sum(part.total * (part.largest / largest) for part in parts)
-        return cls(largest, total, sum(part.n for part in parts))
-
-    def scaled(self, weight: Column) -> Floats:
-        """Return weights divided such that the mean of the positive weights of all rows is 1."""
-        divided: Floats = np.asarray(weight, dtype=np.float64) / self.largest / self.mean
-        return divided
+def _joint_weights(parts: list[Floats]) -> Floats:
+    """Return the same of the weights of several partitions."""
+    largest, total, n = np.transpose(parts)
+    return np.array([largest.max(), total @ (largest / largest.max()), n.sum()])
 
 
 @dataclass(frozen=True)
@@ -347,7 +330,7 @@ class _RemoteReader:
 
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
-    scale: _WeightScale | None = None
+    scale: tuple[float, float] | None = None  # as from `_Table.weight_scale`
 
     @property
     def stated(self) -> Problem:
@@ -370,7 +353,8 @@ class _RemoteReader:
         outputs = self.mix._outputs_on(self.models, LabelledRows(P, y, groups, weight), "")
         rows, columns = outputs.rows, [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
-            weight = np.asarray(weight, dtype=np.float64) if self.scale is None else self.scale.scaled(weight)
+            largest, mean = self.scale or (1.0, 1.0)
+            weight = np.asarray(weight, dtype=np.float64) / largest / mean
             rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))

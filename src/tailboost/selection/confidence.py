@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.rates import ROUNDING, Limit, Strata
-from tailboost.selection.problem import Program, Selection
+from tailboost.selection.problem import Best, Problem, Program
 from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_rates, outlook
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
@@ -44,27 +44,27 @@ def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: flo
 
 
 def confident(
+    problem: Problem,
     program: Program,
-    found: Selection,
-    limits: Sequence[Limit],
-    confidence: float,
+    found: Best,
     refit: bool,
-    again: Callable[[Program], Selection],
+    again: Callable[[Program], Best],
     strata: Strata,
-    counts_of: Callable[[Selection], Floats],
-) -> Selection:
+    counts_of: Callable[[Best], Floats],
+) -> Best:
     """Return the selection of least objective whose limits hold on new rows with a stated probability.
 
     All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
     the probability, the most probable one is returned. If one does, but the limits leave little room, the
     selection aims at a probability nearer to 1. A rule with one action for nearly all rows is left out unless
-    the stated limits lead to such a rule. ``limits`` for new rows are the first ones of the program,
+    the stated limits lead to such a rule. The limits of the problem are the first ones of the program,
     ``found`` is the selection within the program, and ``again(program)`` selects within other limits. The
     probability is that of the ``strata`` and counts of the rows on which rates are estimated.
     """
+    limits, confidence = problem.limits, problem.confidence or 0.0
     others = program.limits[len(limits) :]
 
-    def probability(selection: Selection) -> float:
+    def probability(selection: Best) -> float:
         expected = outlook(limits, strata, counts_of(selection), refit, confidence)
         return 1.0 if expected is None else expected.probability
 
@@ -76,7 +76,7 @@ def confident(
         return found
     most_alike, last = max(MOST_ALIKE, largest_share(found.counts)), found
 
-    def tighten(by: float) -> tuple[float, Selection]:
+    def tighten(by: float) -> tuple[float, Best]:
         """Select with tightened limits; the probability of a rule that is left out counts as 1."""
         nonlocal last
         tighter = [tightened(limit, strata, counts_of(last), refit, by) for limit in limits]
@@ -93,7 +93,7 @@ def confident(
             low, high = (low, by) if tighten(by)[0] >= aim else (by, high)
         return high
 
-    def best(aim: float) -> Selection:
+    def best(aim: float) -> Best:
         reached = [selection for likely, selection in tried if likely >= aim]
         if reached:
             return min(reached, key=lambda selection: selection.value)

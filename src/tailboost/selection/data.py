@@ -71,6 +71,12 @@ def spread(stratum: Ints, most: int) -> Ints:
     return np.sort(order[np.concatenate(places)])
 
 
+def quotient(top: NDArray[Any], bottom: NDArray[Any], otherwise: float = 0.0) -> Floats:
+    """Return ``top / bottom``, and another value where the denominator is not positive."""
+    positive = bottom > 0
+    return np.where(positive, top / np.where(positive, bottom, 1.0), otherwise)
+
+
 def plain_state(instance: Any) -> dict[str, Any]:
     """Return the fields of a dataclass without its cached values."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
@@ -151,7 +157,7 @@ class SelectionData:
             kind, mass = self.kind, np.bincount(self.kind, of_row).astype(np.float64)
         rows = spread(kind, most)
         present = np.bincount(kind[rows], of_row[rows], len(mass))
-        factor = np.divide(mass, present, out=np.zeros(len(mass)), where=present > 0)[kind]
+        factor = quotient(mass, present)[kind]
         entries, row = rows, None
         if self.row is not None:
             place = np.full(len(self), -1)
@@ -232,7 +238,7 @@ def by_probabilities(
     w = 1.0 / (1.0 + strata.size.reshape(K, G).sum(axis=0) / max(BLEND_ROWS, 1e-300))
     all_mass, mass = (np.bincount(group[:m], weights[:m], G) for m in (n, n_labelled))
     # A correction by the labelled rows of a group stands for all its rows.
-    times = (1.0 - w) * np.divide(all_mass, mass, out=np.zeros(G), where=mass > 0)
+    times = (1.0 - w) * quotient(all_mass, mass)
     correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
     entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
     of_class, row = np.nonzero(entries)

@@ -46,17 +46,17 @@ from tailboost.selection.problem import (
     MOST_CHARGE,
     SLIGHT,
     SOLVED,
+    Best,
     Problem,
     Program,
-    Selection,
     Solution,
+    best_in_pool,
     charge_of,
     combination_of_unlabeled,
     grow,
     mixed,
     number_selected,
     overall_errors,
-    select,
     solve,
     strata_of,
     within_budget,
@@ -145,9 +145,9 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     return on_all
 
 
-def selected(
+def best_by_search(
     pool: Pool, program: Program, *, randomized: bool = False, budgeted: bool = False, starts: int = STARTS
-) -> Selection:
+) -> Best:
     """Select within limits, and add candidates to the pool if they can help.
 
     If the best candidate without limits satisfies all limits, it is selected, and no candidate is added.
@@ -171,7 +171,7 @@ def selected(
         else:  # the rule of least expected cost
             free = pool.add(filled(pool, program, Candidate.of(program.plain)))
         if program.violations(pool.counts[free]).max(initial=0.0) <= SLIGHT:
-            return select(pool, program, among=[free])
+            return best_in_pool(pool, program, among=[free])
     small = pool.data.in_memory.thinned(ROWS)
     if small is pool.data:
         return _extend(pool, program, starts, randomized=randomized)
@@ -181,18 +181,18 @@ def selected(
         # The limits on all rows need other candidates than those on the sample.
         descend(sample, over, best.solution)
         pool.add_all(sample.candidates)
-        return select(pool, program, randomized=True)
+        return best_in_pool(pool, program, randomized=True)
     carried = [int(best.numbers[0]), *map(int, np.flatnonzero(best.solution.weights))]
     number, *towards = pool.add_all([sample.candidates[i] for i in carried])
     _refine(pool, program, number, towards)
-    return select(pool, program)
+    return best_in_pool(pool, program)
 
 
-def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Selection:
+def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) -> Best:
     """Select after adding candidates by column generation and, for a single rule, by search."""
     solution = grow(pool, program)
     if randomized:
-        return select(pool, program, randomized=True)
+        return best_in_pool(pool, program, randomized=True)
     for number in range(len(pool.candidates) if len(program.caps[1]) else 0):
         pool.add(filled(pool, program, pool.candidates[number]))
     sweep(pool, program, 0)
@@ -203,7 +203,7 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
         for other in towards[i + 1 :]:
             mixing = float(weights[one] / (weights[one] + weights[other]))
             pool.add_all(_between(pool, other, one, (mixing, 0.25, 0.5, 0.75)))
-    best = select(pool, program)
+    best = best_in_pool(pool, program)
     enough = best.bound / program.scale + MOST_EXCESS
     if (best.keeps and best.value / program.scale <= enough) or (best.mixture_violations > SOLVED).any():
         return best
@@ -212,7 +212,7 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
     ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
     starts, before = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked]), len(pool.candidates)
     search(pool, program, list(starts)[:n_starts], towards, charge, enough - MOST_EXCESS / 2)
-    return best if len(pool.candidates) == before else select(pool, program)
+    return best if len(pool.candidates) == before else best_in_pool(pool, program)
 
 
 def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list[Candidate]:
@@ -472,22 +472,20 @@ class Engine(ABC):
         """Return the candidates of an objective, to which others may be added."""
 
     @abstractmethod
-    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the selected candidates with their weights, as a classifier of class numbers."""
 
     @abstractmethod
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""
 
-    def select(self, problem: Problem, pool: Pool | None = None) -> Selected:
+    def select(self, problem: Problem) -> Selected:
         """Return the selected rule.
 
         Parameters
         ----------
         problem : Problem
             Objective, limits, error budget and kind of rule.
-        pool : Pool, optional
-            Candidates so far, to which others are added.
 
         Raises
         ------
@@ -496,7 +494,7 @@ class Engine(ABC):
         ValueError
             If a rate names an unknown label, group or column.
         """
-        return self.tail(problem) if problem.over_rows else self._rule_of(problem, pool)
+        return self.tail(problem) if problem.over_rows else self._rule_of(problem)
 
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
@@ -505,16 +503,13 @@ class Engine(ABC):
             pool = candidates
         else:
             pool.extend(candidates)
-        program, budgeted = (
-            within_budget(pool, program, problem.error_budget),
-            problem.error_budget is not None,
-        )
+        program = within_budget(pool, program, problem.error_budget)
+        randomized, budgeted = problem.randomized, problem.error_budget is not None
 
-        def within(program: Program, starts: int = FEW_STARTS) -> Selection:
+        def within(program: Program, starts: int = FEW_STARTS) -> Best:
             if not self.grows:
-                return select(pool, program, randomized=problem.randomized)
-            about = {"randomized": problem.randomized, "budgeted": budgeted}
-            return selected(pool, program, **about, starts=starts)
+                return best_in_pool(pool, program, randomized=randomized)
+            return best_by_search(pool, program, randomized=randomized, budgeted=budgeted, starts=starts)
 
         best = within(program, STARTS)
         if not (best.solution.feasible or problem.aims):
@@ -524,21 +519,12 @@ class Engine(ABC):
         if not problem.confidence or not problem.limits:
             return rule
 
-        def counts_of(selection: Selection) -> Floats:
+        def counts_of(selection: Best) -> Floats:
             if self.measured is self.data:
                 return selection.counts
             return selection.counts_in(pool.measured_on(self.measured))
 
-        tightened = confident(
-            program,
-            best,
-            problem.limits,
-            problem.confidence,
-            self.refit,
-            within,
-            self.measured.strata,
-            counts_of,
-        )
+        tightened = confident(problem, program, best, self.refit, within, self.measured.strata, counts_of)
         if tightened is best:
             return rule
         surer = self.rule(problem, program, pool, tightened)
@@ -556,10 +542,11 @@ class Engine(ABC):
 
         pool, program = own.pool, own.program
         # The mixture of the candidates so far tells whether another selection is worth its time.
-        mixture = Comparison(pool, program, select(pool, program, randomized=True))
+        mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
         if ahead(mixture) and self.grows:
             pool = self.first_candidates(program)
-            mixture = Comparison(pool, program, selected(pool, program, randomized=True, budgeted=budgeted))
+            best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
+            mixture = Comparison(pool, program, best)
         if not (mixture.selection.keeps and ahead(mixture)):
             return None
         if self.measured is self.data:
@@ -567,7 +554,7 @@ class Engine(ABC):
         measured = pool.measured_on(self.measured)
         return rule.program.value(mixture.selection.counts_in(measured))
 
-    def rule(self, problem: Problem, program: Program, pool: Pool, selection: Selection) -> SelectedRule:
+    def rule(self, problem: Problem, program: Program, pool: Pool, selection: Best) -> SelectedRule:
         """Return a selection as a rule that answers, with its table on the measured rows."""
         ensemble, compared = self.ensemble(pool, selection), Comparison(pool, program, selection)
         if self.measured is not self.data:
@@ -578,7 +565,16 @@ class Engine(ABC):
             if has_budget:
                 program = within_budget(pool, program, problem.error_budget)
             selection = selection.in_pool(pool, program)
-        return SelectedRule(problem, program, ensemble, self.words, self.refit, pool, selection, compared)
+        return SelectedRule(
+            problem=problem,
+            program=program,
+            ensemble=ensemble,
+            words=self.words,
+            refit=self.refit,
+            pool=pool,
+            selection=selection,
+            compared=compared,
+        )
 
     def along(self, problem: Problem, limited: Stated, n_points: int) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
@@ -615,7 +611,7 @@ class Engine(ABC):
         if not problem.randomized:
             _, violation = program.evaluate(pool.all_counts)
             tried += [
-                self.rule(problem, program, pool, Selection.alone(program, int(number), pool.counts[number]))
+                self.rule(problem, program, pool, Best.alone(program, int(number), pool.counts[number]))
                 for number in np.flatnonzero(violation <= SLIGHT)
             ]
         rules = [rule for rule in tried if rule is not None and (self.grows or rule.selection.keeps)]
@@ -693,7 +689,7 @@ class ProbabilityEngine(Engine):
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
         strata, stratum, numbers = strata_of(problem, rows, classes, names, costs, group_aware=group_aware)
-        table = outputs.table.beside(X)
+        table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if group_aware:
             assert numbers is not None
@@ -730,7 +726,7 @@ class ProbabilityEngine(Engine):
         strata, kind, joined = with_unlabeled(
             labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
         )
-        table = more.table(self.outputs.models.average).beside(X).knowing(combination)
+        table = replace(more.table(self.outputs.models.average), X=X, groups=combination)
         probabilities = np.concatenate([labelled.probabilities, stratum_probabilities(p, table)], axis=1)
         return replace(
             self,
@@ -782,7 +778,7 @@ class ProbabilityEngine(Engine):
             source = tuple(range(len(models.names)))  # groups are estimated from all models
         return ProbabilityRule(models, source, self.probabilities, candidate)
 
-    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the selected candidates with their weights; the heaviest settles ties."""
         order = np.argsort(-selection.weights, kind="stable")
         members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
@@ -792,7 +788,7 @@ class ProbabilityEngine(Engine):
         """Return candidates as a rule, whether or not it keeps the limits; nothing is selected."""
         program, pool = Program.of_rates(self.data.strata, problem.counted, problem.limits), Pool(self.data)
         pool.append(candidates)
-        selection = Selection.named(program, np.arange(len(weights)), weights, mixed(weights, pool.counts))
+        selection = Best.named(program, np.arange(len(weights)), weights, mixed(weights, pool.counts))
         problem = replace(problem, randomized=len(weights) > 1, confidence=None)
         return self.rule(problem, program, pool, selection)
 
@@ -813,10 +809,17 @@ class ProbabilityEngine(Engine):
             pool.add_boosted(member, member.predict_table(table))
         mixture = Mixture.on(pool, problem, grouping=Grouping(np.array(program.strata.classes)))
         ensemble = without_tiny(mixture.stage(len(members)))
-        names = tuple(member.words(program.strata.classes) for member in members)
-        rows = self.data.in_memory, None  # all of them
-        about = problem, program, ensemble, self.words, self.refit
-        return SelectedTail(*about, mixture, *rows, names, thinned=True)
+        return SelectedTail(
+            problem=problem,
+            program=program,
+            ensemble=ensemble,
+            words=self.words,
+            refit=self.refit,
+            mixture=mixture,
+            data=self.data.in_memory,
+            names=tuple(member.words(program.strata.classes) for member in members),
+            thinned=True,
+        )
 
 
 @dataclass(eq=False)
@@ -834,7 +837,7 @@ class HypothesisEngine(Engine):
         """Return all hypotheses as candidates."""
         return self.mixture.candidates()
 
-    def ensemble(self, pool: Pool, selection: Selection) -> MixtureEnsemble:
+    def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the hypotheses with their weights."""
         return self.mixture.ensemble(self.mixture.weights(selection))
 
@@ -857,11 +860,18 @@ class HypothesisEngine(Engine):
 
     def result(self, ensemble: MixtureEnsemble) -> Selected:
         """Return the rule that answers by the label with the largest weight, with its table."""
-        mixture, fitted = self.mixture, self.mixture.pool.rows.fitted
-        problem, program, spread = mixture.problem, mixture.program, mixture.refit_spread
-        about = problem, program, ensemble, self.words, self.refit
-        if problem.over_rows:
-            return SelectedTail(*about, mixture, *mixture.table_and_rows, spread=spread, fitted=fitted)
-        pool, alone = mixture.candidates(), Selection.alone(program, 0, mixture.predicted(ensemble))
-        compared = Comparison(pool, program, alone)
-        return SelectedRule(*about, pool, alone, compared, spread=spread, fitted=fitted)
+        mixture, (data, inside) = self.mixture, self.mixture.table_and_rows
+        about: dict[str, Any] = {
+            "problem": mixture.problem,
+            "program": mixture.program,
+            "ensemble": ensemble,
+            "words": self.words,
+            "refit": self.refit,
+            "spread": mixture.refit_spread,
+            "fitted": mixture.pool.rows.fitted,
+        }
+        if mixture.problem.over_rows:
+            return SelectedTail(**about, mixture=mixture, data=data, inside=inside)
+        pool, alone = mixture.candidates(), Best.alone(mixture.program, 0, mixture.predicted(ensemble))
+        compared = Comparison(pool, mixture.program, alone)
+        return SelectedRule(**about, pool=pool, selection=alone, compared=compared)

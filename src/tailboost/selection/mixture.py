@@ -24,11 +24,11 @@ from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import (
     SLIGHT,
     SOLVED,
+    Best,
     Problem,
     Program,
-    Selection,
+    best_in_pool,
     mixed,
-    select,
     solve,
     within_budget,
 )
@@ -309,8 +309,8 @@ def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
 class Mixture:
     """Combine the base models of a pool into one classifier, by mixture weights λ.
 
-    λ is selected by `select` on the confusion counts of the base models. An objective over rows, such as the
-    CVaR, also reads their losses by row. Otherwise λ is even, or a majority votes.
+    λ is selected by `best_in_pool` on the confusion counts of the base models. An objective over rows, such
+    as the CVaR, also reads their losses by row. Otherwise λ is even, or a majority votes.
     """
 
     problem: Problem  # the budget is an increase above the most accurate base model
@@ -543,7 +543,7 @@ class Mixture:
             return mixture, solution.gap
         pool = self.candidates(n_rounds)
         program = within_budget(pool, self.program, self.problem.error_budget)
-        best = select(pool, program, randomized=self.problem.randomized)
+        best = best_in_pool(pool, program, randomized=self.problem.randomized)
         weights = self.weights(best, n_rounds)
         if not self.problem.randomized or not self.problem.limits:
             return weights, best.gap
@@ -553,11 +553,11 @@ class Mixture:
         for share in SHARES:
             tighter = [self._at(limit, share) for limit in self.problem.limits]
             own = program.within((*tighter, *program.limits[len(tighter) :]))
-            mixtures.append(self.weights(select(pool, own, randomized=True), n_rounds))
+            mixtures.append(self.weights(best_in_pool(pool, own, randomized=True), n_rounds))
         counts = [*(self.predicted(self.ensemble(each)) for each in mixtures), *pool.counts]
         mixtures += list(np.eye(len(self.pool.base_models))[pool.candidates])
         rules = Candidates(self.table, list(range(len(mixtures))), counts)
-        return mixtures[int(select(rules, program).numbers[0])], best.gap
+        return mixtures[int(best_in_pool(rules, program).numbers[0])], best.gap
 
     def predicted(self, ensemble: MixtureEnsemble) -> Floats:
         """Return the confusion counts of the labels with the largest weight, shape (S, K)."""
@@ -620,7 +620,7 @@ class Mixture:
         limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
         return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
 
-    def weights(self, best: Selection, n_rounds: int | None = None) -> Floats:
+    def weights(self, best: Best, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
         mixture = np.zeros(len(self.pool.base_models))
         mixture[self.stage_members(n_rounds)[best.numbers]] = best.weights

@@ -147,10 +147,6 @@ class LogProbabilities:
         """Return the table with the groups of the rows."""
         return replace(self, groups=groups)
 
-    def beside(self, X: Table) -> LogProbabilities:
-        """Return the table with the features of the rows."""
-        return replace(self, X=X)
-
     def __getitem__(self, model: int) -> Floats:
         logs: Floats = self.derived(model, lambda: self.of_model(model))
         return logs
@@ -273,28 +269,22 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
         read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
 
         def logs(i: int) -> Floats:
-            return self.logs(i, self.fitted[i], self.columns[i], X, n, read)
+            return self.logs(i, self.fitted[i], self.columns[i], X, read)
 
-        return LogProbabilities(n, logs, None, len(self.names), X, self.average)
+        return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average)
 
     def logs(
-        self,
-        i: int,
-        model: Model,
-        columns: Ints,
-        X: Table,
-        n_rows: int,
-        read: Callable[[Any], Any] | None = None,
+        self, i: int, model: Model, columns: Ints, X: Table, read: Callable[[Any], Any] | None = None
     ) -> Floats:
         """Return the log-probabilities of a model, with the name of model i in errors.
 
         ``columns`` are the class numbers of its probabilities. A model with ``predict_proba_table`` predicts
         from the prepared rows, ``read(model.table_)``.
         """
+        n_rows = n_rows_of(X)
         whole = np.zeros((n_rows, self.n_classes))
         if hasattr(model, "predict_proba_table") and not isinstance(model, FrozenEstimator):
             # A model of an opened table checks columns, not the feature names of scikit-learn.
@@ -575,9 +565,7 @@ class StratumProbabilities:
         """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
         return self.infers and any(each.model is not None for each in self.group_models)
 
-    def fit_groups(
-        self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata, seed: int = 0
-    ) -> Singles:
+    def fit_groups(self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata) -> Singles:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
@@ -586,7 +574,7 @@ class StratumProbabilities:
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
         X = X if hasattr(X, "shape") else np.asarray(X)
-        fold = stratified_places(hash_rows(X, seed=seed), stratum, weight) % FOLDS
+        fold = stratified_places(hash_rows(X), stratum, weight) % FOLDS
         by_column, self.group_models = [], []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)

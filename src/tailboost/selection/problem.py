@@ -29,11 +29,7 @@ from tailboost.rates import (
 )
 from tailboost.rates import wrong as wrong_answers
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.selection.data import (
-    Candidate,
-    Pool,
-    plain_state,
-)
+from tailboost.selection.data import Candidate, Pool, plain_state, quotient
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 
 # The objectives that have a name, as rates.
@@ -537,7 +533,7 @@ class Program:
         """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
         _, top, bottom, scale = self._flat_terms[0]
         flat = counts.reshape(*counts.shape[:-2], -1)
-        values = _ratio(flat @ top.T, flat @ bottom.T)
+        values = quotient(flat @ top.T, flat @ bottom.T, np.nan)
         worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / scale
         return worst, self.violations(counts).max(axis=-1, initial=0.0)
 
@@ -551,7 +547,8 @@ class Program:
         by_limit = np.zeros((*flat.shape[:-1], len(self.limits)))
         for number, limit in enumerate(self.limits):
             names, top, bottom, scale = self._flat_terms[number + 1]
-            by_limit[..., number] = limit.excess(names, _ratio(flat @ top.T, flat @ bottom.T)) / scale
+            reached = quotient(flat @ top.T, flat @ bottom.T, np.nan)
+            by_limit[..., number] = limit.excess(names, reached) / scale
         return by_limit
 
     @cached_property
@@ -578,11 +575,6 @@ class Program:
     def at(self, level: float) -> Program:
         """Return the program of a ratio at another level."""
         return Program.of_rates(self.strata, self.objective, self.limits, level)
-
-
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    positive = bottom > 0
-    return np.where(positive, top / np.where(positive, bottom, 1.0), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -771,7 +763,7 @@ DECIMALS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Best:
     """The selected candidates with their mixture weights: usually one candidate."""
 
     numbers: Ints  # candidates of the pool with positive weight
@@ -785,12 +777,12 @@ class Selection:
     solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
 
     @classmethod
-    def alone(cls, program: Program, number: int, counts: Floats) -> Selection:
+    def alone(cls, program: Program, number: int, counts: Floats) -> Best:
         """Return one rule with these confusion counts as a selection."""
         return cls.named(program, np.array([number]), np.ones(1), counts)
 
     @classmethod
-    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Selection:
+    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Best:
         """Return rules with these mixture weights and summed confusion counts as a selection."""
         value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
         return cls(numbers, weights, counts, value, value, program.violations(counts), unknown, None)
@@ -799,7 +791,7 @@ class Selection:
         """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
         return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
 
-    def in_pool(self, pool: Pool, program: Program) -> Selection:
+    def in_pool(self, pool: Pool, program: Program) -> Best:
         """Return the same selection in a pool of the same candidates on other rows, with its gap."""
         counts = self.counts_in(pool)
         value = program.value(counts)
@@ -818,7 +810,9 @@ class Selection:
         return bool((self.violations <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
 
 
-def select(pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()) -> Selection:
+def best_in_pool(
+    pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()
+) -> Best:
     """Return the best candidate of a pool within limits, or the best mixture if ``randomized``.
 
     Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
@@ -834,14 +828,14 @@ def select(pool: Pool, program: Program, *, randomized: bool = False, among: Seq
     mixture = mixed(weights, pool.all_counts[used])
     bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
     if randomized:
-        return Selection(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
+        return Best(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
     best = _best_number(program, counts, charge_of(solution))
     value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
     if by_limit.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
-    return Selection(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
+    return Best(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
 
 
 def _best_number(program: Program, counts: Floats, charge: float) -> int:
@@ -855,11 +849,11 @@ def _best_number(program: Program, counts: Floats, charge: float) -> int:
 
 
 def number_selected(pool: Pool, program: Program) -> int:
-    """Return the number of the candidate that `select` returns; the mixture is solved only for a charge."""
+    """Return the number that `best_in_pool` returns; the mixture is solved only for a charge."""
     counts = pool.all_counts
     if (program.evaluate(counts)[1] <= SLIGHT).any():
         return _best_number(program, counts, 0.0)
-    return int(select(pool, program).numbers[0])
+    return int(best_in_pool(pool, program).numbers[0])
 
 
 def overall_errors(program: Program, counts: Floats) -> Floats:

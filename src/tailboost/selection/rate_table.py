@@ -16,6 +16,7 @@ from tailboost.core.subgroups import unit_name
 from tailboost.rates import GAP, ROUNDING, Answered, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.selection.data import quotient
 from tailboost.selection.problem import SPREAD
 
 # The most printed lines, the furthest above their limits. `to_dict` has all lines.
@@ -55,14 +56,12 @@ def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
     n_strata = len(strata.mass)
     among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
     squares = (among * _row_weight(strata)).sum(axis=1)
-    there = squares > 0
-    return np.where(there, among.sum(axis=1) ** 2 / np.where(there, squares, 1.0), 0.0)
+    return quotient(among.sum(axis=1) ** 2, squares)
 
 
 def _row_weight(strata: Strata) -> Floats:
     """Return the mass of one effective row of each stratum, shape (S,); 0 of a stratum without rows."""
-    there = (strata.size > 0) & (strata.mass > 0)
-    return np.where(there, strata.mass / np.where(there, strata.size, 1.0), 0.0)
+    return quotient(strata.mass, strata.size)
 
 
 def refit_spread(rate: Rate, strata: Strata, spread: float = REFIT) -> float:
@@ -90,7 +89,7 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     for counts in folds:
         among = np.einsum("msa,fsa->fms", bottom, counts)
         mass, squares = among.sum(axis=2), among @ weight
-        n = np.where(squares > 0, mass**2 / np.where(squares > 0, squares, 1.0), 0.0)
+        n = quotient(mass**2, squares)
         values = np.einsum("msa,fsa->fm", top, counts) / np.where(mass > 0, mass, 1.0)
         total = n.sum(axis=0)
         mean = (n * values).sum(axis=0) / np.where(total > 0, total, 1.0)
@@ -148,8 +147,7 @@ class CountedRate:
             squares, largest = _second_moments(rate, strata, terms, counts, least) / width**2, p * (1.0 - p)
             # One more row has the largest possible variance, because costs may vary more on new rows.
             variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
-            there = variance > 0
-            binomial_rows = rows * np.where(there, largest / np.where(there, variance, 1.0), 1.0)
+            binomial_rows = rows * quotient(largest, variance, 1.0)
         elif rate.is_weighted:
             binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
         unknown, decided = refit and bool(np.isnan(spread)), decided_rates(terms, strata, counts)
@@ -239,8 +237,7 @@ def _ratio_efficiency(terms: RateTerms, n_strata: int, counted: Floats, values: 
     squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
     weight = (counts * bottom).sum(axis=(1, 2))
     # `effective_rows` counts a row with denominator b as b rows.
-    there = squares > 0
-    return np.where(there, p * (1.0 - p) * weight / np.where(there, squares, 1.0), 1.0)
+    return quotient(p * (1.0 - p) * weight, squares, 1.0)
 
 
 def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
@@ -339,7 +336,7 @@ def outlook(
     holds = (excess <= ROUNDING).all(axis=1)
     excess[~np.isfinite(excess)] = 0.0  # a draw without rows of a subgroup
     scale = excess.std(axis=0)
-    steps = np.where(scale > 0, excess / np.where(scale > 0, scale, 1.0), 0.0).max(axis=1)
+    steps = quotient(excess, scale).max(axis=1)
     wider = max(0.0, float(np.quantile(steps, confidence, method="higher"))) * scale
     wider = np.where(scale > 0, wider, np.maximum(excess.max(axis=0), 0.0))
     needed, sizes = [], []
@@ -377,7 +374,7 @@ def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: f
                 drawn @ of[:, :n_strata].reshape(len(terms.names), -1)[:, cells].T
                 for of in (terms.top, terms.bottom)
             )
-            values = np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1.0), np.nan)
+            values = quotient(top, bottom, np.nan)
             if spread > REFIT or (spread > 0 and not limit.compares):
                 noise = random.standard_normal(values.shape)
                 values = values + refit_spread(limit.rate, strata, spread) * noise

@@ -40,9 +40,9 @@ from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import (
     SLIGHT,
     SOLVED,
+    Best,
     Problem,
     Program,
-    Selection,
     grow,
     mixed,
     overall_errors,
@@ -215,7 +215,7 @@ class Comparison:
 
     pool: Pool
     program: Program
-    selection: Selection
+    selection: Best
 
     def error_of_difference(self, other: Comparison) -> float:
         """Return the standard error of the difference of two objectives on the same rows.
@@ -258,7 +258,7 @@ class SelectedRule(Selected):
     """The rule selected for rates, which are functions of its confusion counts."""
 
     pool: Pool  # the candidates, with their counts for estimates
-    selection: Selection  # with the counts for estimates
+    selection: Best  # with the counts for estimates
     compared: (
         Comparison  # with the counts of the selection, which are others if there are rows without labels
     )
@@ -603,7 +603,7 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
 # -- useless rules ---------------------------------------------------------------------------------------
 
 
-def useless(pool: Pool, program: Program, selection: Selection) -> str | None:
+def useless(pool: Pool, program: Program, selection: Best) -> str | None:
     """Return the reason why a rule within limits is useless, with the limit that forces this result.
 
     A rule is useless if more than 95 % of the rows get the same action. A rule is also useless if its

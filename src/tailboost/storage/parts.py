@@ -122,10 +122,9 @@ class Writer:
 
     def ledger_number(self, ledger: Ledger) -> int:
         """Return the number of a ledger, which is added to the list if new."""
-        numbers = [k for k, other in enumerate(self.ledgers) if other is ledger]
-        if not numbers:
+        if not any(other is ledger for other in self.ledgers):
             self.ledgers.append(ledger)
-        return numbers[0] if numbers else len(self.ledgers) - 1
+        return next(k for k, other in enumerate(self.ledgers) if other is ledger)
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""

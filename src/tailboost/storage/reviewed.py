@@ -205,7 +205,7 @@ OURS: dict[str, Reviewed] = {
         "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities", "UnlabeledOutputs"),
     **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.problem", "CVaR", "Problem", "Program", "Selection", "Solution",
+    **_names("tailboost.selection.problem", "CVaR", "Problem", "Program", "Best", "Solution",
         "WorstRow"),
     # -- classifiers
     **_names("tailboost.boosting.boosting", "Demand"),
@@ -218,7 +218,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
     **_names("tailboost.selection.mixture", "Grouping", "ModelPool", "Mixture"),
-    **_names("tailboost.boosting.soft_margin", "SoftMarginWeights", "SoftMargin"),
+    **_names("tailboost.boosting.additive_combiner", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),

@@ -245,20 +245,16 @@ class _Fresh:
     def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Iterator[FreshInput]:
         """Yield the rows with and without labels, of which one may be absent."""
         reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
-        if self.data is not None:
-            with stored.labelled_rows(self.data, self.sep, self.target, reading) as rows:
-                more = None if self.unlabeled is None else stored.read_rows(self.unlabeled, self.sep, reading)
-                yield self._with_training_rows(rows.given(more, with_groups=with_groups), stored)
-            return
-        assert self.unlabeled is not None
-        with shared.warnings_as_lines(), shared.bad_input(f"{self.unlabeled}: "):
-            more = stored.read_rows(self.unlabeled, self.sep, reading)
-            given = FreshInput(None, None, **more.unlabeled(with_groups=with_groups))
-            yield self._with_training_rows(given, stored)
-
-    def _with_training_rows(self, given: FreshInput, stored: StoredModel) -> FreshInput:
-        trained_on = stored.features_of(self.training_rows, self.sep)
-        return replace(given, training_rows=trained_on, equal_rows=self.equal_rows)
+        with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
+            given = FreshInput(None, None, equal_rows=self.equal_rows)
+            if self.data is not None:
+                rows = stored.read_labelled(self.data, self.sep, self.target, reading)
+                groups = rows.groups if with_groups else None
+                given = replace(given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters)
+            if self.unlabeled is not None:
+                more = stored.read_rows(self.unlabeled, self.sep, reading)
+                given = replace(given, **more.unlabeled(with_groups=with_groups))
+            yield replace(given, training_rows=stored.features_of(self.training_rows, self.sep))
 
 
 def _calibrate_model(
@@ -364,7 +360,8 @@ def _calibrate_scores(
         more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, sep, score, columns)
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
-            given = replace(rows.given(more), training_rows=trained_on)
+            given = FreshInput(rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on)
+            given = given if more is None else replace(given, **more.unlabeled())
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
                 point = batch.certified(**of_call)

@@ -95,11 +95,6 @@ class NewRows:
         """The person or site of each row; None without --cluster."""
         return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
 
-    def given(self, more: NewRows | None, *, with_groups: bool = True) -> FreshInput:
-        """Return the rows, and ``more`` rows without labels, for a calibration."""
-        rows = FreshInput(self.features, self.y, self.groups if with_groups else None, self.clusters)
-        return rows if more is None else replace(rows, **more.unlabeled(with_groups=with_groups))
-
     def unlabeled(self, *, with_groups: bool = True) -> dict[str, Any]:
         """Return the arguments for rows without labels."""
         return {"X_unlabeled": self.features, "groups_unlabeled": self.groups if with_groups else None}
@@ -232,20 +227,22 @@ class StoredModel:
             return None
         return self.read_rows(training_rows, sep, Reading(Purpose.COMPARE)).features
 
+    def read_labelled(self, data: Path, sep: str, target: str | None, reading: Reading) -> NewRows:
+        """Read a new file with its labels."""
+        rows = self.read_rows(data, sep, reading)
+        name = target or self.target
+        if name is None:
+            raise BadInput("--target: the model file does not name the target column; give its name")
+        return replace(rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name))
+
     @contextmanager
     def labelled_rows(self, data: Path, sep: str, target: str | None, reading: Reading) -> Iterator[NewRows]:
         """Yield the rows of a new file with their labels; errors inside become `BadInput`.
 
         Warnings are printed at the end.
         """
-        with warnings_as_lines():
-            rows = self.read_rows(data, sep, reading)
-            name = target or self.target
-            if name is None:
-                raise BadInput("--target: the model file does not name the target column; give its name")
-            y = known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
-            with bad_input(f"{data}: "):
-                yield replace(rows, y=y)
+        with warnings_as_lines(), bad_input(f"{data}: "):
+            yield self.read_labelled(data, sep, target, reading)
 
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""

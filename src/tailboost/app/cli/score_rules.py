@@ -178,15 +178,10 @@ def _positives(
             f"--positive: {len(positive)} labels for {len(score)} scores; each score "
             "needs a label, in the order of --score"
         )
-    found = []
-    for i, column in enumerate(score):
-        if positive:
-            if positive[i] not in labels:
-                raise shared.BadInput(
-                    f"--positive: the labels are {', '.join(labels[:10])}, not {positive[i]!r}"
-                )
-            found.append(positive[i])
-            continue
+    if unknown := [label for label in positive or () if label not in labels]:
+        raise shared.BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}")
+    found = list(positive or ())
+    for column in () if positive else score:
         named = [label for label in labels if column == label or column.endswith(f"_{label}")]
         named = named or [label for label in labels if label in POSITIVE and len(score) == 1]
         if len(named) != 1:

@@ -153,9 +153,8 @@ class _Curves:
 
     curves: Mapping[float | None, Any]
     measured: Any = None  # both rates of predict on new rows, by point
-    compared: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # both rates of the fit and its plain model there
+    # Both rates of the fit and its plain model there.
+    compared: Mapping[str, Any] = field(default_factory=dict)
 
     def measured_on(self, stored: StoredModel, data: Path, sep: str, target: str | None) -> Self:
         """Return the only curve with the rates of predict on new rows."""

@@ -126,15 +126,10 @@ class GroupsDisplay(Display):
         if stated is None:
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
         limit = stated.limit
-        tables = []
-        for estimator in (before, after):
-            more = group_arguments(estimator, groups)
-            deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
-            answers = np.asarray(estimator.predict(X, **more))
-            answered = Answered.of(
-                np.asarray(y), answers, groups=groups, deferred=deferred, labels=estimator.classes_
-            )
-            tables.append(RateTable.measured([stated.rate], answered, "these rows").lines)
+        tables = [
+            RateTable.measured([stated.rate], answers_to(estimator, X, y, groups), "these rows").lines
+            for estimator in (before, after)
+        ]
         names = ["all rows" if line.subgroup is None else unit_name(line.subgroup) for line in tables[0]]
         rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
         bound = None
@@ -180,6 +175,14 @@ class GroupsDisplay(Display):
         finish_bars(ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name)
         place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0 if not name else 1.1), "borderaxespad": 0.3}
         keyed(ax, **place, ncols=3, frameon=False)
+
+
+def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
+    """Return the answers of ``predict`` to rows, and which of them are deferred."""
+    more = group_arguments(estimator, groups)
+    deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
+    about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
+    return Answered.of(np.asarray(y), np.asarray(estimator.predict(X, **more)), **about)
 
 
 def _number(value: float) -> str:

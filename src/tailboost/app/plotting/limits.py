@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tailboost.app.plotting.groups import answers_to
 from tailboost.app.plotting.style import Display, finish_bars, fitted_text, styled, text_colour, verdict_style
 from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
-from tailboost.core.judged import group_arguments, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
 from tailboost.selection.rate_table import RateTable
@@ -94,15 +94,9 @@ class LimitsDisplay(Display):
             If there is no limit, or a rate needs groups that are not given.
         """
         stated = getattr(estimator, "limits", None) if limits is None else limits
-        more = group_arguments(estimator, groups)
-        deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
-        about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
-        name = (
-            f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
-            if name is None
-            else name
-        )
-        return cls._measured(y, estimator.predict(X, **more), stated, about, name).plot(ax, **kwargs)
+        rows = f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
+        answered = answers_to(estimator, X, y, groups)
+        return cls._measured(answered, stated, rows if name is None else name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -136,12 +130,11 @@ class LimitsDisplay(Display):
             As in `from_estimator`.
         """
         name = f"rates on these {len(np.asarray(y_true)):,} rows" if name is None else name
-        about = {"groups": groups, "deferred": deferred}
-        return cls._measured(y_true, y_pred, limits, about, name).plot(ax, **kwargs)
+        answered = Answered.of(np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred)
+        return cls._measured(answered, limits, name).plot(ax, **kwargs)
 
     @classmethod
-    def _measured(cls, y: Column, answers: Column, limits: Stated, about: dict[str, Any], name: str) -> Self:
-        answered = Answered.of(np.asarray(y), np.asarray(answers), **about)
+    def _measured(cls, answered: Answered, limits: Stated, name: str) -> Self:
         return cls(RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name)
 
     def _size(self) -> tuple[float, float]:

@@ -195,11 +195,8 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
                 np.array([f[end] for f in style["figures"]["cvar_curve"]], dtype=np.float64)
                 for end in ("low", "mean", "high")
             )
-            ends = (
-                {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
-                if style["shown"] and not np.isnan(low).any()
-                else {}
-            )
+            banded = style["shown"] and not np.isnan(low).any()
+            ends = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)} if banded else {}
             looks = _marker(style) if style["shown"] else {"marker": "None"}
             looks |= {"linestyle": "--" if style["dash"] else "-", "markevery": (style["index"] % 3, 3)}
             display = CVaRCurveDisplay(alphas, mean, n_classes=classes, name=style["title"], **ends)

@@ -62,7 +62,8 @@ class UseCase:
         The features and labels of the test rows are returned too.
         """
         order = np.random.default_rng(seed).permutation(len(y))
-        train, select, fresh, test = np.split(order, [int(part * len(y)) for part in PARTS])
+        parts = np.split(order, [int(part * len(y)) for part in PARTS])
+        train, select, fresh, test = parts
         model.fit(X.iloc[train], y[train])
         selected = tailboost.tune([("boosted trees", model)], X.iloc[select], y[select], limits=limits)
         try:
@@ -73,12 +74,7 @@ class UseCase:
         counted = {"missed": y[test] == label, "error": np.ones(len(test), dtype=bool)}
         before, after = ({name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong)
         differences = {name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()}
-        sizes = {
-            "training": len(train),
-            "selection": len(select),
-            "certificate": len(fresh),
-            "test": len(test),
-        }
+        sizes = dict(zip(("training", "selection", "certificate", "test"), map(len, parts), strict=True))
         rows = sizes | {label: int(counted["missed"].sum())}
         use = cls(model, rule, limits, label, cases, rows, before, after, differences, reason)
         return use, X.iloc[test], y[test]
