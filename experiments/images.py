@@ -60,13 +60,10 @@ from experiments._image_tables import (
 from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import WorstClassBoostClassifier, metrics, published
-from tailboost.classifiers import (
-    AdaLPBoostClassifier,
-    BoundNotMetWarning,
-    FitInterruptedWarning,
-)
+from tailboost.classifiers import AdaLPBoostClassifier
 from tailboost.core.judged import label_shares
 from tailboost.core.spelling import did_you_mean
+from tailboost.exceptions import BoundNotMetWarning, FitInterruptedWarning
 
 # Minimum rows of each class, for both parts of the training rows.
 LEAST = 4
