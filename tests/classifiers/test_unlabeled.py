@@ -446,7 +446,7 @@ class TestCertify:
             ({"groups_unlabeled": {"group": vg[:9]}}, "groups_unlabeled column 'group' has 9"),
             (
                 {"X_unlabeled": V[:0], "groups_unlabeled": {"group": vg[:0]}},
-                "groups_unlabeled must have shape",
+                "groups_unlabeled column 'group' must have shape",
             ),
             ({"clusters": np.arange(400)}, "clusters and X_unlabeled"),
             ({"rates_": ()}, "X_unlabeled: errors need labels"),
