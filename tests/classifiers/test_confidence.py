@@ -99,9 +99,9 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
     limits = [rates.gap(rates.selected(1, by="g")) <= 0.02]
     g, P, y = drawn(0, 80)
     given = {"groups": {"g": g}, "by_group": True, "limits": limits, "classes": [0, 1], "random_state": 0}
-    with pytest.warns(tb.classifiers.ConfidenceNotReachedWarning) as told:
+    with pytest.warns(tb.exceptions.ConfidenceNotReachedWarning) as told:
         mix = RobustMixtureClassifier.from_probabilities({"m": P}, y, confidence=0.9, **given)
-    kind = tb.classifiers.ConfidenceNotReachedWarning
+    kind = tb.exceptions.ConfidenceNotReachedWarning
     (said,) = [str(each.message) for each in told if each.category is kind]
     assert f"this one does with {mix.limits_probability_:.2f}" in said
     assert "asked: 0.02" in said

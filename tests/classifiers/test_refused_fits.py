@@ -313,8 +313,8 @@ def test_the_first_refused_fit_leaves_no_attribute():
 def test_a_warning_made_an_error_comes_after_the_assignment():
     clf = mine("worstclassboost").set_params(max_error=1e-3)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", tb.classifiers.BoundNotMetWarning)
-        with pytest.raises(tb.classifiers.BoundNotMetWarning):
+        warnings.simplefilter("error", tb.exceptions.BoundNotMetWarning)
+        with pytest.raises(tb.exceptions.BoundNotMetWarning):
             clf.fit(X, Y)
     assert clf.predict(X).shape == (len(X),)
 
