@@ -116,7 +116,7 @@ def test_blocks_run_in_order(name, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-@pytest.mark.thinned(4)
+@pytest.mark.slow
 def test_cells_of_a_notebook_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

@@ -61,6 +61,7 @@ def public_names():
                 yield from inspect.signature(member).parameters
 
 
+@pytest.mark.slow
 def test_class_names_are_unique():
     names = Counter(
         node.name
@@ -76,6 +77,7 @@ def test_public_names_use_the_vocabulary():
     assert not {term for name in names for term in replaced_terms(name)}
 
 
+@pytest.mark.thinned(92)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_docstrings_and_messages_use_the_vocabulary(path):
     """Strings of several words are docstrings and messages."""

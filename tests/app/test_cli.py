@@ -127,7 +127,7 @@ class TestFitAndPredict:
         assert result.exit_code == 0, result.output
 
     @pytest.mark.parametrize("name", list(METHODS))
-    @pytest.mark.thinned(10)
+    @pytest.mark.thinned(3)
     def test_every_method_can_be_stored(self, csv, tmp_path, name):
         pytest.importorskip("xgboost")
         model = tmp_path / "m.model"
@@ -312,6 +312,7 @@ class TestRefusedPredict:
 
 
 class TestCompare:
+    @pytest.mark.slow
     def test_all_of_it(self, csv, tmp_path):
         out = tmp_path / "made" / "here"
         result = call(
@@ -342,6 +343,7 @@ class TestCompare:
         for path in (out / "results.json", out / "report.html"):
             assert str(path) in result.stdout  # never shortened
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("option", ["--drop", "--cluster"])
     def test_both_ways_out_of_an_id_that_the_alert_names(self, table, tmp_path, option):
         csv = tmp_path / "numbered.csv"
@@ -492,6 +494,7 @@ class TestFilesAreKept:
         assert "load_credit_default" in listed.stdout
         assert "reproduce" not in listed.stdout
 
+    @pytest.mark.thinned(1)
     @pytest.mark.parametrize("what", ["predictions", "results", "report"])
     def test_a_disk_that_is_full_leaves_the_old_file(self, csv, model, tmp_path, monkeypatch, what):
         out = tmp_path / "out"
@@ -569,6 +572,7 @@ class TestLaterTables:
         ):
             assert words in output
 
+    @pytest.mark.thinned(3)
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
     def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
         zips["y"] = zips["y"].map(dict(zip("pq", labels, strict=True)))
@@ -662,6 +666,7 @@ class TestMessages:
         assert len(line) <= 400
         assert "people.csv" in line
 
+    @pytest.mark.slow
     def test_names_that_are_no_utf8(self, csv, tmp_path):
         strange = tmp_path / os.fsdecode(b"caf\xe9.csv")
         strange.write_bytes(csv.read_bytes())
@@ -796,6 +801,7 @@ class TestShell:
         )
 
 
+@pytest.mark.slow
 def test_runs_as_a_module_with_the_same_codes():
     def run(*arguments):
         return subprocess.run(

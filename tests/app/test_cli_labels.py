@@ -70,6 +70,7 @@ def test_tune_counts_rows_without_labels(folder):
 
 
 class TestCalibrate:
+    @pytest.mark.slow
     def test_the_rules_are_those_of_python(self, folder, rules, tmp_path):
         out, rows, fresh = tmp_path / "out.json", table(1200, 0), table(1500, 1)
         command = ["calibrate", rules, folder / "fresh.csv", "--selection", folder / "select.csv"]

@@ -126,6 +126,7 @@ def test_a_read_only_rule_is_refused(folder, rule, tmp_path):
     assert rule.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_lose_no_attempt(folder, rule, tmp_path):
     processes = []
     for k in range(2):
@@ -138,6 +139,7 @@ def test_two_processes_at_once_lose_no_attempt(folder, rule, tmp_path):
     assert attempts(rule) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
 def test_a_killed_process_leaves_its_attempt(folder, rule, tmp_path):
     arguments = command(folder, rule, "unspent.csv", tmp_path / "out.json", "miss(yes) <= .3")

@@ -446,6 +446,7 @@ class TestCalibrate:
 
 
 class TestAttempts:
+    @pytest.mark.slow
     def test_a_failure_is_recorded_in_the_model_file(self, model, fresh, tmp_path):
         model, table = Path(shutil.copy(model, tmp_path)), datasets.read_raw(fresh)
         out, other = tmp_path / "c.model", tmp_path / "other.csv"
@@ -683,6 +684,7 @@ def test_cells_have_one_name(csv, tmp_path):
 class TestGroupsAtPrediction:
     """Credit data by SEX: all commands read the groups from the file, as `fit` does."""
 
+    @pytest.mark.slow
     def test_answers_and_errors(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
         assert len({line.split(": ")[0] for line in clf.candidates_}) > 1
@@ -862,6 +864,7 @@ class TestShell:
         for command in ((), ("fit",), ("evaluate",), ("inspect",), ("tradeoff",), ("certify",), ("decide",)):
             assert "Usage" in done(*command, "-h").stdout
 
+    @pytest.mark.slow
     def test_completion(self):
         code = "from tailboost.app.cli import main; main()"
         environment = {
@@ -903,6 +906,7 @@ class TestShell:
         assert "predicts" not in result.stderr
         assert result.exit_code in (0, 2), result.stderr
 
+    @pytest.mark.slow
     def test_progress_of_compare_in_lines(self, csv, tmp_path, monkeypatch):
         monkeypatch.setattr("tailboost.core.long_work.PATIENCE", 0)
         monkeypatch.setattr("tailboost.core.long_work.PAUSE", 0)
@@ -1062,6 +1066,7 @@ class TestDeferral:
         assert "price" in result.stdout
         return tmp_path / "d.model"
 
+    @pytest.mark.slow
     def test_evaluate_shows_errors_among_the_answered_and_deferral_rates(self, deferring, csv):
         from tailboost import rates
 
@@ -1089,6 +1094,7 @@ class TestDeferral:
         )
         assert "error among answered rows by class" in text
 
+    @pytest.mark.slow
     def test_curves_by_deferral_rate(self, deferring, tmp_path):
         call = (
             "tradeoff", deferring, "--limited", "largest(answered_error(by=class))",

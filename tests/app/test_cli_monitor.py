@@ -34,6 +34,7 @@ def stored(tmp_path_factory):
     return folder, call
 
 
+@pytest.mark.slow
 def test_command(stored):
     folder, call = stored
     state, page, model = folder / "monitor.json", folder / "monitor.html", folder / "m.model"

@@ -180,6 +180,7 @@ def test_bad_options_are_refused(files, arguments, words):
     assert not (files / "x.model").exists()
 
 
+@pytest.mark.slow
 def test_the_trade_off_of_two_rates(files, model):
     args = ["tradeoff", model, "--limited", "gap(selected(yes, by=sex))"]
     about = json.loads(done(*args, "--json").stdout)["curve"]
@@ -202,6 +203,7 @@ def test_the_trade_off_of_two_rates(files, model):
     assert "only with --limited" in refused("tradeoff", model, "--objective", "error()")
 
 
+@pytest.mark.slow
 def test_the_default_curve_has_the_rate_of_the_first_limit(files, model):
     """By default the curve has the rate of the first limit and the overall error, also on new rows."""
     args = ["tradeoff", model, files / "fresh.csv"]

@@ -33,6 +33,7 @@ print("imported:", [name for name in {HEAVY!r} if name in sys.modules])
     assert "scikit-learn" in output or argument == "--help"
 
 
+@pytest.mark.slow
 def test_a_command_names_its_files_before_the_imports(tmp_path):
     """On a terminal a line comes before the seconds that the libraries need; --quiet has none."""
     table = tmp_path / "scores.csv"

@@ -51,6 +51,7 @@ def rule(folder, tmp_path):
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_the_selection_counts_them(self, folder):
         model = load_model(folder / "fitted.model")
         lines = {(line.rate, line.subgroup): line.rows for line in model[-1].rates_}

@@ -59,6 +59,7 @@ def test_the_numbers_of_the_use_are_those_of_the_test_rows(use):
     assert difference["low"] < difference["mean"] < difference["high"] < 0
 
 
+@pytest.mark.slow
 def test_limits_out_of_reach_are_reported_as_not_certified():
     X, y = rows(600)
     limits = [rates.miss("late") <= 0.3, rates.miss("paid") <= 0.3]
@@ -143,6 +144,7 @@ def run(tmp_path_factory):
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_files(self, run):
         result, out = run
         for name, classes in (("credit", 2), ("wine", 5)):

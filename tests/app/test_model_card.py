@@ -122,6 +122,7 @@ def test_the_headline_is_about_the_stated_limits(mix):
     assert without.sections[0].lines == ["No limit is stated or tested on fresh rows."]
 
 
+@pytest.mark.slow
 def test_a_calibrated_rule_has_its_certificate_attempts_and_monitor(tmp_path):
     table = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=LABELS)
     parts = {

@@ -537,6 +537,7 @@ def test_drawn_on_given_axes(name):
     assert display.figure_ is ax.figure
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_late():
     code = "import sys, tailboost.app.plotting; assert 'matplotlib' not in sys.modules, 'too early'"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -48,6 +48,7 @@ def page():
     return Page(render(json.loads(json.dumps(marked_up_results().document))))
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched(page):
     assert "link" not in page.tags
     assert not [a for a in page.attributes if a[1] in ("src", "href", "srcset", "action", "data")]
@@ -121,6 +122,7 @@ def test_points_are_at_the_figures():
         assert value == pytest.approx(baseline["figures"][key]["mean"], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_tradeoff_is_drawn_as_a_curve():
     source = render(tradeoffs())
     assert source.count(' curve"') == 2  # wide and narrow
@@ -192,6 +194,7 @@ def test_the_line_of_the_slider_moves_to_each_alpha():
     )
 
 
+@pytest.mark.slow
 def test_names_with_dollar_signs_are_no_mathematics():
     methods = [(f"costs ${i}$ and $", [(0.1 + 0.1 * i, 0.2, None)] * 3, not i) for i in range(2)]
     source = render(made_up(*methods))

@@ -70,7 +70,7 @@ def answers(clf, X, groups):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.thinned(5)
+@pytest.mark.slow
 def test_every_function_takes_the_model(name, tuned, tmp_path):
     X, y, groups = FRESH
     clf = tuned[name]
@@ -110,7 +110,7 @@ def test_functions_are_not_saved(tuned, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["probability", "logit", "grade", "two columns"])
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 def test_equal_scores_are_different_rows_in_every_function(name, tuned):
     """A grade takes five values: all fresh rows equal earlier rows."""
     clf = tuned[name]

@@ -44,7 +44,7 @@ def weights_of(kind, n):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_vadaboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
@@ -75,7 +75,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0, 2.5, 100.0])
-@pytest.mark.thinned(7)
+@pytest.mark.thinned(6)
 def test_ebboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)
@@ -99,6 +99,7 @@ def test_ebboost_is_the_papers_algorithm(lam, base):
     np.testing.assert_allclose(clf.game_.player.row_weights(clf.game_.state), w, rtol=0, atol=1e-10)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("base", ["uniform", "real"])
 def test_multiclass_vadaboost_is_its_derivation(K, base):

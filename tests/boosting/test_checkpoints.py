@@ -149,7 +149,7 @@ def check_resumed(case, folder, whole, learner="tree", **params):
         ("worstclassboost", "renaming", (3, 2), {"cv": 0.3}),
     ],
 )
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_killed_and_resumed_is_the_unbroken_fit(case, where, ats, params, tmp_path):
     assert kill(case, [(str(tmp_path), ats)], where, **params) == len(ats)
     check_resumed(case, tmp_path, classifier(case, **params).fit(X, Y), **params)
@@ -383,6 +383,7 @@ def test_equal_values_have_equal_descriptions():
     assert describe(ring) == describe(ring)
 
 
+@pytest.mark.slow
 def test_descriptions_are_the_same_in_every_process():
     code = """
         import sys
@@ -442,6 +443,7 @@ HOLDING = """
 """
 
 
+@pytest.mark.slow
 def test_one_fit_at_a_time_also_after_a_kill(counted, tmp_path):
     code = textwrap.dedent(HOLDING.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
     with subprocess.Popen(
@@ -561,6 +563,7 @@ def test_ctrl_c_before_the_first_round(swallowing, tmp_path):
     same(whole, classifier("worstclassboost", tmp_path, swallowing(), **params).fit(X, Y))
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_perceptron(tmp_path):
     """Ctrl-C during a fit of scikit-learn's perceptron, in another process."""
     code = """

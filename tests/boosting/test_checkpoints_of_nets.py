@@ -96,6 +96,7 @@ def kill_in_training(scheme, folder, at):
         assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scheme", ["ada, folds", *(pytest.param(s, marks=pytest.mark.slow) for s in ("ada", "group", "additive"))]
 )

@@ -44,6 +44,7 @@ def takes(case, K):
 both = pytest.mark.parametrize(("name", "K"), [(case, K) for case in CASES for K in (2, 4) if takes(case, K)])
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_adaboost_is_scikit_learns(load, weighted):
@@ -103,7 +104,7 @@ def test_decisions_are_the_weighted_answers(name, K):
 
 @both
 @pytest.mark.parametrize("cv", ["train", 0.3])
-@pytest.mark.thinned(15)
+@pytest.mark.thinned(6)
 def test_weight_is_repetition(name, K, cv):
     for seed in range(3):
         X, y = noisy(seed, n=100, K=K, grid=seed == 2)
@@ -129,6 +130,7 @@ def test_best_prefix_is_kept(name, K):
         assert np.mean(clf.predict(X_val) != y_val) == pytest.approx(errors.min(), abs=1e-12)
 
 
+@pytest.mark.thinned(5)
 @both
 def test_early_stopping_holds_out_a_fifth(name, K):
     """Without the parameter no row is left out."""
@@ -395,6 +397,7 @@ def explained(estimator):
     )
 
 
+@pytest.mark.thinned(66)
 @parametrize_with_checks(
     [  # the others are run with every method of the registry
         tb.SoftMarginBoostClassifier(TREE, n_estimators=3, loss="quadratic"),

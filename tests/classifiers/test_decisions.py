@@ -111,6 +111,7 @@ class TestDraw:
         assert (u != v).all()
         assert abs(np.corrcoef(u, v)[0, 1]) < 4 / np.sqrt(len(u))
 
+    @pytest.mark.slow
     def test_frequencies_are_the_mixture_weights(self, mixture, policy):
         """A χ² test on a million ids with a fixed secret, so that the result is reproducible."""
         u = policy.draw(range(10**6))
@@ -162,6 +163,7 @@ class TestDecide:
         np.testing.assert_array_equal(before.candidate, after.candidate)
         np.testing.assert_array_equal(before.u, after.u)
 
+    @pytest.mark.slow
     def test_another_process(self, iris, mixture, policy, tmp_path):
         tb.save_model(mixture, tmp_path / "m.model")
         code = (

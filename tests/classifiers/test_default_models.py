@@ -38,6 +38,7 @@ def test_few_rows_get_a_kernel_machine_and_strong_a_larger_one():
         assert dict(strong_estimators(TableKind(rows)))["kernel"].landmarks == 500
 
 
+@pytest.mark.slow
 def test_the_default_mixture_knows_a_smooth_truth():
     """If log-odds are a quadratic function, a kernel machine is nearer to them than trees and lines."""
     rng = np.random.default_rng(6)
@@ -112,6 +113,7 @@ def test_wide_sparse_tables_with_many_numbers_get_no_boosted_trees():
     assert "boosted" in dict(default_estimators(some))
 
 
+@pytest.mark.slow
 def test_wide_dense_tables_get_trees_on_few_columns(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(450, 320)).astype(np.float32)

@@ -47,6 +47,7 @@ def mix(request):
     return made.fit(X, Y, groups=GROUPS)
 
 
+@pytest.mark.slow
 def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tmp_path):
     passed, answers = mix.defers(X), mix.predict(X)
     assert 0 < passed.mean() < 0.2

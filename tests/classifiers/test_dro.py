@@ -102,6 +102,7 @@ def test_losses_in_logarithms(loss):
             assert not np.isnan(L.log_slope(np.array([huge]))).any()
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("uncertainty", BALLS)
@@ -336,6 +337,7 @@ def noisy():
 STUMP = DecisionTreeClassifier(max_depth=2)
 
 
+@pytest.mark.thinned(34)
 @parametrize_with_checks(
     [
         tb.DROBoostClassifier(n_estimators=3, uncertainty="cvar", radius=0.01, loss="logistic", n_jobs=1),

@@ -37,7 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize(("loss", "uncertainty", "radius"), CASES)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 def test_each_round_is_a_projected_gradient_and_an_exact_line_search(loss, uncertainty, radius, K):
     n = 90
     X, y = noisy(3, n=n, K=K)
@@ -185,6 +185,7 @@ def test_refused():
 
 
 # The leaf's least weight is what scikit-learn sets for trees in its check of extreme class weights.
+@pytest.mark.thinned(39)
 @parametrize_with_checks(
     [
         tb.DROBoostClassifier(

@@ -66,6 +66,7 @@ def test_a_forest_does_not_know_the_rows_that_judge_it(cv):
     assert np.mean(kept.predict(X) == y) > 0.9
 
 
+@pytest.mark.slow
 def test_the_default_models_read_one_table(monkeypatch):
     X, y = noisy(3, n=120, K=3)
     read, init = [], OpenTable.__init__
@@ -230,6 +231,7 @@ def test_class_weights_are_weights_of_rows_in_the_fits():
         RobustMixtureClassifier([("near", KNeighborsClassifier())], class_weight="balanced").fit(X, y)
 
 
+@pytest.mark.slow
 def test_of_ordered_rows_the_later_ones_judge(tmp_path):
     X, y = noisy(5, n=100, K=2)
     mix = RobustMixtureClassifier(cv=TimeSeriesSplit(3), random_state=0).fit(X, y)

@@ -125,6 +125,7 @@ def test_the_shell_says_it_by_values_and_by_names(table, tmp_path):
     assert "the rule does not read it" in said
 
 
+@pytest.mark.slow
 def test_the_page_says_it(table):
     X, y = table
     results = compare(X, y, X[["sex"]], methods=["erm"], repeats=1, random_state=0)

@@ -207,6 +207,7 @@ def broken(rules, limits, X, Y):
     return miss > limits[0] or np.mean(answers["any label"] == 1) > limits[1]
 
 
+@pytest.mark.slow
 def test_calibrated_rules_keep_limits_on_labels_and_rows(calibrated):
     rules, certified = calibrated
     assert certified.certificate_.certified
@@ -271,6 +272,7 @@ def test_misses_by_label_have_the_rank_of_each_label(kind):
         assert np.sum(answers != truth) <= min(errors) + 0.01 * len(truth)
 
 
+@pytest.mark.slow
 def test_independent_rows_are_fresh_although_labels_depend_on_each_other():
     """Ten on/off detectors of one cause: few contents, so many rows agree by chance."""
 
@@ -349,6 +351,7 @@ def test_selection_and_calibration_rows_are_known_by_content(calibrated):
         again.calibrate(*rows(500, 8))
 
 
+@pytest.mark.slow
 def test_rules_without_a_certificate_say_what_is_missing():
     rules = tb.tune_labels(SCORES, X, Y, limits=LIMITS)
     with pytest.raises(tb.NotCertifiedError, match="recorded in the ledger of the rules") as raised:
@@ -391,6 +394,7 @@ def joined():
 
 
 class TestRowsWithoutLabels:
+    @pytest.mark.slow
     def test_limits_on_rows_are_measured_on_all_rows(self, joined):
         every = pd.concat([X, MORE])
         assert joined.rates_.met
@@ -403,6 +407,7 @@ class TestRowsWithoutLabels:
         assert line.value == pytest.approx(missed.mean())
         assert line.rows == pytest.approx(Y["toxic"].sum())
 
+    @pytest.mark.slow
     def test_a_row_with_and_without_labels_counts_once(self, joined):
         limits = ["miss(1, by=label) <= .3", *ON_ROWS]
         other = tb.tune_labels(SCORES, X, Y, limits=limits, X_unlabeled=pd.concat([MORE, X]))
@@ -430,6 +435,7 @@ class TestRowsWithoutLabels:
         with pytest.raises(ValueError, match="X or X_unlabeled is needed"):
             limited.certify(None, None)
 
+    @pytest.mark.slow
     def test_rules_are_calibrated_without_labels(self, joined):
         new, _ = rows(4000, 8)
         found = joined.calibrate(new, None, limits=["selected(1) <= .5"], attempts=1)

@@ -89,6 +89,7 @@ def test_false_certificates_of_one_batch(name):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", LIMITS)
 def test_few_of_few_certificates_are_false(name):
     draws = 8
@@ -215,6 +216,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
             tb.calibrate(first, X[1300:2500], y[1300:2500], **given)
 
 
+@pytest.mark.slow
 def test_errors_by_class_of_any_model(model, data):
     X, y, g = data
     rule = tb.calibrate(model, X[800:], y[800:], max_error=0.35)

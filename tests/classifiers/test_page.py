@@ -14,6 +14,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding=
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_blocks_run_one_after_the_other():
     shared = {}

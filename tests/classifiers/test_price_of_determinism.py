@@ -39,6 +39,7 @@ def said(caught, start):
     return [str(w.message) for w in caught if str(w.message).startswith(start)]
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("objective", ["error", "worst_class", rates.cost([[0, 1], [3, 0]])])
 def test_the_standard_error_is_that_of_the_bootstrap(objective):
     """Rows are drawn anew, and both rules are measured on them."""
@@ -145,7 +146,7 @@ def test_draws_on_many_rows_come_near_the_least_error():
 
 
 @pytest.mark.parametrize(("digits", "least", "most"), [(8, 0, 4), (1, 8, 20)])
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_the_warning_is_right_on_fresh_rows(digits, least, most):
     """Of 20 draws of 300 rows: where the warning is given, draws have the smaller error on fresh rows.
 

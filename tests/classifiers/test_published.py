@@ -389,6 +389,7 @@ def test_first_voters_are_those_of_the_published_code():
         published.first_voters(clf, X[held][y[held] > 0], y[held][y[held] > 0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tailboost.BoundNotMetWarning")
 @pytest.mark.parametrize(("gamma", "depth"), [(0.25, 7), (0.2, 1)])
 def test_oco_boost_is_hedge_over_rows_and_the_vote(gamma, depth, noted):
@@ -594,6 +595,7 @@ def test_all_rounds_are_played_by_a_perfect_learner():
     assert clf.n_iter_ == math.ceil(2 * math.log(5) / 0.3**2)
 
 
+@pytest.mark.slow
 def test_small_classes_are_not_pooled():
     """Algorithm 1 has a weight for each class, of however few rows."""
     X, y = rare(1)

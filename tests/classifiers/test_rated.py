@@ -408,6 +408,7 @@ def test_limits_hold_for_what_answers_and_not_for_models_of_folds_alone(coarse):
     assert max(found.values()) - min(found.values()) < 0.12
 
 
+@pytest.mark.slow
 def test_the_trade_off_of_what_was_stated_and_in_either_order():
     mix = judged(limits=[rates.precision("yes") >= 0.1, rates.miss("yes") <= 0.5, PARITY])
     curve = mix.tradeoff(n_points=3)

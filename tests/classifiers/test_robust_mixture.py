@@ -361,6 +361,7 @@ def test_thresholds_by_a_group_that_shows_only_in_a_score_are_no_worse_than_by_c
     assert np.mean(gains) > -0.002
 
 
+@pytest.mark.slow
 def test_tiny_units_are_modelled_without_a_warning_of_the_model():
     """Some of forty groups have a handful of rows; the group model is fitted to the end."""
     rng = np.random.default_rng(0)
@@ -606,6 +607,7 @@ MOVED = {
 }
 
 
+@pytest.mark.thinned(18)
 @parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
@@ -991,6 +993,7 @@ def test_an_estimator_that_cannot_be_fitted_is_named():
         RobustMixtureClassifier(models).fit(rows, np.arange(20) % 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_default_models_take_text_and_categories(tmp_path, weighted):
     pd = pytest.importorskip("pandas")

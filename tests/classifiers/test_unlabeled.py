@@ -140,6 +140,7 @@ class TestEstimates:
             ends = beta.ppf(0.025, wrong, len(Y) - wrong + 1), beta.ppf(0.975, wrong + 1, len(Y) - wrong)
             assert (line.low, line.high) == pytest.approx(ends, abs=1e-6)
 
+    @pytest.mark.slow
     def test_intervals_of_rates_without_labels_cover(self):
         inside = []
         for seed in range(40):
@@ -190,7 +191,7 @@ class TestEstimates:
         ],
     )
     @pytest.mark.parametrize("n_classes", [2, 3])
-    @pytest.mark.thinned(5)
+    @pytest.mark.thinned(4)
     def test_results_curves_and_files_work(self, params, n_classes, tmp_path):
         X, y, g = drawn(200, 4, n_classes)
         model = LogisticRegression().fit(*drawn(500, 5, n_classes)[:2])

@@ -42,7 +42,7 @@ def same(a, b):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
 @pytest.mark.parametrize("estimators", [None, "trees"])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(3)
 def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale):
     given = None if estimators is None else [("tree", TREE), ("line", LogisticRegression())]
     clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0)
@@ -52,7 +52,7 @@ def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale
 
 
 @pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_the_strong_estimators_do_not_depend_on_the_scale(weight):
     clf = RobustMixtureClassifier("strong", limits=LIMITS, cv=2, random_state=0)
     one = clone(clf).fit(X, Y, sample_weight=weight, groups=GROUPS)
@@ -90,7 +90,7 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(16)
+@pytest.mark.thinned(4)
 def test_boosting_does_not_depend_on_the_scale(name, scale):
     clf = make(name, None if name == "ebboost" else "tree", n_estimators=4, alpha=0.4, random_state=0)
     for weight in (np.ones(len(Y)), VARYING):

@@ -205,6 +205,7 @@ def minimax(errors):
 TIE = 1e-3
 
 
+@pytest.mark.slow
 @quiet
 def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
     rng = np.random.default_rng(0)
@@ -256,6 +257,7 @@ def test_unequal_targets_shift_the_mixture():
     assert clf.limits_met_ is False
 
 
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
 @pytest.mark.parametrize("max_error", [0.5, {1: 0.5, None: 0.6}], ids=["one", "by class"])
 @pytest.mark.parametrize("reweighted", [False, True])
@@ -536,7 +538,7 @@ def test_checkpoints(tmp_path, params):
     "params", [{"max_error": 0.5}, {}, {"max_error": {0: 0.2, None: 0.6}, "combine": "mixture"}]
 )
 @pytest.mark.parametrize("learner", [TREE, BOOST])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(5)
 def test_weight_is_repetition_in_the_indicator_game(cv, params, learner):
     for seed in range(3):
         X, y = rare(20 + seed, n=200, K=4)

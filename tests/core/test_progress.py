@@ -86,6 +86,7 @@ def test_verbose_tells_of_fits_and_rows(capsys, monkeypatch):
     np.testing.assert_array_equal(quiet.predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_calibrate_and_certify_tell(capsys, monkeypatch):
     monkeypatch.setattr(long_work, "PATIENCE", 0.0)
     monkeypatch.setattr(long_work, "PAUSE", 0.0)

@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tables")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(first=rows, later=rows, data=st.data())
 def test_a_row_reads_the_same_alone_and_in_any_file(folder, first, later, data):

@@ -23,6 +23,7 @@ assert "tailboost.learners.torch" not in sys.modules, "reading a Dataset imports
 """
 
 
+@pytest.mark.slow
 def test_a_dataset_is_read_by_who_has_not_imported_the_nets():
     # Another process: other tests import tailboost.learners.torch.
     ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)

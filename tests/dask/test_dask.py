@@ -176,6 +176,7 @@ def test_certify_bounds_limits_and_counts_deferred_rows_as_in_memory():
     assert [b.to_dict() for b in errors[1].bounds] == [b.to_dict() for b in errors[0].bounds]
 
 
+@pytest.mark.slow
 def test_calibrate_returns_the_point_of_one_machine():
     X, y, _, _ = table(4, n=900)
     mix = tb.RobustMixtureClassifier(
@@ -371,7 +372,7 @@ def mixtures(P, y, groups, w, *, grouped=False, **params):
 
 
 @pytest.mark.parametrize("aim", MIXTURES)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(1)
 def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
     params, (P, y, groups, w) = MIXTURES[aim], said()
     told = {"groups": groups} if aim in IN_GROUPS else {}
@@ -395,6 +396,7 @@ def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
             assert (here.value, here.rows) == pytest.approx((there.value, there.rows), abs=1e-9, nan_ok=True)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("aim", ["class", "limits", "deferral", "drawn", "gap by group"])
 def test_confusion_counts_of_many_rows_are_exact(monkeypatch, aim):
     """Candidates come from a sample; the table of the selected rule counts all rows."""
@@ -441,6 +443,7 @@ def test_thresholds_from_a_sample_hold_for_all_rows():
     assert worst.min() <= errors.max() <= worst.min() + 0.01
 
 
+@pytest.mark.slow
 def test_a_mixture_is_an_ordinary_classifier_and_predicts_lazily(client, tmp_path):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
@@ -555,6 +558,7 @@ def test_what_is_missing_is_named():
     assert "pip install 'tailboost[dask]'" in said.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_partitions_without_rows(client):
     """After a filter the bounds use the remaining rows."""
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")

@@ -42,6 +42,7 @@ def test_the_oracle_keeps_each_limit_and_is_best(limit):
     assert asked.objective(q, DATA.fresh_y) <= asked.objective(one, DATA.fresh_y) + 0.005
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("limit", ["approval gap ≤ .02", "odds gap ≤ .05", "miss by group ≤ .25"])
 def test_post_process_keeps_the_limit_on_its_rows(limit):
     asked = methods.LIMITS[limit]
@@ -99,6 +100,7 @@ def test_drops_bounds_both_classes():
     assert asked.beyond(methods.drops(OWN, asked), DATA.y, DATA.g) <= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "grid"), [("approval gap ≤ .02", 10_000), ("odds gap ≤ .05", 100)])
 def test_post_process_follows_the_published_script(limit, grid):
     """The search of the script with its own embeddings: 1 if its Lagrangian is the larger one."""

@@ -97,6 +97,7 @@ def test_interval():
     assert plus_minus([1.0]) == "1.000"  # a single repeat says nothing about the spread
 
 
+@pytest.mark.slow
 def test_credit_default(tmp_path, monkeypatch):
     monkeypatch.setattr(credit_default, "N_ROUNDS", 2)
     makers = credit_default.methods(1)

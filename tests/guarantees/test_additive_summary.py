@@ -119,7 +119,7 @@ class TestErrors:
 class TestBounds:
     @pytest.mark.parametrize("rows", ["train", "X_val"])
     @pytest.mark.parametrize("name", ADDITIVE)
-    @pytest.mark.thinned(5)
+    @pytest.mark.thinned(2)
     def test_hold_on_the_rows_fitted_on(self, name, rows):
         checked = 0
         for seed in range(8):

@@ -260,7 +260,7 @@ def chance(one, other):
 
 
 @pytest.mark.parametrize("totals", [(2, 2, 2), (4, 4), (1, 1, 3, 3), (6, 1, 1), (8,)])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(1)
 def test_the_chance_of_agreement_bounds_its_probability(totals):
     """All splits of the rows of two batches, by brute force."""
     values = np.repeat(np.arange(len(totals)), totals)

@@ -498,6 +498,7 @@ def test_the_walk_is_the_fixed_sequence(mixture):
     np.testing.assert_allclose(point.estimator_weights_, last.estimator_weights_, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_targets_that_cannot_be_certified(mixture):
     other = without_attempts(mixture)
     with pytest.raises(tb.NotCertifiedError, match="more rows would not help") as raised:
@@ -677,6 +678,7 @@ def test_no_target_is_certified_without_rows(mixture, model):
 # -- attempts ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_attempt_after_another(mixture):
     with pytest.raises(tb.NotCertifiedError, match="Its rows cannot be used again") as first:
         tb.calibrate(mixture, X[800:860], Y[800:860], 0.45)
@@ -692,6 +694,7 @@ def test_an_attempt_after_another(mixture):
     assert len(second.certificate_.attempts) == 2
 
 
+@pytest.mark.slow
 def test_the_second_attempt_spends_less(fitted):
     """The p-value of the safest rule lies between the levels of a first and a second attempt."""
     with pytest.raises(tb.NotCertifiedError) as raised:
@@ -718,6 +721,7 @@ def test_the_second_attempt_spends_less(fitted):
             assert len(again.value.attempts) == 2
 
 
+@pytest.mark.slow
 def test_a_calibrated_point_is_a_previous_attempt(mixture):
     point = tb.calibrate(mixture, X[800:1400], Y[800:1400], 0.5)
     for previous in (point, point.certificate_, pickle.loads(pickle.dumps(point))):

@@ -133,6 +133,7 @@ def test_rows_of_weight_zero_and_answers_alone():
         tb.certify(Ruler(), X, LABEL, clusters=np.where(person == 0, np.nan, person))
 
 
+@pytest.mark.slow
 def test_calibrate_counts_persons():
     many = np.vstack([X] * 5) + 0.01 * RNG.normal(size=(5 * PERSONS, 2))
     y, person = np.tile(LABEL, 5), np.tile(np.arange(PERSONS), 5)

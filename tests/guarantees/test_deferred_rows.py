@@ -89,6 +89,7 @@ def test_a_classifier_tells_its_deferred_rows():
     assert not again.contradicted
 
 
+@pytest.mark.slow
 def test_a_certificate_counts_the_deferred_rows_of_the_certified_rule():
     """The given rule may defer other rows than the one that `calibrate` certifies."""
     r = np.random.default_rng(2)

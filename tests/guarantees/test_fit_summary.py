@@ -113,6 +113,7 @@ def cvar_by_program(losses, alpha, p):
     return -solved.fun
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_programs_mixture_has_a_bound_of_its_own(seed):
     rng = np.random.default_rng(seed)

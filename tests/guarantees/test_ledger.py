@@ -98,6 +98,7 @@ def test_equal_tables_of_different_rows_have_the_probability_of_one_division():
     assert chance_of_agreement(counts(range(n)), counts(range(n))) == pytest.approx(exact, rel=0.01)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("values", [2, 5, 100, 10_000])
 def test_independent_tables_are_not_refused(values):
     r = np.random.default_rng(values)
@@ -180,6 +181,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     assert len({first, *others}) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_calibrate_changes_nothing_but_the_ledger(fitted):
     boosted = tb.WorstClassBoostClassifier("tree", n_estimators=2, random_state=0).fit(*fitted[1:3])

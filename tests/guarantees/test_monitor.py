@@ -284,7 +284,7 @@ def false_moves(kind, before, n, times):
 
 
 @pytest.mark.parametrize(("kind", "before", "n"), SMALL)
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_rare_values_of_small_batches_do_not_move(kind, before, n):
     assert false_moves(kind, before, n, 10) <= 2
 

@@ -74,7 +74,7 @@ def test_ranks_of_a_gap_are_certified_from_this_number_on():
 
 
 @pytest.mark.parametrize("limit", ["gap(miss(1, by='g')) <= .15", "ratio(miss(1, by='g')) >= .6"])
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_a_test_of_pairs_passes_as_often_as_stated(limit):
     """A rule that does not read the group has no ranks for a gap, so pairs are tested."""
     expected = {"a": 0.3, "b": 0.32}

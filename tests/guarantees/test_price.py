@@ -36,6 +36,7 @@ def calibrated():
     return clf, tb.calibrate(clf, rows[0], rows[1], groups=rows[2]), rows
 
 
+@pytest.mark.slow
 def test_the_price_is_counted_on_the_calibration_rows(calibrated):
     given, certified, (T, y, g) = calibrated
     names = ["overall error", "miss rate of 1 of a", "miss rate of 1 of b", "precision of 1"]
@@ -130,6 +131,7 @@ def test_a_gap_that_may_hold_needs_calibration_rows():
     assert "more fresh rows suffice" in str(short)
 
 
+@pytest.mark.slow
 def test_the_error_has_what_is_missing_for_limits_on_rates():
     T, y, g = draw(1500, 0)
     clf = tb.tune(SCORES, T, y, groups=g, limits=LIMITS)

@@ -129,6 +129,7 @@ def test_calibrate_changes_nothing_in_the_given_classifier_but_its_ledger(certif
     assert [str(limit) for limit in clf.limits] == [str(limit) for limit in rule.limits]
 
 
+@pytest.mark.slow
 def test_equal_scores_keep_limits_on_one_side_and_leave_comparisons_to_tests():
     """A score of four values has a threshold at few ranks only."""
     rng = np.random.default_rng(0)
@@ -256,6 +257,7 @@ def test_a_draw_divides_equal_scores_where_no_threshold_does(tmp_path):
     assert len(set(parts)) > 1
 
 
+@pytest.mark.slow
 def test_a_comparison_has_no_ranks_that_are_no_better_than_one_answer():
     limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
     try:

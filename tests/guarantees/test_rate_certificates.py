@@ -239,6 +239,7 @@ def failures(setting, n, times, delta):
     return wrong / times, passed / times
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_bounds_rarely_fail(setting):
     times, delta = 60, 0.2
@@ -301,6 +302,7 @@ def scores():
     return tb.tune(model, X, y, groups=groups, limits=limits), rows
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tailboost.LimitBelowNoiseWarning", "ignore:this model was calibrated")
 def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     mix, rows = scores
@@ -470,6 +472,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     assert unlimited.rates[0].n == 800
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_targets_among_the_answered_within_a_share_passed_on(queue):
     mix, rows = queue

@@ -234,6 +234,7 @@ def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():
     np.testing.assert_allclose(found(again, np.ones(len(again))), found(once, heavier))
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_error_of_a_refit():
     """Errors of fold models and of the refit differ by a standard deviation of .015."""
     rng, n, m, n_draws = np.random.default_rng(2), 600, 6, 300

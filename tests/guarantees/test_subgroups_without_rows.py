@@ -90,6 +90,7 @@ def tuned(n=3000, by=None):
     return mix, X[1200:], y[1200:], groups[1200:]
 
 
+@pytest.mark.slow
 def test_combinations_of_the_fit_are_subgroups(tmp_path):
     mix, X, y, groups = tuned()
     assert set(mix.group_combinations_) == {(g, s) for g in "abc" for s in "fm"}

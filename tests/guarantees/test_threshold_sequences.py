@@ -84,6 +84,7 @@ def test_passed_thresholds_have_binomial_tests():
         assert binom.cdf((chosen & (y == 0)).sum(), chosen.sum(), 0.3) <= each
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_false_certificates_are_rare_at_the_boundary(seed):
     """A score that knows nothing: every threshold has a precision of .7, and the limit is just above."""

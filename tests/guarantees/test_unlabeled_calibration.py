@@ -99,6 +99,7 @@ class TestRanks:
         rows = {bound.rate: bound.n for bound in found.certificate_.rates}
         assert rows == {rates.selected(1): 1200, rates.miss(1): int(B.sum())}
 
+    @pytest.mark.slow
     def test_tests_count_all_rows(self):
         limits = [rates.gap(SELECTED) <= 0.2, rates.selected(1) <= 0.6]  # not by ranks
         found = calibrated(tuned(limits), A, B, C)

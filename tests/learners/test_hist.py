@@ -45,6 +45,7 @@ def gini(y, weight, leaf, K):
     return total
 
 
+@pytest.mark.thinned(81)
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("seed", range(15))
@@ -387,6 +388,7 @@ def test_scikit_learns_trees_bin_new_rows_as_those_of_fit(kind):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_package_imports_without_xgboost():
     """In a fresh interpreter in which XGBoost cannot be imported."""
     code = (
@@ -401,6 +403,7 @@ def test_package_imports_without_xgboost():
     assert float(out.stdout) > 0.9
 
 
+@pytest.mark.slow
 def test_a_model_made_without_xgboost_is_stored_and_read_without_it(tmp_path):
     code = (
         "import sys; sys.modules['xgboost'] = None\n"

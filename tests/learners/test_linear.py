@@ -112,6 +112,7 @@ def test_a_fold_without_a_class_knows_the_others():
     assert session.fit(np.ones(len(y)), rows=y == 1).predict(X).tolist() == [1] * len(y)
 
 
+@pytest.mark.slow
 def test_the_default_mixture_knows_a_linear_truth():
     """If log-odds are linear, the regression has the smallest error and the largest weight."""
     rng = np.random.default_rng(6)

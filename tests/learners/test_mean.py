@@ -229,6 +229,7 @@ def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
     np.testing.assert_allclose(P.sum(axis=1), 1)
 
 
+@pytest.mark.slow
 def test_of_a_rare_class_no_more_is_answered_than_out_of_fold():
     """The fraction of predicted 1 is that on the selection data; the arithmetic mean gave .05 more."""
     found = []

@@ -55,6 +55,7 @@ def test_a_name_is_the_learner_it_names(cls):
     np.testing.assert_array_equal(clf.predict_proba(X), other.predict_proba(X))
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.filterwarnings("error")  # for example learners without weights
 @pytest.mark.parametrize("name", ["xgboost", "forest", "extra"])
 def test_text_labels_and_a_model_file(name, tmp_path):
@@ -68,6 +69,7 @@ def test_text_labels_and_a_model_file(name, tmp_path):
     assert clf.score(X[1::2], LABELS[1::2]) > 0.85
 
 
+@pytest.mark.slow
 def test_names_in_a_mixture_of_models():
     pairs = [("one", "forest"), ("two", "extra"), ("three", HistBoostClassifier(n_estimators=5))]
     mix = tb.RobustMixtureClassifier(pairs, random_state=0)

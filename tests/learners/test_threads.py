@@ -127,6 +127,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fit_in_a_fork_after_a_fit_ends():
     done = subprocess.run(

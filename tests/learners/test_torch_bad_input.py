@@ -192,6 +192,7 @@ def test_a_dataset_of_pictures_is_read_as_it_is():
     assert labels is None
 
 
+@pytest.mark.slow
 def test_without_pytorch():
     code = """
 import sys

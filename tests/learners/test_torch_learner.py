@@ -106,7 +106,7 @@ CHECKED = [
         "check_methods_subset_invariance": "float32 sums of one row and of a batch differ by about 1e-7"
     },
 )
-@pytest.mark.thinned(35)
+@pytest.mark.thinned(20)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -286,6 +286,7 @@ def test_every_loss_trains_on_the_device(name, device):
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
+@pytest.mark.thinned(28)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
@@ -376,6 +377,7 @@ def test_growth_ends_at_the_fit(growth):
     assert len({m.weights for m in stages}) == len(stages)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("validation", [0.3, "train", "given"])
 def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
@@ -471,6 +473,7 @@ def test_every_game_takes_nets_and_images(name):
     np.testing.assert_array_equal(clone(clf).fit(dataset).predict_proba(dataset), one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["auto", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_a_net_learns_images(precision, device):
@@ -483,6 +486,7 @@ def test_a_net_learns_images(precision, device):
     assert clf.score(test, truth) > 0.9
 
 
+@pytest.mark.slow
 def test_folds_keep_equal_pictures_together_and_weights_count_rows():
     pictures, labels = images(60)
     weight = np.arange(60) % 3

@@ -41,6 +41,7 @@ def scored(n, seed):
 MODEL = LogisticRegression().fit(*scored(1000, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "other"),
     [

@@ -129,6 +129,7 @@ def test_stated_probabilities_are_kept_by_truths_that_are_as_likely():
         assert said[inside].mean() - noise <= held[inside].mean() <= said[inside].mean() + noise + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1033, 1048])
 def test_limits_with_little_room_are_kept_on_favourable_rows(seed):
     """On these rows the miss rate is counted far below the true one. The truth is a grid of quantiles."""

@@ -114,7 +114,7 @@ def test_the_interval_of_a_mean_cost_holds_the_true_one():
 
 @pytest.mark.parametrize("sizes", [(400, 300), (60, 100, 150, 700, 600, 500)])
 @pytest.mark.parametrize("true", [0.3, None], ids=["alike", "apart"])
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_the_interval_of_a_gap_or_ratio_holds_the_true_one_of_all_groups(sizes, true):
     """Also where a group of few rows, neither largest nor least on these rows, is the least in truth."""
     rng = np.random.default_rng(len(sizes))

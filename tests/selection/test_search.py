@@ -170,6 +170,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
         assert alone.value <= drawn.value + 5e-3
 
 
+@pytest.mark.thinned(15)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     """Against every threshold on the score: the rule keeps the limit, with no more error than the best."""

@@ -142,7 +142,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(4)
 def test_the_engine_finds_the_best_mixture_of_all_rules(name, weights):
     objective, limits = PROGRAMS[name]
     defers, costs = name.startswith("pass on"), name.startswith("cost of rows")
@@ -288,7 +288,7 @@ RATIOS = {
 
 
 @pytest.mark.parametrize("name", RATIOS)
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_an_error_among_the_answered_is_made_as_small_as_any_mixture_of_all_rules_makes_it(name):
     """The least ratio equals a bisection over limits, each decided by a generic solver over all rules."""
     family, limits = RATIOS[name]

@@ -34,6 +34,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.thinned(14)
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", SCORES)
 def test_all_forms_of_a_rule_decide_alike(kind, problem):

@@ -182,6 +182,7 @@ def test_the_curve_of_a_tail(alpha):
     np.testing.assert_allclose(tail, np.minimum(1.0, overall / alpha))
 
 
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(
     "clf",
     [
@@ -296,6 +297,7 @@ def test_the_curve_of_a_held_out_set_and_of_another_model():
     assert "300 rows of X_val" in clf.tradeoff().measured_on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 0.02])
 def test_a_single_member_by_brute_force(budget):
     """No other member within the budget has a smaller largest error, and `predict` answers as it does."""

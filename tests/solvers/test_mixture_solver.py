@@ -89,6 +89,7 @@ def larger_game(seed):
     return losses, float(rng.choice([1e-9, 0.003, 0.02, 0.1, 0.3, 0.5, 0.7, 0.95])), base
 
 
+@pytest.mark.slow
 def test_fast_method_against_highs():
     fast = 0
     for seed in range(120):

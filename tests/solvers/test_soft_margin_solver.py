@@ -32,6 +32,7 @@ def rlp_value(a, M, C):
     return max(rho - C @ np.maximum(rho - m, 0) for rho in m)
 
 
+@pytest.mark.slow
 def test_rlp_equals_highs():
     for seed in range(CASES):
         wrong, weight, K, price = case(seed)
@@ -55,6 +56,7 @@ def test_rlp_equals_highs():
         assert solution.gap <= 1e-8
 
 
+@pytest.mark.slow
 def test_rqp_equals_clarabel():
     for seed in range(CASES):
         wrong, weight, K, price = case(seed)

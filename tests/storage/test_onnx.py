@@ -31,6 +31,7 @@ def rows(K):
     return X, y
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize(
     "params", [{}, {"randomized": True, "max_error": 0.3}, {"objective": "cvar", "alpha": 0.7}], ids=str
@@ -51,6 +52,7 @@ def test_default_models(K, params, tmp_path):
     assert asked(tmp_path / "m.onnx", X[:1])[0][0] == said[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 3])
 def test_models_of_wide_tables(K, tmp_path):
     X, y = rows(K)

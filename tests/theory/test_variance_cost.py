@@ -39,6 +39,7 @@ def test_cost_falls(load, lam):
         assert_falls(clf.fit(X, y))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("lam", LAMBDAS)
 def test_cost_falls_with_weights(lam):
     X, y = load_breast_cancer(return_X_y=True)
