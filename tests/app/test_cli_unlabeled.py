@@ -144,7 +144,7 @@ class TestCalibrate:
         assert "needs the labels of rows with the label 'yes'" in said
         assert "--cluster and --unlabeled" in refused("calibrate", rule, "--cluster", "sex", *selected)
         assert "DATA is missing" in refused("calibrate", rule, "--model", tmp_path / "out.json")
-        errors = "--max-error and --unlabeled: errors need labels. State limits on answers alone, as --limit"
+        errors = "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on"
         assert errors in refused("calibrate", rule, "--max-error", ".3", *selected)
         scores = folder / "scores-fresh.csv", "--score", "p_yes", "--target", "label", "--max-error", ".3"
         assert errors in refused("calibrate", *scores, *more)

@@ -31,7 +31,7 @@ def test_a_classifier_without_candidates_is_refused_before_an_attempt():
     assert len(clf.ledger_.attempts) == 1
 
 
-def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers():
+def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers(tmp_path):
     one, two = (
         tb.AdaBoostClassifier("tree", n_estimators=n, random_state=0).fit(*rows_of(1)) for n in (2, 3)
     )
@@ -46,6 +46,11 @@ def test_attempts_with_classifiers_in_a_list_are_in_their_ledgers():
     assert [attempt.spent for attempt in found.ledger_.attempts] == pytest.approx([0.9, 0.09])
     again = tb.calibrate([two, one], *rows_of(4), limits=["miss(1) <= 45%"])
     assert len(again.certificate_.attempts) == len(one.ledger_.attempts) == 3
+    tb.save_model(found, tmp_path / "found.model")  # after it `one` and `two` had another attempt
+    stored = tb.load_model(tmp_path / "found.model")
+    assert len(stored.ledger_.attempts) == 3
+    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        tb.calibrate(stored, *rows_of(4), limits=["miss(1) <= 45%"])
 
 
 @pytest.mark.parametrize("kind", [tb.AdaBoostClassifier, tb.CVaRBoostClassifier])

@@ -167,3 +167,9 @@ def test_the_shell_names_the_fault(options, message, capsys):
 def test_names_for_a_limit_without_subgroups_are_refused():
     with pytest.raises(ValueError, match="the limit has no subgroups, give one number"):
         tb.rows_needed("miss(1) <= .1", {"miss(1)": 0.05})
+
+
+def test_a_ratio_of_rates_of_0_needs_more_rows_than_there_are():
+    limit = rates.ratio(rates.selected(1, by="g")) >= 0.6
+    with pytest.raises(ValueError, match="more than a thousand million rows are needed"):
+        tb.rows_needed([limit], {"a": 0.0, "b": 0.0})

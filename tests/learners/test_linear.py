@@ -128,13 +128,32 @@ def test_the_default_mixture_knows_a_linear_truth():
     assert near < far / 2
 
 
-def test_the_features_of_landmarks_approximate_gaussian_kernels():
+def test_a_kernel_model_is_a_logistic_regression_on_features_that_approximate_gaussian_kernels():
     X, y = rows(0, n=200)
     model = TableLinear(landmarks=100).fit(X, y)
     Z = StandardScaler().fit_transform(X.astype(np.float64)).clip(-linear.FURTHEST, linear.FURTHEST)
-    exact = rbf_kernel(Z, Z, gamma=linear.KERNEL_WIDTH / 4)
-    kernels = rbf_kernel(Z, model.landmarks_, gamma=linear.KERNEL_WIDTH / 4) @ model.whitening_.T
-    assert np.abs(kernels @ kernels.T - exact).mean() < 1e-3
+    gamma = linear.KERNEL_WIDTH / 4
+    size, U = np.linalg.eigh(rbf_kernel(model.landmarks_, gamma=gamma))
+    features = rbf_kernel(Z, model.landmarks_, gamma=gamma) @ U / np.sqrt(np.maximum(size, 1e-12))
+    assert np.abs(features @ features.T - rbf_kernel(Z, gamma=gamma)).mean() < 1e-3
+    expected = (
+        LogisticRegression(C=model.C, max_iter=1_000, tol=1e-8).fit(features, y).predict_proba(features)
+    )
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=5e-3)
+
+
+@pytest.mark.parametrize("width", [1, 4, 30])
+def test_a_kernel_model_gives_a_row_the_same_probabilities_alone_and_among_others(width):
+    rng = np.random.default_rng(width)
+    X = rng.normal(size=(600, width))
+    X[:, 0] = rng.standard_cauchy(600)
+    y = (X.sum(axis=1) + rng.normal(size=600) > 0.0).astype(int)
+    model = TableLinear(C=10.0, landmarks=200).fit(X[:500], y[:500])
+    whole = model.predict_proba(X)
+    for n in (1, 3, 50):
+        np.testing.assert_array_equal(model.predict_proba(X[:n]), whole[:n])
+    np.testing.assert_array_equal(model.predict_proba(np.tile(X[:37], (9, 1))), np.tile(whole[:37], (9, 1)))
+    np.testing.assert_array_equal(model.predict_proba(X[::-1]), whole[::-1])
 
 
 def test_blocks_of_rows_are_the_whole(monkeypatch):

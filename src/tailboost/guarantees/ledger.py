@@ -177,8 +177,7 @@ class Ledger:
             If the file of the ledger cannot be written.
         """
         with self._opened():
-            known_to_inner = chain(*(each.attempts for each in self.inner))
-            recorded = _distinct([*self.attempts, *known_to_inner, *earlier])
+            recorded = _distinct([*self._known, *earlier])
             keys = [each.key for each in recorded]
             if attempt.key in keys:
                 known = keys.index(attempt.key) + 1
@@ -190,6 +189,11 @@ class Ledger:
                 each.attempts = recorded
         return recorded[:known]
 
+    @property
+    def _known(self) -> list[Attempt]:
+        """The attempts of this ledger and of the inner ones, which may be in both."""
+        return [*self.attempts, *chain(*(each.attempts for each in self.inner))]
+
     @contextmanager
     def _opened(self) -> Iterator[None]:
         """Hold the ledger while an attempt is recorded."""
@@ -198,7 +202,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"attempts": [attempt.to_dict() for attempt in self.attempts]}
+        return {"attempts": [attempt.to_dict() for attempt in _distinct(self._known)]}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Ledger:

@@ -323,8 +323,11 @@ def _guess(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
     limit, rates, others = plan.limit, plan.rates, ~np.eye(len(plan.names), dtype=bool)
     deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(rates * (1.0 - rates) / plan.shares)
-    rows = ((deviations / limit.rooms(rates, rates)) ** 2)[others]
-    return int(rows.clip(1.0, MOST_ROWS).max(initial=1.0))
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # rates of 0 leave a ratio neither room nor deviation
+        rows = ((deviations / limit.rooms(rates, rates)) ** 2)[others]
+    return int(np.nan_to_num(rows, nan=1.0).clip(1.0, MOST_ROWS).max(initial=1.0))
 
 
 def _together(

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -65,6 +66,7 @@ class TableLinear(TableClassifier):
         """Return a session on an open table, see `protocols.TableLearner`."""
         return LinearSession(self, opened, np.asarray(y), n_classes)
 
+    @one_blas_thread
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Fit the model to rows of at least two classes."""
         table, self.table_ = opened.table, opened.reader
@@ -97,9 +99,12 @@ class TableLinear(TableClassifier):
             self.scale_ = _positive(deviation**self.scaling * length)
         numbers_of_rows = self._numbers(rows)
         if self.landmarks:
-            self._choose_landmarks(numbers_of_rows, opened.hashes[index])
-            numbers_of_rows = self._kernels(numbers_of_rows)
-        self.coef_, self.intercept_ = _coefficients(numbers_of_rows, y, weight, self.C)
+            whitening = self._choose_landmarks(numbers_of_rows, opened.hashes[index])
+            kernels = rbf_kernel(numbers_of_rows, self.landmarks_, gamma=self._gamma)
+            coef, self.intercept_ = _coefficients(kernels @ whitening, y, weight, self.C)
+            self.coef_ = coef @ whitening
+        else:
+            self.coef_, self.intercept_ = _coefficients(numbers_of_rows, y, weight, self.C)
         self.classes_ = np.arange(len(self.coef_))
         return self
 
@@ -114,21 +119,21 @@ class TableLinear(TableClassifier):
         parts += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
         return np.hstack(parts) if self.levels_ else parts[0]
 
-    def _choose_landmarks(self, rows: Any, hashes: Hashes) -> None:
-        """Choose rows by their hashes, so that order and repetitions do not matter; whiten their kernels."""
+    def _choose_landmarks(self, rows: Any, hashes: Hashes) -> Floats:
+        """Choose rows by their hashes, so that order and repetitions do not matter; return the whitening.
+
+        Inner products of kernels, whitened by this symmetric matrix, approximate the kernels of rows.
+        """
         distinct = np.unique(hashes, return_index=True)[1]
         chosen = rows[distinct[: max(1, min(self.landmarks, len(distinct) // 2))]]
         self.landmarks_ = chosen.toarray() if sp.issparse(chosen) else chosen
-        size, U = np.linalg.eigh(self._gaussians(self.landmarks_))
-        self.whitening_ = (U / np.sqrt(np.maximum(size, LEAST_EIGENVALUE))) @ U.T
+        size, U = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self._gamma))
+        whitening: Floats = (U / np.sqrt(np.maximum(size, LEAST_EIGENVALUE))) @ U.T
+        return whitening
 
-    def _gaussians(self, rows: Any) -> Floats:
-        kernels: Floats = rbf_kernel(rows, self.landmarks_, gamma=KERNEL_WIDTH / self.landmarks_.shape[1])
-        return kernels
-
-    def _kernels(self, rows: Any) -> Floats:
-        """Return the features whose inner products approximate the kernels of rows."""
-        return self._gaussians(rows) @ self.whitening_.T
+    @property
+    def _gamma(self) -> float:
+        return KERNEL_WIDTH / int(self.landmarks_.shape[1])
 
     @property
     def feature_importances_(self) -> Floats:
@@ -156,9 +161,10 @@ class TableLinear(TableClassifier):
 
     def _scores(self, numbers: Any) -> Floats:
         """Return the scores of rows by class, shape (n, K)."""
+        # Pair by pair and term by term: the order of sums in a matrix product depends on the number of rows.
         if self.landmarks:
-            return np.asarray(self._kernels(numbers) @ self.coef_.T + self.intercept_)
-        # Term by term, because the order of sums in a matrix product depends on the number of rows.
+            dense = numbers.toarray() if sp.issparse(numbers) else numbers
+            numbers = np.exp(-self._gamma * cdist(dense, self.landmarks_, "sqeuclidean"))
         by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
         for number, coef in zip(numbers.T, self.coef_.T, strict=True):
             by_class += coef[:, None] * number

@@ -329,13 +329,12 @@ class _Graph:
         return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
 
     def _kernels(self, rows: str, model: TableLinear) -> str:
-        """Return the features of a kernel model: Gaussian kernels of the landmarks, whitened."""
+        """Return the Gaussian kernels of the landmarks."""
         marks = np.asarray(model.landmarks_, dtype=np.float64)
         own = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
         products = self.op("MatMul", rows, self.constant(2.0 * marks.T))
         distance = self.op("Sub", self.op("Add", own, self.constant((marks**2).sum(axis=1)[None])), products)
-        kernels = self.op("Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1])))
-        return self.op("MatMul", kernels, self.constant(model.whitening_.T))
+        return self.op("Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1])))
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""

@@ -237,8 +237,8 @@ class _Fresh:
         """Raise if there are targets on errors, and rows without labels."""
         if targets is not None and self.unlabeled is not None:
             raise shared.BadInput(
-                "--max-error and --unlabeled: errors need labels. State limits on answers alone, as --limit "
-                "'selected(1) <= 30%', or leave --unlabeled out"
+                "--unlabeled: bounds of errors, from --max-error or the fit, need labels. State limits on "
+                "answers alone, as --limit 'selected(1) <= 30%', or leave --unlabeled out"
             )
 
     @contextmanager
