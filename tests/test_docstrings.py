@@ -67,7 +67,7 @@ def test_every_parameter_of_the_net_is_described():
     check_parameters(torch_classifier())
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cls", CLASSIFIERS + LEARNERS)
 def test_attributes_that_are_described_exist_after_fit(cls):
     described = entries(sections(cls)["Attributes"])

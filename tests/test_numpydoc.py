@@ -66,7 +66,7 @@ def described(thing):
     return {name.strip() for entry in entries for name in entry.name.split(",")}
 
 
-@pytest.mark.thinned(11)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_numpydoc_finds_no_fault(section):
     module, names = SECTIONS[section]

@@ -122,7 +122,7 @@ WRONG = {
 }
 
 
-@pytest.mark.thinned(125)
+@pytest.mark.thinned(100)
 @pytest.mark.parametrize("how", WRONG)
 @pytest.mark.parametrize(("call", "wrong"), CASES)
 def test_parts_of_other_rows_are_refused(call, wrong, how):

@@ -77,7 +77,7 @@ def test_public_names_use_the_vocabulary():
     assert not {term for name in names for term in replaced_terms(name)}
 
 
-@pytest.mark.thinned(92)
+@pytest.mark.thinned(74)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_docstrings_and_messages_use_the_vocabulary(path):
     """Strings of several words are docstrings and messages."""

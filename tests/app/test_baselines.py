@@ -161,7 +161,7 @@ def explained(estimator):
     return {"check_classifiers_train": "predict is not the argmax of predict_proba"} if tuned else {}
 
 
-@pytest.mark.thinned(44)
+@pytest.mark.thinned(35)
 @parametrize_with_checks(
     [CellWeightedClassifier(LogisticRegression()), TunedThresholdClassifier(LogisticRegression(), cv=2)],
     expected_failed_checks=explained,

@@ -396,6 +396,7 @@ class TestCompare:
         assert "out of luck" in result.stdout
         assert "failed" in result.stderr
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")
     def test_interrupt_keeps_finished_fits(self, csv, tmp_path, monkeypatch):
         from sklearn.ensemble import RandomForestClassifier
@@ -448,11 +449,13 @@ class TestFilesAreKept:
         assert "--model" in line
         assert csv.read_bytes() == before
 
+    @pytest.mark.thinned(3)
     def test_predict_onto_its_data(self, csv, model, other_name):
         before = csv.read_bytes()
         assert "--out" in refused("predict", model, csv, "--out", other_name(csv))
         assert csv.read_bytes() == before
 
+    @pytest.mark.thinned(3)
     def test_predict_onto_its_model(self, csv, model, other_name):
         before = model.read_bytes()
         assert "--out" in refused("predict", model, csv, "--out", other_name(model))
@@ -572,7 +575,7 @@ class TestLaterTables:
         ):
             assert words in output
 
-    @pytest.mark.thinned(3)
+    @pytest.mark.thinned(2)
     @pytest.mark.parametrize("labels", [("01", "02"), ("TRUE", "FALSE"), ("1", "1.0"), ("+1", "-1")])
     def test_labels_come_back_as_they_went_in(self, zips, tmp_path, labels):
         zips["y"] = zips["y"].map(dict(zip("pq", labels, strict=True)))

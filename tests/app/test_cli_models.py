@@ -86,6 +86,7 @@ def model(csv):
     return path
 
 
+@pytest.mark.slow
 def test_rows_of_one_cluster_stay_together(table, tmp_path):
     """Cross-fitting fails if all rows are of one person, so the clusters reach the fit."""
     table.assign(person=1).to_csv(tmp_path / "one.csv", index=False)
@@ -724,6 +725,7 @@ class TestGroupsAtPrediction:
         assert written["prediction"].tolist() == expected.y.tolist()
         assert written["candidate"].tolist() == expected.candidate.tolist()
 
+    @pytest.mark.slow
     def test_the_curve_and_a_point_of_it(self, credit, credit_model, tmp_path):
         clf, X, y, groups = credit_model
         level = clf.tradeoff()[0].limited + 0.01
@@ -753,6 +755,7 @@ class TestGroupsAtPrediction:
         ):
             assert "'SEX'" in refused(command, credit / "m.model", tmp_path / "without.csv", *more)
 
+    @pytest.mark.slow
     def test_groups_that_are_no_feature(self, credit, tmp_path):
         """Groups are read if they are no feature, and a missing column is named."""
         model, out = tmp_path / "m.model", tmp_path / "p.csv"
@@ -1106,6 +1109,7 @@ class TestDeferral:
         written = pd.read_csv(tmp_path / "c.csv", float_precision="round_trip")
         assert written["objective"].tolist() == [x for one in actual for x in one["curve"]["objective"]]
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_predict_and_decide_say_human_review(self, deferring, table, tmp_path):
         csv, out = tmp_path / "new.csv", tmp_path / "out.csv"

@@ -104,6 +104,7 @@ def test_inspect_and_evaluate_show_rates(files, model):
     assert "miss" not in asked.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["matrix.csv", "amounts.csv"])
 def test_costs_of_a_file_are_those_of_python(files, file):
     fit(files, "--costs", files / file, "--limit", "selected(yes) >= 40%", model="c.model")

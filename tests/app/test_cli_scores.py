@@ -320,6 +320,7 @@ def test_errors_name_file_and_column(files, rule):
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("scale", "value", "words"),
     [(100, None, "are no probabilities between 0 and 1"), (1, "inf", "to inf"), (1, "1e3", "to 1000"),
@@ -424,6 +425,7 @@ def test_labels_of_a_file_are_text(files):
 # -- calibrate and monitor ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_calibrate_gives_a_certified_rule_file(files, rule):
     table(6000, 5).to_csv(files / "cal.csv", index=False)
     given = ["calibrate", rule, files / "cal.csv", "--model", files / "safe.json"]
@@ -504,6 +506,7 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     assert not (files / "c.json").exists()
 
 
+@pytest.mark.slow
 def test_calibrate_takes_a_model_file_without_a_rule(files):
     """A forest has no selected rule; its file still records the attempt."""
     forest, out = files / "forest.model", files / "forest2.model"

@@ -61,6 +61,7 @@ class TestFit:
             assert counted == pytest.approx((more["sex"] == sex).sum())
         assert lines["error", None] == pytest.approx(500)
 
+    @pytest.mark.slow
     def test_the_model_is_that_of_python(self, folder):
         model = load_model(folder / "fitted.model")
         train, more = table(500, 0), table(2500, 2)

@@ -78,6 +78,7 @@ def test_missing_measurements_are_listed(mix):
     assert "| clusters |" in persons
 
 
+@pytest.mark.slow
 def test_rates_of_the_fit_are_measured():
     limits = [tb.rates.error(by="class") <= 0.6]
     mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)

@@ -496,6 +496,7 @@ def test_every_display_is_tested():
     assert sorted(DISPLAYS) == sorted(name for name in plotting.__all__ if name.endswith("Display"))
 
 
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("name", DISPLAYS)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
 def test_colours_stand_out_from_the_background(name, style):

@@ -47,6 +47,7 @@ def test_methods_that_take_groups_are_listed_with_and_without_them():
         assert len(twins) == (2 if takes else 1)
 
 
+@pytest.mark.slow
 def test_a_randomised_rule_has_a_distribution():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))

@@ -75,7 +75,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
 
 @pytest.mark.parametrize("base", ["uniform", "whole", "real"])
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0, 2.5, 100.0])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(4)
 def test_ebboost_is_the_papers_algorithm(lam, base):
     X, labels = noisy(3, n=120, d=5)
     y, n = 2 * labels - 1, len(labels)

@@ -44,7 +44,7 @@ def takes(case, K):
 both = pytest.mark.parametrize(("name", "K"), [(case, K) for case in CASES for K in (2, 4) if takes(case, K)])
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_digits])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_adaboost_is_scikit_learns(load, weighted):
@@ -104,7 +104,7 @@ def test_decisions_are_the_weighted_answers(name, K):
 
 @both
 @pytest.mark.parametrize("cv", ["train", 0.3])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(5)
 def test_weight_is_repetition(name, K, cv):
     for seed in range(3):
         X, y = noisy(seed, n=100, K=K, grid=seed == 2)
@@ -130,7 +130,7 @@ def test_best_prefix_is_kept(name, K):
         assert np.mean(clf.predict(X_val) != y_val) == pytest.approx(errors.min(), abs=1e-12)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(4)
 @both
 def test_early_stopping_holds_out_a_fifth(name, K):
     """Without the parameter no row is left out."""
@@ -143,6 +143,7 @@ def test_early_stopping_holds_out_a_fifth(name, K):
         np.testing.assert_array_equal(auto.trace_.value, same.trace_.value)
 
 
+@pytest.mark.thinned(13)
 @both
 def test_checkpoints(name, K, tmp_path):
     X, y = noisy(2, K=K)
@@ -326,6 +327,7 @@ def test_constant_columns_and_repeated_rows(name, K):
     assert np.isfinite(clf.decision_function(X)).all()
 
 
+@pytest.mark.thinned(25)
 @both
 @pytest.mark.parametrize("factor", [1e-12, 1e12])
 def test_huge_weights(name, K, factor):
@@ -397,7 +399,7 @@ def explained(estimator):
     )
 
 
-@pytest.mark.thinned(66)
+@pytest.mark.thinned(53)
 @parametrize_with_checks(
     [  # the others are run with every method of the registry
         tb.SoftMarginBoostClassifier(TREE, n_estimators=3, loss="quadratic"),

@@ -55,7 +55,7 @@ def same(one, two, X):
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 def test_predictions(name, learner, K):
     X, y = noisy(K, n=80, K=K)
     labels = np.array(["no", "perhaps", "yes"])[y]
@@ -109,7 +109,7 @@ def test_probabilities_are_those_of_the_members_without_constants(name, alpha):
     np.testing.assert_allclose(clf.predict_log_proba(X), np.log(clf.predict_proba(X)))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", VALIDATED)
 def test_stages_solve_anew_on_each_prefix(name):
     """The stage after t rounds is the fit with n_estimators = t."""
@@ -158,7 +158,7 @@ def test_draws_follow_the_shares_and_are_reproducible():
 # -- labels and tables ---------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(22)
+@pytest.mark.thinned(17)
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize(
     "labels",
@@ -201,7 +201,7 @@ def mixed_frame(seed, n=120):
     return frame, y.to_numpy()
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 3])
 def test_frames_with_categories_and_missing_values(name, K):
@@ -221,7 +221,7 @@ def test_frames_with_categories_and_missing_values(name, K):
     np.testing.assert_array_equal(clf.predict_distribution(odd), clf.predict_distribution(gone))
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_pipeline_with_columns_as_learner(scheme):
     frame, y = mixed_frame(1)
@@ -271,7 +271,7 @@ def test_sparse_tables(kind, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(11)
 def test_copies(name, learner):
     X, y = noisy(7)
     clf = make(name, LEARNERS[learner], n_estimators=3, random_state=0)
@@ -558,7 +558,7 @@ def test_checkpoints_that_cannot_be_used(tmp_path):
 # -- weights of classes and outliers -------------------------------------------------------------------
 
 
-@pytest.mark.thinned(13)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("name", having("outlier_fraction"))
 @pytest.mark.parametrize("class_weight", [{0: 2.0, 1: 0.5}, {"0": 3}, "balanced"])
 def test_class_weight_is_a_factor_of_the_sample_weight(name, class_weight):
@@ -651,7 +651,7 @@ def test_group_lambda_is_the_minimax_of_shrunk_group_errors():
     np.testing.assert_allclose(clf.trace_.weights[0], 1 / 3)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", MIXTURES)
 def test_reweight_on_the_losses_kept(name):
     X, y = noisy(21, n=120, K=3)
@@ -718,7 +718,7 @@ def test_guarantee_says_from_which_alpha_on_the_pool_beats_a_coin_flip():
 
 @pytest.mark.parametrize("name", having("estimator", OURS))
 @pytest.mark.parametrize("K", [2, 5])
-@pytest.mark.thinned(10)
+@pytest.mark.thinned(8)
 def test_smallest_tables(name, K):
     """One row per class, hardly more rows than folds: numbers, not errors."""
     X = np.arange(K, dtype=float)[:, None]
@@ -735,7 +735,7 @@ def test_smallest_tables(name, K):
 @pytest.mark.parametrize(
     "learner", [LogisticRegression(), KNeighborsClassifier(2), HistBoostClassifier(n_estimators=2)]
 )
-@pytest.mark.thinned(7)
+@pytest.mark.thinned(5)
 def test_all_weight_on_one_fold(name, seed, learner):
     """At tiny α a corrective player may leave the rows outside a fold without any weight."""
     rng = np.random.default_rng(seed)
@@ -776,7 +776,7 @@ def test_ten_thousand_rounds(recorder):
     assert clf.estimator_weights_.sum() == pytest.approx(1)
 
 
-@pytest.mark.thinned(9)
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("name", VALIDATED)
 def test_threads_change_nothing(name, learner):

@@ -88,7 +88,7 @@ DEFAULTS = [*(method.factory() for method in OURS), HistTreeClassifier(), HistBo
 
 
 @parametrize_with_checks([*map(small, OURS), *LEARNERS], expected_failed_checks=explained)
-@pytest.mark.thinned(55)
+@pytest.mark.thinned(44)
 def test_small_instances(estimator, check):
     if estimator.get_params().get("backend") == "xgboost":
         pytest.importorskip("xgboost")
@@ -136,13 +136,13 @@ MOVED = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @parametrize_with_checks([RobustMixtureClassifier()], expected_failed_checks=lambda estimator: MOVED)
 def test_the_default_flagship(estimator, check):
     check(estimator)
 
 
-@pytest.mark.thinned(32)
+@pytest.mark.thinned(26)
 @parametrize_with_checks([Tuned()], expected_failed_checks=lambda estimator: MOVED)
 def test_a_tuned_model(estimator, check):
     check(estimator)

@@ -77,7 +77,7 @@ def fits():
     return fit
 
 
-@pytest.mark.thinned(16)
+@pytest.mark.thinned(13)
 @pytest.mark.parametrize("of", ["binary", "three classes"])
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,7 +99,7 @@ def test_the_same_attributes_are_there_and_none_raises(kind, problem, of, fits):
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 def test_one_class_of_curve_without_dominated_points(kind, problem, fits):
     found, _, _ = fits(kind, problem, "binary")
     curve = found.tradeoff()
@@ -135,7 +135,7 @@ def test_rows_seen_on_a_curve_are_refused_by_certify(kind, problem, fits):
         assert on_rows.limited[place] == pytest.approx(np.mean(answers != y))
 
 
-@pytest.mark.thinned(16)
+@pytest.mark.thinned(13)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["binary", "three classes"])
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ BOOSTED = {
 }
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("kind", "problem"), [(kind, problem) for kind in BOOSTED for problem in BOOSTED[kind][2]]
 )

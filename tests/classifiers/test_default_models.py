@@ -68,6 +68,7 @@ def text(n, d=2_000, K=3):
     return TfidfTransformer().fit_transform(X), y
 
 
+@pytest.mark.slow
 def test_wide_sparse_tables_get_linear_models_and_naive_bayes(tmp_path):
     X, y = text(2_000)
     mix = RobustMixtureClassifier(objective="error", random_state=0).fit(X[:800], y[:800])

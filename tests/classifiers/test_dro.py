@@ -102,7 +102,7 @@ def test_losses_in_logarithms(loss):
             assert not np.isnan(L.log_slope(np.array([huge]))).any()
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("uncertainty", BALLS)
@@ -337,7 +337,7 @@ def noisy():
 STUMP = DecisionTreeClassifier(max_depth=2)
 
 
-@pytest.mark.thinned(34)
+@pytest.mark.thinned(27)
 @parametrize_with_checks(
     [
         tb.DROBoostClassifier(n_estimators=3, uncertainty="cvar", radius=0.01, loss="logistic", n_jobs=1),
@@ -458,7 +458,7 @@ def test_degenerate_learners(noisy):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("uncertainty", BALLS)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 def test_weight_two_is_the_row_twice(uncertainty, n_classes):
     for seed in range(4):
         X, y = make_classification(

@@ -185,7 +185,7 @@ def test_refused():
 
 
 # The leaf's least weight is what scikit-learn sets for trees in its check of extreme class weights.
-@pytest.mark.thinned(39)
+@pytest.mark.thinned(31)
 @parametrize_with_checks(
     [
         tb.DROBoostClassifier(

@@ -57,7 +57,7 @@ def by_fit(kind):
         "tail, later",
     ],
 )  # fmt: skip
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 def test_a_target_stops_where_it_is_kept(kind):
     """The threshold of a known model gives the least cost of the limit."""
     clf = by_fit(kind)

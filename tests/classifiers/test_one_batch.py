@@ -89,7 +89,7 @@ def test_false_certificates_of_one_batch(name):
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize("name", LIMITS)
 def test_few_of_few_certificates_are_false(name):
     draws = 8

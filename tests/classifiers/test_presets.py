@@ -32,6 +32,7 @@ PRESETS = [
 ]
 
 
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize(("preset", "implementation", "params"), PRESETS)
 def test_a_preset_is_its_implementation(preset, implementation, params):
     shared = {"random_state": 0, "n_estimators": 4}

@@ -88,6 +88,7 @@ def test_the_price_is_told_with_a_confidence_too():
     assert reached == pytest.approx(drawn._selected.selection.value, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_price_is_told_in_the_credit_loan_example_of_fairlearn():
     """A column that is noisier for women, as many defaults as payments, and odds gaps of at most .01."""
     data, random = tb.datasets.load_credit_default(), np.random.default_rng(1234)

@@ -607,7 +607,7 @@ MOVED = {
 }
 
 
-@pytest.mark.thinned(18)
+@pytest.mark.thinned(14)
 @parametrize_with_checks([RobustMixtureClassifier(models())], expected_failed_checks=lambda estimator: MOVED)
 def test_as_scikit_learn_asks(estimator, check):
     check(estimator)
@@ -1032,6 +1032,7 @@ def test_a_model_that_is_no_classifier_of_scikit_learn_is_named():
         tb.RobustMixtureClassifier([("quack", Duck())]).fit(X, y)
 
 
+@pytest.mark.slow
 def test_strong_estimators_fit_store_and_are_refused_as_a_wrong_name(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     mix = RobustMixtureClassifier("strong", random_state=0).fit(X[:300], y[:300])

@@ -41,7 +41,7 @@ def table(K, grid):
 @pytest.mark.parametrize("K", [2, 4])
 @pytest.mark.parametrize("grid", [False, True], ids=["continuous", "grid"])
 @pytest.mark.parametrize("validation", ["train", 0.3])
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(4)
 def test_order_of_rows_means_rounding_at_most(name, K, grid, validation):
     if name == "ebboost" and K > 2:
         pytest.skip("two classes only")

@@ -53,7 +53,7 @@ def asked(expression, P, groups):
     return np.array([label for (label,) in base.execute(f"select {expression} from t order by rowid")])
 
 
-@pytest.mark.thinned(13)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("case", CASES)
 def test_every_way_out_answers_alike(case, K):

@@ -25,7 +25,7 @@ def error_of_constant(y):
 @pytest.mark.parametrize("loss", ["linear", "quadratic"])
 @pytest.mark.parametrize("K", [2, 5])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 def test_training_error_is_never_above_the_best_constants(loss, K, seed):
     """At C = None and at every price a user may name; RLP at α = 0.1 erred on up to 60 % of these rows."""
     X, y = flipped(seed, K=K, weights=[0.25] if K == 2 else None)
@@ -124,7 +124,7 @@ def test_held_out_rows_choose_the_price():
     ],
 )
 @pytest.mark.parametrize("learner", [HistTreeClassifier(), HistTreeClassifier(max_depth=1)])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 def test_defaults_generalise(load, learner):
     """Within four points of AdaBoost on fresh rows, and better than the best constant."""
     X, y = load(return_X_y=True)

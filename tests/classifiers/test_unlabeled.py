@@ -154,6 +154,7 @@ class TestEstimates:
         # 80 intervals of 95 %: 70 or fewer inside have a probability of .001.
         assert sum(inside) > 70
 
+    @pytest.mark.slow
     def test_the_limit_on_selection_holds_more_closely(self):
         """The gap on fresh rows, over 12 draws of 150 labelled rows, with and without 3,000 further rows."""
         beyond = {True: [], False: []}
@@ -191,7 +192,7 @@ class TestEstimates:
         ],
     )
     @pytest.mark.parametrize("n_classes", [2, 3])
-    @pytest.mark.thinned(4)
+    @pytest.mark.thinned(3)
     def test_results_curves_and_files_work(self, params, n_classes, tmp_path):
         X, y, g = drawn(200, 4, n_classes)
         model = LogisticRegression().fit(*drawn(500, 5, n_classes)[:2])
@@ -242,7 +243,7 @@ class TestDistortedScores:
         ],
     )
     @pytest.mark.parametrize("limit", [rates.miss(1) <= 0.3, rates.precision(1) >= 0.6, SELECTED <= 0.05])
-    @pytest.mark.thinned(6)
+    @pytest.mark.thinned(5)
     def test_the_limit_holds_on_fresh_rows(self, distorted, limit):
         X, y, g = drawn(8000, 60)
         V, _, vg = drawn(8000, 61)

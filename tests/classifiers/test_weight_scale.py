@@ -42,7 +42,7 @@ def same(a, b):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("weight", [np.ones(len(Y)), VARYING], ids=["constant", "varying"])
 @pytest.mark.parametrize("estimators", [None, "trees"])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 def test_a_robust_mixture_does_not_depend_on_the_scale(estimators, weight, scale):
     given = None if estimators is None else [("tree", TREE), ("line", LogisticRegression())]
     clf = RobustMixtureClassifier(given, limits=LIMITS, cv=2, random_state=0)
@@ -61,7 +61,7 @@ def test_the_strong_estimators_do_not_depend_on_the_scale(weight):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_given_probabilities_tune_reweight_and_measure(scale):
     weight, c = VARYING, SCALES[scale]
     P = {"m": MODEL.predict_proba(X)}
@@ -90,7 +90,7 @@ def test_given_probabilities_tune_reweight_and_measure(scale):
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", OURS)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 def test_boosting_does_not_depend_on_the_scale(name, scale):
     clf = make(name, None if name == "ebboost" else "tree", n_estimators=4, alpha=0.4, random_state=0)
     for weight in (np.ones(len(Y)), VARYING):

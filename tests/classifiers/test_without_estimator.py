@@ -43,7 +43,7 @@ BOOSTED = {
 
 
 @pytest.mark.parametrize("wish", BOOSTED)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(2)
 def test_small_trees_are_boosted(data, wish, tmp_path):
     """The default learner is 20 trees of depth 3, as the docstrings say, and a game is played."""
     X, y, groups = data

@@ -257,7 +257,7 @@ def test_unequal_targets_shift_the_mixture():
     assert clf.limits_met_ is False
 
 
-@pytest.mark.thinned(7)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
 @pytest.mark.parametrize("max_error", [0.5, {1: 0.5, None: 0.6}], ids=["one", "by class"])
 @pytest.mark.parametrize("reweighted", [False, True])
@@ -517,6 +517,7 @@ def test_after_reweighting_errors_are_about_the_rows_given():
 # -- continuing, identities, bad input -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("params", [{"max_error": "auto"}, {"max_error": 0.7}])
 def test_checkpoints(tmp_path, params):
@@ -538,7 +539,7 @@ def test_checkpoints(tmp_path, params):
     "params", [{"max_error": 0.5}, {}, {"max_error": {0: 0.2, None: 0.6}, "combine": "mixture"}]
 )
 @pytest.mark.parametrize("learner", [TREE, BOOST])
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(4)
 def test_weight_is_repetition_in_the_indicator_game(cv, params, learner):
     for seed in range(3):
         X, y = rare(20 + seed, n=200, K=4)

@@ -137,6 +137,7 @@ TRUTHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "names"), [(SITES, ["1", "2", "-3"]), (TRUTHS, ["True", "False", "False"])]
 )

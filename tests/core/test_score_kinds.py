@@ -90,6 +90,7 @@ def test_each_form_accepts_the_same_numbers(rule):
     assert in_sql(rule, values, "real") == expected
 
 
+@pytest.mark.thinned(124)
 @pytest.mark.parametrize("rule", CASES)
 @pytest.mark.parametrize("text", ["abc", "0.5", "87", "1.0e-05", "", "-0.005"])
 @pytest.mark.parametrize("declared", ["", "text", "blob"])
@@ -282,6 +283,7 @@ def test_onnx_refuses_scores_of_every_kind(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_names_are_data_in_html_and_markdown():
     mark, rng = "<img src=x onerror=alert(1)>", np.random.default_rng(0)
     z, g = rng.random(600) < 0.4, rng.choice(["a", mark], 600)

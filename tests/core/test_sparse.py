@@ -54,7 +54,7 @@ def quiet():
         yield
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_layout_means_its_dense_form(name):
     model = clone(MODELS[name])
@@ -145,7 +145,7 @@ def done(clf, trained, X, y):
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dok", "lil", "bsr", "dia"])
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 def test_the_default_flagship_takes_every_format_of_scipy(layout, kind, dense):
     """SciPy's DOK arrays derive from dict, but are no probabilities by the name of a model."""
     fresh, y, expected = dense

@@ -57,6 +57,7 @@ class GoodThenOpposite(DecisionTreeClassifier):
 
 
 class TestErrors:
+    @pytest.mark.thinned(19)
     @pytest.mark.parametrize("rows", ["train", "held out", "X_val", "X_val, best prefix"])
     @pytest.mark.parametrize("name", ADDITIVE)
     def test_are_those_of_predict(self, name, rows):
@@ -140,6 +141,7 @@ class TestBounds:
                     assert bound.achieved == (None if rows == "X_val" else pytest.approx(error, abs=1e-12))
         assert checked >= 4
 
+    @pytest.mark.thinned(15)
     @pytest.mark.parametrize("loss", ["exponential", "logistic", "smoothed_hinge"])
     @pytest.mark.parametrize("uncertainty", ["kl", "chi2", "cvar"])
     @pytest.mark.parametrize("learner", [TREE, DecisionTreeRegressor(max_depth=2)])

@@ -455,6 +455,7 @@ def test_recheck_refuses_rows_that_were_used(certificate):
 # -- calibrate ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["predict", "randomised"])
 def test_calibrated_targets(mixture, rule, tmp_path):
     point = tb.calibrate(mixture, X[FRESH], Y[FRESH], max_error=0.4, rule=rule)

@@ -187,7 +187,7 @@ def test_rates_of_equal_copies_are_those_of_one_row():
 
 
 @pytest.mark.parametrize("limit", [rates.selected("yes"), rates.precision("no"), rates.false_alarm("yes")])
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_false_limits_of_persons_are_rarely_certified(limit):
     """Each person has several equal rows: certificates by rows are false too often."""
     persons, delta, times, rng = 60, 0.1, 150, np.random.default_rng(2)
@@ -207,6 +207,7 @@ def test_false_limits_of_persons_are_rarely_certified(limit):
     assert found[False] / times > delta + 2 * np.sqrt(delta * (1 - delta) / times)
 
 
+@pytest.mark.slow
 def test_calibrated_limits_count_persons():
     rng = np.random.default_rng(4)
 

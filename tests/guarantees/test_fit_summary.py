@@ -113,7 +113,7 @@ def cvar_by_program(losses, alpha, p):
     return -solved.fun
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_programs_mixture_has_a_bound_of_its_own(seed):
     rng = np.random.default_rng(seed)
@@ -176,6 +176,7 @@ class Adversary(ClassifierMixin, BaseEstimator):
         return np.array([self.answer_[x] for x in X[:, 0].tolist()])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_promise_is_false_for_light_or_uneven_weights():
     """200 weightings; with log Σw for log 1/min p every tenth bound at mean weight .02–.05 was false."""

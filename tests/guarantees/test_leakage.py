@@ -309,7 +309,7 @@ def test_copies_that_are_said_to_be_natural_are_refused(how):
         tb.certify(forest(X, y), X, y, equal_rows="natural")
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(1)
 @pytest.mark.parametrize(("n", "m"), [(400, 400), (1000, 100), (100, 600)])
 def test_natural_rows_are_rarely_refused(n, m):
     """Monte Carlo on the hardest tables: at most 1 in 100 refused by counts, 1 in 1,000 by labels."""

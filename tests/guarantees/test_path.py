@@ -60,6 +60,7 @@ def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(s
     assert powers[0][0, "small"] > 0.0 or np.isnan(values(both)["small"])
 
 
+@pytest.mark.slow
 def test_the_order_ends_with_the_given_limits_and_depends_on_the_number_of_fresh_rows(scored):
     model, limits = scored
     few, many = (list(from_the_likeliest(model, limits, [n] * len(limits))) for n in (100, 100_000))

@@ -221,6 +221,7 @@ def test_empirical_bernstein_by_hand():
             empirical_bernstein_bound(*arguments, **options)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("n", [40, 400])
 def test_the_cvar_bound_covers(alpha, n):

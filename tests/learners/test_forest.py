@@ -86,6 +86,7 @@ def test_other_weights_other_trees():
     np.testing.assert_array_equal(opened.fit(one).predict_proba(X), before)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("params", [{}, {"best_cuts": 0.5, "prior": 0.05, "n_trees": 50}])
 @pytest.mark.parametrize("most", [20_000, 60])
 def test_a_weight_is_repetition_and_order_means_nothing(most, params, monkeypatch):

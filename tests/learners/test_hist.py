@@ -45,7 +45,7 @@ def gini(y, weight, leaf, K):
     return total
 
 
-@pytest.mark.thinned(81)
+@pytest.mark.thinned(65)
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("seed", range(15))
@@ -521,6 +521,7 @@ def test_growing_trees_stop_where_the_scaled_loss_of_all_held_out_rows_is_least(
     np.testing.assert_allclose(whole.predict_proba(X), fixed.fit(weight, 0).predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_with_many_rows_smaller_gains_of_the_held_out_loss_add_trees(monkeypatch):
     """Brute force: the chosen number of trees has the least scaled loss, up to two steps of the gain."""
     rng = np.random.default_rng(0)

@@ -106,7 +106,7 @@ CHECKED = [
         "check_methods_subset_invariance": "float32 sums of one row and of a batch differ by about 1e-7"
     },
 )
-@pytest.mark.thinned(20)
+@pytest.mark.thinned(16)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -286,7 +286,7 @@ def test_every_loss_trains_on_the_device(name, device):
     assert np.isfinite(clf.predict_proba(X)).all()
 
 
-@pytest.mark.thinned(28)
+@pytest.mark.thinned(22)
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_step_mixes_no_devices_and_waits_for_none(name, optimizer):
@@ -313,6 +313,7 @@ def test_precision_auto_is_float32_for_a_small_net_wherever_it_is(monkeypatch):
     assert not is_mixed("float32", large, gpu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_mixed_precision(device):
     pictures, labels = images(300)
@@ -377,7 +378,7 @@ def test_growth_ends_at_the_fit(growth):
     assert len({m.weights for m in stages}) == len(stages)
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("validation", [0.3, "train", "given"])
 def test_the_best_stage_is_kept_not_trained_again(validation, monkeypatch):
@@ -457,7 +458,7 @@ GAMES = {name: make(name, n_estimators=3, cv=SCHEMES.get(name, 0.3)) for name in
 
 @pytest.mark.filterwarnings("ignore:.*(target|bound|condition)")
 @pytest.mark.parametrize("name", GAMES)
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_every_game_takes_nets_and_images(name):
     pictures, labels = images()
     net = learner(partial(nets.small_cnn, channels=4), warmup_steps=10, growth=10)
@@ -499,6 +500,7 @@ def test_folds_keep_equal_pictures_together_and_weights_count_rows():
     np.testing.assert_allclose(one, two, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_an_explicit_validation_set_of_images():
     pictures, labels = images()
     val, val_labels = images(seed=1)

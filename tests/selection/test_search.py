@@ -126,6 +126,7 @@ def reachable(table, x, rule):
     return found.status == 0 and -found.fun > 1e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0.1, 0.3])
 def test_one_rule_is_nearly_the_best_of_all_rules_that_prices_give(bound):
     """On tables of six values, against every rule that a linear program finds prices for."""
@@ -170,7 +171,7 @@ def test_shares_are_reached_by_one_rule_where_beliefs_are_smooth():
         assert alone.value <= drawn.value + 5e-3
 
 
-@pytest.mark.thinned(15)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_limit_that_a_threshold_keeps_is_kept_on_scores_of_few_values(seed):
     """Against every threshold on the score: the rule keeps the limit, with no more error than the best."""

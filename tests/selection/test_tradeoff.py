@@ -74,6 +74,7 @@ def expected_rates(clf):
     return losses.mean(), max(losses[y == k].mean() for k in np.unique(y))
 
 
+@pytest.mark.slow
 def test_points_are_optima_of_linear_programs(free):
     curve = free.tradeoff()
     wrong, _ = losses_kept(free)
@@ -86,6 +87,7 @@ def test_points_are_optima_of_linear_programs(free):
     assert worst[-1] == pytest.approx(free.summary_.achieved, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("randomized", [True, False])
 def test_no_point_is_dominated(free, randomized):
     clf = free if randomized else tb.WorstClassBoostClassifier(BOOST, randomized=False, **SMALL).fit(X, Y)
@@ -182,7 +184,7 @@ def test_the_curve_of_a_tail(alpha):
     np.testing.assert_allclose(tail, np.minimum(1.0, overall / alpha))
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize(
     "clf",
     [

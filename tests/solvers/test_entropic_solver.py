@@ -35,6 +35,7 @@ def test_no_overflow_at_a_large_beta(seed):
     check(entropic_weights(losses, 0.5, 1e4, None), losses, 0.5, 1e4, None)
 
 
+@pytest.mark.slow
 def test_closes_the_gap_for_every_beta_and_family():
     for seed in range(500):
         losses, alpha, base = random_game(seed)

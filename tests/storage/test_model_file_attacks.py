@@ -225,6 +225,7 @@ class TestCalls:
         refused(path)
         assert victim.read_text() == "the only copy"
 
+    @pytest.mark.thinned(32)
     @pytest.mark.parametrize("field", ["func", "inverse_func", "kw_args", "feature_names_out"])
     @pytest.mark.parametrize(
         "function",
@@ -234,6 +235,7 @@ class TestCalls:
         forge(path, holding(FunctionTransformer(**{field: function})))
         refused(path)
 
+    @pytest.mark.thinned(31)
     @pytest.mark.parametrize(
         "field", ["preprocessor", "tokenizer", "analyzer", "dtype", "vocabulary", "stop_words"]
     )

@@ -138,7 +138,7 @@ class TestRoundTrip:
                 anew = [each.reweight(X, Y).predict(X) for each in (again, model)]
             np.testing.assert_array_equal(*anew)
 
-    @pytest.mark.thinned(4)
+    @pytest.mark.thinned(3)
     @pytest.mark.parametrize("classifier", [adalp(), worst_class()], ids=lambda c: type(c).__name__)
     @pytest.mark.parametrize(
         "table",

@@ -31,7 +31,7 @@ def rows(K):
     return X, y
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize(
     "params", [{}, {"randomized": True, "max_error": 0.3}, {"objective": "cvar", "alpha": 0.7}], ids=str

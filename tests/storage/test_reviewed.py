@@ -141,6 +141,7 @@ def path(tmp_path):
     return tmp_path / "m.model"
 
 
+@pytest.mark.thinned(49)
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: str(m)[:40])
 def test_classifiers(model, path):
     discrete = any(isinstance(model, kind) for kind in (CategoricalNB,)) or "OneHot" in str(model)

@@ -144,7 +144,7 @@ def test_ten_thousand_rounds_stay_finite(eta):
 @pytest.mark.parametrize("name", ["adalpboost", "averageboost", "groupdroboost"])
 @pytest.mark.parametrize("eta", ["theory", 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(4)
 def test_bounds_of_real_fits(name, eta, weighted):
     for seed in range(3):
         X, y = noisy(seed, n=80, K=2 + seed % 2)
