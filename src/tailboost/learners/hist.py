@@ -564,7 +564,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def booster_(self) -> Any:
-        """XGBoost model. Do not change it: predictions in other threads may use it."""
+        """XGBoost model. Do not change it: predictions in other threads may use it.
+
+        Statistics of nodes have fewer digits than in training; predictions do not use them.
+        """
         booster = self.__dict__.get("_booster")
         if booster is None:
             # Several threads may load a booster at the same time; all of them use the first one.
