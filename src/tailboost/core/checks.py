@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
@@ -23,6 +24,14 @@ from tailboost.core.spelling import did_you_mean
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
 BATCH_VALUES = 2**30
+
+
+class OneOf(StrOptions):
+    """Texts that a parameter may have. Messages list them in this order, that of a set differs by process."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(set(texts))
+        self.options = texts
 
 
 def refuse_query(table: Table) -> None:
