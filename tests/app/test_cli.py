@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
-from tailboost.app.cli.fit import literal, name_labels
+from tailboost.app.cli.fit import name_labels
+from tailboost.app.cli.parameters import literal
 from tailboost.app.registry import METHODS
 from tailboost.core.judged import label_shares
 from tailboost.storage import load_model, save_model

@@ -34,7 +34,10 @@ CertificateFile = Annotated[
     Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
 ]
 Confidence = Annotated[
-    float, options.option("P", "First call, with targets: probability of no false alarm, ever.")
+    float,
+    options.option(
+        "P", "First call, with targets: probability of no false alarm, ever.", callback=options.level
+    ),
 ]
 ReferenceRows = Annotated[
     Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
