@@ -229,8 +229,11 @@ class TestRefusedFit:
         [
             (["--objective", "nonsense"], "--objective: "),
             (["--error-budget", "0.1", "--set", "alpha=2"], "--set alpha=2: "),
-            (["--set", "confidence=0.9"], "confidence=0.9 has no meaning without limits"),
-            (["--set", "objective=cvar"], "objective='cvar' needs alpha"),
+            (
+                ["--set", "confidence=0.9"],
+                "--set confidence=0.9: confidence=0.9 has no meaning without limits",
+            ),
+            (["--set", "objective=cvar"], "--set objective=cvar: objective='cvar' needs alpha"),
         ],
     )
     def test_a_refused_parameter_is_named_before_the_data_are_read(self, tmp_path, options, says):

@@ -673,4 +673,5 @@ def test_a_level_is_checked_before_any_file_is_read(command, tmp_path):
     further = {"calibrate": ("--model", absent), "monitor": ("--state", absent)}.get(command, ())
     files = () if command == "rows-needed" else (absent, absent)
     result = call(command, *files, *further, "--confidence", "1")
-    assert result.exit_code == 2 and "'--confidence': 1 is not in the range 0<x<1" in result.stderr
+    assert result.exit_code == 2
+    assert "'--confidence': 1 is not in the range 0<x<1" in result.stderr
