@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -32,6 +33,19 @@ class OneOf(StrOptions):
     def __init__(self, *texts: str) -> None:
         super().__init__(set(texts))
         self.options = texts
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn errors in the form of a document into ValueErrors in words of its content, not of Python."""
+    try:
+        yield
+    except KeyError as failure:
+        raise ValueError(f"this is no {what}: it has no {failure}") from None
+    except (TypeError, AttributeError, OverflowError):
+        raise ValueError(f"this is no {what}: it, or a part of it, has another form") from None
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from None
 
 
 def refuse_query(table: Table) -> None:

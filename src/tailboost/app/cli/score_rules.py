@@ -18,6 +18,7 @@ from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
+    RULE,
     RULE_FILE,
     StoredDocument,
     is_rule_file,
@@ -32,6 +33,7 @@ from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, re
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
+from tailboost.core.checks import reading
 from tailboost.core.fingerprints import UsedRows
 from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
@@ -445,31 +447,28 @@ class StoredRule(StoredDocument):
                 f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
                 "monitor take it"
             )
-        with shared.bad_input(f"{path}: "):
-            try:
-                settings, form = content["selection"], content.get("format", 1)
-                if form != FORMAT:
-                    raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
-                selection = RuleSelection.from_dict(settings)
-                of = ThresholdRule if "bands" in content["rule"] else Rule
-                rule, certificate = of.from_dict(content["rule"]), content["certificate"]
-                if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
-                    raise ValueError(f"its column {rule.column!r} is none of its scores")
-                if (rule.groups is not None) != selection.by_group:
-                    raise ValueError("its rule and its selection differ in whether groups are read")
-                classifier = RuleClassifier(rule, selection.model, selection.limits)
-                if content["groups"]:
-                    classifier.groups_ = [tuple(name) for name in content["groups"]]
-                if certificate is not None:
-                    classifier.certificate_ = Certificate.from_dict(certificate)
-                selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
-                spent = ledger.attempts[: int(content["used"]["attempts"])]
-                classifier.used_rows_ = (
-                    *map(UsedRows.from_dict, selected),
-                    *(attempt.rows for attempt in spent),
-                )
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+        with shared.bad_input(f"{path}: "), reading(RULE):
+            settings, form = content["selection"], content.get("format", 1)
+            if form != FORMAT:
+                raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+            selection = RuleSelection.from_dict(settings)
+            of = ThresholdRule if "bands" in content["rule"] else Rule
+            rule, certificate = of.from_dict(content["rule"]), content["certificate"]
+            if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
+                raise ValueError(f"its column {rule.column!r} is none of its scores")
+            if (rule.groups is not None) != selection.by_group:
+                raise ValueError("its rule and its selection differ in whether groups are read")
+            classifier = RuleClassifier(rule, selection.model, selection.limits)
+            if content["groups"]:
+                classifier.groups_ = [tuple(name) for name in content["groups"]]
+            if certificate is not None:
+                classifier.certificate_ = Certificate.from_dict(certificate)
+            selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
+            spent = ledger.attempts[: int(content["used"]["attempts"])]
+            classifier.used_rows_ = (
+                *map(UsedRows.from_dict, selected),
+                *(attempt.rows for attempt in spent),
+            )
         return cls(path, classifier, selection.notes, {"rule file of format": str(form)}, selection=selection)
 
     @property
