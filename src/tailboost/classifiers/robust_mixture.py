@@ -448,7 +448,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=clock,
         )
         self.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on these rows
-        self.used_rows_, self.ledger_ = (), Ledger()
+        self.used_rows_, self.ledger_ = (), Ledger.of(self)
         # Learners for prepared tables contain no models of earlier fits.
         others = [
             model
