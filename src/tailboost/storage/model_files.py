@@ -32,8 +32,7 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in sorted({**members, RECORD: json.dumps(sealed).encode()}.items()):
-            method = zipfile.ZIP_LZMA if name == ARRAYS else zipfile.ZIP_DEFLATED
-            archive.writestr(zipfile.ZipInfo(name), content, method, _LEVEL)  # a fixed time
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, _LEVEL)  # a fixed time
     return out.getvalue()
 
 
@@ -91,7 +90,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) ->
             f"has a {entry.filename} of {entry.file_size:,} bytes, more than {most:,} "
             f"(max_bytes={max_bytes:,} / {_STRUCTURE_SHARE}); load_model can set it"
         )
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unreadable("is compressed by an unknown method")
     with archive.open(entry) as stream:
         content = b"".join(iter(lambda: stream.read(_PIECE), b""))
