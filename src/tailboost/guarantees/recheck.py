@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from html import escape
 from itertools import permutations
 from typing import Any, Literal
@@ -42,6 +43,11 @@ def up(value: float) -> str:
 def down(value: float) -> str:
     """Return a lower bound rounded down, to keep the printed bound true."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as it was given: after rounding it may promise more."""
+    return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
 
 
 def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
