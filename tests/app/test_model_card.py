@@ -103,6 +103,20 @@ def test_the_worst_class_has_the_largest_error_and_no_class_exceeds_the_bound():
     assert "class rare" in summary
 
 
+@pytest.mark.parametrize(
+    ("limits", "answers"), [(["error() <= .9"], "no, yes"), (["deferred() <= .3"], "no, yes, human review")]
+)
+def test_all_answers_are_listed(limits, answers):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.random(300)})
+    y = np.where(rng.random(300) < table["p"], "yes", "no")
+    rule = tb.tune(tb.Scores("p", "yes"), table[:150], y[:150], limits=limits)
+    card = tb.ModelCard.of(rule, table[150:], y[150:])
+    actions = set(rule.predict(table, **({"deferred": "human review"} if rule.can_defer else {})))
+    assert actions == set(answers.split(", "))
+    assert f"Each row gets one of the answers {answers}, even" in card.to_markdown()
+
+
 def test_rates_of_the_fit_are_measured():
     limits = [tb.rates.error(by="class") <= 0.6]
     mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)

@@ -15,6 +15,7 @@ from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.judged import judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.recheck import formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 
@@ -410,9 +411,9 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
             ],
         }
         lines += [f"{words}: {', '.join(listed[:MOST_NAMES])}." for words, listed in names.items() if listed]
+    answers = [*map(str, final.classes_), *[HUMAN_REVIEW] * judged(final).can_defer]
     lines += [
-        f"Each row gets one of the answers {', '.join(map(str, final.classes_))}, even if it is unlike all "
-        "training rows.",
+        f"Each row gets one of the answers {', '.join(answers)}, even if it is unlike all training rows.",
         "The measurements hold for rows like the measured ones, not for later rows or other populations.",
     ]
     return Section("Limitations", lines)
