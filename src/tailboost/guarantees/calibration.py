@@ -41,6 +41,7 @@ from tailboost.guarantees.ledger import (
     spent_by_next,
 )
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
+from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences, power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.problem import SPREAD
@@ -654,7 +655,7 @@ def not_certified(
         if bound.certified is False
     ]
     return NotCertifiedError(
-        f"no rule with several answers has its targets certified with {100 * confidence:g} % confidence. "
+        f"no rule with several answers has its targets certified with {percent(confidence)} confidence. "
         + (
             f"For {rule}: {'; '.join(map(str, shortfalls))}."
             if shortfalls

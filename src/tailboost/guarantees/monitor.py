@@ -52,8 +52,6 @@ OLD_FORMATS = {
 # Largest number of probability columns compared with the reference; the first classes count.
 MOST_SCORES = 10
 ANSWER = "answer"
-# Cap of the stored evidence: JSON has no infinity.
-MOST = 1e300
 # Note on columns that moved.
 DRIFT_NOTE = (
     "This compares rows without labels: the rows changed, but errors need not have changed. Each column has "
@@ -352,7 +350,7 @@ class Monitor:
         after = replace(self, recheck=recheck)._evidence
         new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
         errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
-        evidence = [min(bets.value, MOST) for bets in after.evidence]
+        evidence = [bets.value for bets in after.evidence]
         return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
 
     @property
