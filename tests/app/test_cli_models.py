@@ -658,7 +658,7 @@ def credit(tmp_path_factory):
     done(
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--cluster", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
-        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
+        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]', "--set", "cv=.3",
         "--model", folder / "m.model",
     )  # fmt: skip
     return folder
