@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
-from tailboost.app.cli.fit import literal, name_labels
+from tailboost.app.cli.fit import name_labels
+from tailboost.app.cli.parameters import literal
 from tailboost.app.registry import METHODS
 from tailboost.core.judged import label_shares
 from tailboost.storage import load_model, save_model
@@ -229,8 +230,11 @@ class TestRefusedFit:
         [
             (["--objective", "nonsense"], "--objective: "),
             (["--error-budget", "0.1", "--set", "alpha=2"], "--set alpha=2: "),
-            (["--set", "confidence=0.9"], "confidence=0.9 has no meaning without limits"),
-            (["--set", "objective=cvar"], "objective='cvar' needs alpha"),
+            (
+                ["--set", "confidence=0.9"],
+                "--set confidence=0.9: confidence=0.9 has no meaning without limits",
+            ),
+            (["--set", "objective=cvar"], "--set objective=cvar: objective='cvar' needs alpha"),
         ],
     )
     def test_a_refused_parameter_is_named_before_the_data_are_read(self, tmp_path, options, says):

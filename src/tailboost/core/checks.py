@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
@@ -23,6 +25,27 @@ from tailboost.core.spelling import did_you_mean
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
 BATCH_VALUES = 2**30
+
+
+class OneOf(StrOptions):
+    """Texts that a parameter may have. Messages list them in this order, that of a set differs by process."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(set(texts))
+        self.options = texts
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn errors in the form of a document into ValueErrors in words of its content, not of Python."""
+    try:
+        yield
+    except KeyError as failure:
+        raise ValueError(f"this is no {what}: it has no {failure}") from None
+    except (TypeError, AttributeError, OverflowError):
+        raise ValueError(f"this is no {what}: it, or a part of it, has another form") from None
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from None
 
 
 def refuse_query(table: Table) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
-from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, take
+from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, reading, take
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import CHANCE, EqualRows, RowCounts, digest, hash_rounded_rows
 from tailboost.core.judged import final_step, group_arguments, judged, last_step
@@ -509,7 +509,7 @@ class Monitor:
         ValueError
             If the state is damaged, was changed, or has another format.
         """
-        try:
+        with reading("state of a monitor"):
             if state["format"] != FORMAT:
                 why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
                 raise ValueError(
@@ -533,10 +533,6 @@ class Monitor:
                 waiting={name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()},
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )
-        except (KeyError, TypeError, AttributeError) as failure:
-            raise ValueError(
-                f"this is not the state of a monitor ({type(failure).__name__}: {failure})"
-            ) from None
 
 
 def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:

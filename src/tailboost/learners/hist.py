@@ -18,11 +18,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
-from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
+from tailboost.core.checks import OneOf, check_labelled_rows, refuse_frame, summed
 from tailboost.core.fingerprints import stratified_places
 from tailboost.core.long_work import N_JOBS, count_threads, fitting_apart, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
@@ -422,7 +422,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         "max_depth": [Interval(Integral, 1, None, closed="left")],
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
         "min_child_weight": [Interval(Real, 0, None, closed="left")],
-        "backend": [StrOptions({"auto", "xgboost", "sklearn"})],
+        "backend": [OneOf("auto", "xgboost", "sklearn")],
         "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
@@ -772,7 +772,7 @@ class HistBoostClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), OneOf("auto")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "vector_leaves": ["boolean"],

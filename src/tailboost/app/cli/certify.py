@@ -211,6 +211,7 @@ def calibrate(
         raise shared.BadInput("--score: give one table, the --target column, and no model")
     if targets is None and not limits:
         raise shared.BadInput("--max-error or --limit: one of them is needed")
+    score_rules.check_options(kind, missing, objective=minimised, limits=limits)
     of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
     of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
     _calibrate_scores(out, replace(fresh, data=model), score, target, targets, of_rule, of_call)
