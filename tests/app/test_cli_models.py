@@ -638,7 +638,6 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("more", "says"),
         [
-            (["--confidence", "1.5"], "confidence"),
             (["--max-error", "maybe=.2"], "maybe"),
             (["--group", "town"], "'town'"),
             (["--target", "answer"], "'answer'"),
