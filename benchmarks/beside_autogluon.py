@@ -1,7 +1,7 @@
 r"""Log loss, errors and seconds of the default and the strong models beside AutoGluon, on real tables.
 
     python benchmarks/beside_autogluon.py --data DIR --python PATH [--only TITLE ...] [--splits N] \
-        [--out FILE]
+        [--out FILE] [--ours-again]
 
 PATH is the Python of an environment with ``autogluon.tabular[lightgbm,xgboost,catboost,fastai]`` and PyTorch.
 Rows and probabilities are exchanged as files. FILE keeps the results of other runs. Each system has one
@@ -18,7 +18,8 @@ The log loss, the error and the error of the worst class are those of the most p
 decision rule for the worst class: ours as fitted; for AutoGluon `tailboost.tune` on the probabilities of its
 validation rows, which also weigh its models. "known" tables had a part in the selection of our models or of
 their constants. The splits are random and stratified, with 30 % test rows. Classes of fewer than 15 rows are
-left out, as AutoGluon drops those of fewer than ten training rows. "Copies" is the share of the first split's
+left out, as AutoGluon drops those of fewer than ten training rows. ``--ours-again`` repeats all but AutoGluon
+on the splits in FILE; AutoGluon keeps the time limits from before. "Copies" is the share of the first split's
 test rows whose features equal those of a training row.
 """
 
@@ -259,6 +260,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(TITLES), choices=TITLES, metavar="TITLE")
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--ours-again", action="store_true", help="on the splits in the file")
     args = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parents[1]))
     warnings.simplefilter("ignore")
@@ -284,10 +286,12 @@ def main() -> None:
             "text columns": int((data.X.dtypes == "category").sum()), "known": title in known(),
             "copies": round(copies(*sides(data, 0)), 4),
         }  # fmt: skip
-        for seed in range(len(table["splits"]), args.splits):
-            split = split_of(data, seed, autogluon)
-            table["splits"].append({name: rounded(figures) for name, figures in split.items()})
-            for name, figures in table["splits"][-1].items():
+        before = table["splits"]
+        for seed in range(0 if args.ours_again else len(before), args.splits):
+            split = split_of(data, seed, None if args.ours_again else autogluon)
+            new = {name: rounded(figures) for name, figures in split.items()}
+            before[seed:] = [{**(before[seed] if seed < len(before) else {}), **new}, *before[seed + 1 :]]
+            for name, figures in new.items():
                 shown = (f"{k} {figures[k]:.4f}" for k in FIGURES if k in figures)
                 print(f"{title:26} {seed} {name:13}", *shown, flush=True)
         table["mean"] = means(table["splits"])

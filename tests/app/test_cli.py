@@ -59,7 +59,8 @@ def call(*arguments):
 
 
 def fit_forest(data, model, *more, target="outcome"):
-    return call("fit", data, "--target", target, "--method", "forest", "--model", model, *more)
+    few = ("--method", "forest", "--set", "n_estimators=10")
+    return call("fit", data, "--target", target, *few, "--model", model, *more)
 
 
 def refused(*arguments):
@@ -103,7 +104,7 @@ class TestFitAndPredict:
 
     def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):
         model = tmp_path / "m.model"
-        assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert fit_forest(csv, model).exit_code == 0
         new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
         new.loc[0, "city"] = "Paris"  # a new category
         new.to_csv(tmp_path / "new.csv", index=False)
@@ -117,7 +118,7 @@ class TestFitAndPredict:
         table.to_parquet(tmp_path / "people.parquet")
         model = tmp_path / "m.model"
         data = tmp_path / "people.parquet"
-        assert call("fit", data, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert fit_forest(data, model).exit_code == 0
         assert call("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
 
     def test_groups(self, csv, tmp_path):
@@ -255,10 +256,7 @@ class TestRefusedFit:
 class TestRefusedPredict:
     @pytest.fixture
     def model(self, csv, tmp_path):
-        result = call(
-            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"
-        )
-        assert result.exit_code == 0, result.output
+        assert fit_forest(csv, tmp_path / "m.model").exit_code == 0
         return tmp_path / "m.model"
 
     def predict(self, model, data):

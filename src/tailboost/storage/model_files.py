@@ -13,7 +13,7 @@ from typing import Any
 from tailboost.core.fingerprints import digest
 
 RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
-FORMAT = 13
+FORMAT = 14
 # Largest size of the structure: max_bytes / 32. Its text becomes many small objects, with about twenty times
 # the memory of the text.
 _STRUCTURE_SHARE = 32
@@ -32,7 +32,8 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in sorted({**members, RECORD: json.dumps(sealed).encode()}.items()):
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, _LEVEL)  # a fixed time
+            method = zipfile.ZIP_LZMA if name == ARRAYS else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), content, method, _LEVEL)  # a fixed time
     return out.getvalue()
 
 
@@ -90,7 +91,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) ->
             f"has a {entry.filename} of {entry.file_size:,} bytes, more than {most:,} "
             f"(max_bytes={max_bytes:,} / {_STRUCTURE_SHARE}); load_model can set it"
         )
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
         raise Unreadable("is compressed by an unknown method")
     with archive.open(entry) as stream:
         content = b"".join(iter(lambda: stream.read(_PIECE), b""))
