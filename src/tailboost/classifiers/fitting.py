@@ -260,8 +260,9 @@ class Parts:
         if training.validation is not None:
             return cls([], [], training.validation[1], "X_val")
         if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
-            stated = "given to fit, which you state that the models were not fitted on"
-            words = f"the {len(training.y):,} rows {'of scores' if scores else stated}"
+            n = f"{len(training.y):,}"
+            stated = "given rows (no model was fitted on them, as stated)"
+            words = f"the {n} {'rows of scores' if scores else stated}"
             return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)

@@ -315,7 +315,8 @@ def _calibrate_model(
     stored.save(point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    shared.say(f"Model: {out}, the rule with the smallest overall error whose targets are certified.")
+    kept = "limits" if point.certificate_.rates else "targets"
+    shared.say(f"Model: {out}, a rule with certified {kept}.")
 
 
 def _attempts_in(previous: Path | None) -> Any:
