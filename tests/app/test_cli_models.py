@@ -638,7 +638,6 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("more", "says"),
         [
-            (["--confidence", "1.5"], "confidence"),
             (["--max-error", "maybe=.2"], "maybe"),
             (["--group", "town"], "'town'"),
             (["--target", "answer"], "'answer'"),
@@ -658,7 +657,7 @@ def credit(tmp_path_factory):
     done(
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--cluster", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
-        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
+        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]', "--set", "cv=.3",
         "--model", folder / "m.model",
     )  # fmt: skip
     return folder

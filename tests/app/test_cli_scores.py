@@ -541,7 +541,7 @@ def test_warnings_of_the_selection_are_in_words_of_the_shell_and_told_once(files
     (line,) = [line for line in told.stderr.splitlines() if "price of determinism" in line]
     assert "in the shell --set randomized=true of fit; tune has no such option" in line
     assert "on the 2,000 rows of scores" in line
-    assert "given to fit" not in told.output
+    assert "as stated" not in told.output
     for selection in ([], ["--selection", files / "coarse.csv"]):
         copied = files / f"coarse{len(selection)}.json"
         copied.write_text(rule.read_text())
@@ -675,3 +675,18 @@ def test_a_level_is_checked_before_any_file_is_read(command, tmp_path):
     result = call(command, *files, *further, "--confidence", "1")
     assert result.exit_code == 2
     assert "'--confidence': 1 is not in the range 0<x<1" in result.stderr
+
+
+def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
+    """Python advises `calibrate([model], …)`; the shell has no lists."""
+    boosted, out = files / "boosted.model", files / "boosted2.model"
+    fit = ("fit", files / "scores.csv", "--target", "label", "--set", "n_estimators=2", "--model")
+    done(*fit, boosted, "--method", "adaboost")
+    table(1500, 19).to_csv(files / "boosted.csv", index=False)
+    rows = ("calibrate", boosted, files / "boosted.csv", "--model", out, "--limit", "miss(toxic) <= .6")
+    assert "One batch of 1,500 rows" in done(*rows)
+    assert "an earlier attempt had these rows" in refused(*rows[:-1], "miss(toxic) <= .5")
+    targeted = files / "targeted.model"
+    done(*fit, targeted, "--method", "worstclassboost")
+    line = refused("calibrate", targeted, *rows[2:])
+    assert "--limit: a WorstClassBoostClassifier takes no limits on rates; give --max-error instead" in line

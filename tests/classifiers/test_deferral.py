@@ -252,7 +252,7 @@ def test_what_a_rule_is_compared_with_keeps_its_limits_and_defers_no_more(miss):
     assert found.constants_value > found.achieved + 0.05
     assert (found.random_guess_value is None) == (miss < 0.5)
     assert found.comparison.split(": ", 1)[1].startswith(
-        "better than the best answers that ignore the features, keep the limits and defer no more rows ("
+        "better than the best answers that ignore the features and keep the limits and defer no more rows ("
     )
     # Candidates are no better than the selected rule: they keep the limits too.
     assert found.reference_value >= found.achieved - 1e-9

@@ -129,7 +129,7 @@ def test_a_draw_keeps_what_one_rule_cannot():
     [said] = [str(w.message) for w in caught if "price of determinism" in str(w.message)]
     assert f"error: {one.rates_.lines[0].value:.4g} on" in said
     assert "gives 100.0% of the rows one action and has" in said  # the other value's rows are half of all
-    assert f"a rule that draws has {drawn.rates_.lines[0].value:.4g} there" in said
+    assert f"a rule with random draws has {drawn.rates_.lines[0].value:.4g} there" in said
 
 
 def test_one_rule_that_cannot_keep_a_limit_says_so():
@@ -248,9 +248,9 @@ def test_a_limit_that_few_rows_cannot_show_is_named_before_the_fit():
         (rates.ratio(SELECTED) >= 0.9, "x has 40 rows"),
         (
             rates.error(by="sex") <= 0.05,
-            r"x has 40 rows, of which even the best answers show no more than ≤ 0.07",
+            r"x has 40 rows; even an estimate of 0 there shows only ≤ 0.07",
         ),
-        (rates.selected("yes", by="sex") >= 0.95, r"no more than ≥ 0.93"),
+        (rates.selected("yes", by="sex") >= 0.95, r"an estimate of 1 there shows only ≥ 0.93"),
     ]:
         mix = RobustMixtureClassifier([("never", Never())], limits=[limit])
         with pytest.warns(tb.LimitBelowNoiseWarning, match=words), pytest.raises(Stopped):

@@ -962,10 +962,7 @@ class TestFrozenAlone:
         mix = self.mix()
         assert mix.validation_ == "frozen"
         assert "out-of-fold" not in mix.summary_.details
-        assert (
-            "the 284 rows given to fit, which you state that the models were not fitted on"
-            in mix.summary_.details
-        )
+        assert "the 284 given rows (no model was fitted on them, as stated)" in mix.summary_.details
 
     def test_rows_had_a_part_in_the_choice_but_not_in_the_fit(self):
         mix = self.mix()

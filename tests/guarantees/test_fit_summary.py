@@ -411,3 +411,15 @@ def test_every_symbol_printed_is_explained(clf):
         for symbol in re.findall(r"[α-ω]|(?<![A-Za-z_\d.'])[A-Za-z](?![A-Za-z_'.-])", words):
             assert symbol in found.symbols or symbol in "a", (symbol, words)
         assert "log" not in words.split("(")[0].split() or "log" in found.symbols
+
+
+@pytest.mark.parametrize("limits", [[], ["error() <= .5"]])
+def test_a_budget_is_named_as_a_budget(limits):
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    y = (rng.random(400) < p).astype(int)
+    fitted = tb.RobustMixtureClassifier.from_probabilities({"p": np.c_[1 - p, p]}, y, limits=limits)
+    summary = fitted.reweight(objective="worst_class", error_budget=0.01).summary_
+    names = [*["the limits"] * bool(limits), "the error budget"]
+    assert summary.conditions == tuple(names)
+    assert f"answers that ignore the features keep {' and '.join(names)}; this rule does." in str(summary)

@@ -253,7 +253,7 @@ def test_frozen_models_of_tailboost_are_asked_for_their_rows(how, tmp_path):
 def test_rows_of_other_frozen_models_are_as_stated():
     model = LogisticRegression().fit(X[:600], y[:600])
     mix = tb.tune(model, X[:600], y[:600])  # not known
-    assert "which you state that the models were not fitted on" in str(mix.summary_.details)
+    assert "no model was fitted on them, as stated" in str(mix.summary_.details)
     assert not mix.seen_rows_.complete
     assert any("make sure that" in note for note in tb.certify(mix, X[900:], y[900:]).notes)
 

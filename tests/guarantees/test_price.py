@@ -74,6 +74,17 @@ def test_the_price_is_in_every_form(ranked):
     assert f"| overall error | 2,000 | {first.given:.4f} | {first.certified:.4f} |" in card
 
 
+def test_the_price_names_the_rate_with_the_fewest_rows(calibrated):
+    _, certified, (T, y, g) = calibrated
+    answered = certified.predict(T) == 1
+    n = {
+        "precision of 1": answered.sum(),
+        **{f"miss rate of 1 of {k}": ((y == 1) & (g == k)).sum() for k in "ab"},
+    }
+    fewest = min(n, key=n.get)
+    assert f"the {fewest} counts the fewest rows: {n[fewest]:,}." in str(certified.certificate_)
+
+
 def test_targets_on_errors_have_a_price_too():
     T, y, _ = draw(4000, 3)
     certified = tb.calibrate(SCORES, T, y, max_error=0.35)

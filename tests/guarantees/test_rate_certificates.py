@@ -585,3 +585,10 @@ def test_an_estimate_that_misses_the_limit_is_named():
         "not certified: the estimate is below the limit",
     ]
     assert [bound.sufficient_rows for bound in cert.rates] == [None, None]
+
+
+def test_an_estimate_at_the_limit_is_not_above_it():
+    answers, truth = np.array([0, 1] * 50), np.ones(100, int)
+    for limit in (rates.miss(1) <= 0.5, rates.selected(1) >= 0.5):
+        (bound,) = (one for one in tb.certify(answers, None, truth, rates=[limit]).rates if one.target)
+        assert bound.verdict == "not certified: the estimate is at the limit"

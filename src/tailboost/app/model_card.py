@@ -305,7 +305,9 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     if hasattr(final, "feature_names_in_"):
         lines.append(f"Features: {', '.join(map(str, final.feature_names_in_))}.")
     elif hasattr(final, "n_features_in_"):
-        lines.append(f"Features: {final.n_features_in_} columns.")
+        lines.append(
+            f"Features: {final.n_features_in_} columns as the classifier reads them; a category may be one."
+        )
     return Section("Training", lines)
 
 

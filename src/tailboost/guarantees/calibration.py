@@ -112,7 +112,7 @@ def calibrate_selected(
     checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
     if not hasattr(model, "limits"):
         name = type(model).__name__
-        if model.draws is None:  # it has no candidates
+        if not model.selects_rule:
             raise ValueError(f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows")
         if checked:
             raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")

@@ -269,11 +269,18 @@ class Certificate:
 
     @property
     def price_words(self) -> list[str]:
-        """The price in a sentence, if there is one; of many rates the first."""
+        """The price in sentences, if there is one; of many rates the first."""
         if not self.price:
             return []
         words = joined(list(map(str, self.price)), SHOWN, "; ")
-        return [f"Price, from the given to the certified rule, as estimates on these rows: {words}."]
+        said = [f"Price, from the given to the certified rule, as estimates on these rows: {words}."]
+        if limited := [each for each in self.price if each.n < self.n_rows]:
+            few = min(limited, key=lambda each: each.n)
+            said.append(
+                f"Of these rates, the {few.name} counts the fewest rows: {few.n:,}. More fresh rows usually "
+                "lower the price."
+            )
+        return said
 
     def cells(self) -> Cells:
         """Return the table of bounds, the verdict first; of many bounds the largest."""

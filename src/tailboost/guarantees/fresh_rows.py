@@ -281,7 +281,7 @@ class FreshRows:
         overlap = f"{_percent(fitted)} of these rows equal a training row of the model"
         if selected:
             most = 100 * max(selected)
-            overlap += f", {most:.3g} % equal a row on which it, or a model inside, was selected"
+            overlap += f", {most:.3g} % equal a selection row"
         overlap += ". Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (

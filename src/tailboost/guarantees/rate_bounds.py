@@ -122,7 +122,8 @@ class CertifiedBound:
         if self.certified is not False or self.estimate is None or not self.n:
             return ""
         if self.sufficient_rows is None:
-            return f"the estimate is {'below' if self.sense == '≥' else 'above'} the limit"
+            at = self.estimate == self.target
+            return f"the estimate is {'at' if at else 'below' if self.sense == '≥' else 'above'} the limit"
         digits = 1 - int(math.log10(self.sufficient_rows))  # two significant digits
         return f"about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
 

@@ -388,7 +388,8 @@ class Recheck:
     def notes(self) -> list[str]:
         """Meaning of the evidence, and groups without a bound."""
         notes = [
-            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}. If all bounds are true "
+            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the number of bounds "
+            f"divided by the allowed error probability {1 - self.confidence:.4g}. If all bounds are true "
             f"and the rows are independent draws, the probability that this ever happens is at most "
             f"{1 - self.confidence:.4g}."
         ]

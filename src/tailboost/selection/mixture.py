@@ -686,12 +686,6 @@ class Mixture:
         solution = self.solve() if self.problem.over_rows and self.problem.error_budget is not None else None
         return solution.price if isinstance(solution, WithinSolution) else None
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Names of what a rule must keep."""
-        budget = self.problem.error_budget is not None
-        return (*["the limits"] * bool(self.problem.limits), *["the error budget"] * budget)
-
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
         if self.problem.counted.worst:

@@ -239,6 +239,11 @@ class Problem:
         return cls(aim, checked, aims, error_budget, drawn, confidence)
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """Names of what a rule must keep."""
+        return (*["the limits"] * bool(self.limits), *["the error budget"] * (self.error_budget is not None))
+
+    @property
     def over_rows(self) -> bool:
         """Whether the objective needs the loss of each row; rates need confusion counts alone."""
         return bool(self.objective.over_rows)

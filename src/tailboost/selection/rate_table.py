@@ -753,8 +753,9 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         seen = 1.0 - 0.05 ** (1.0 / sizes[i])
         if not np.isnan(room) and seen > room > 0:
             reached = seen if limit.from_above else 1.0 - seen
+            best, sign = (0, "≤") if limit.from_above else (1, "≥")
             return (
-                f"{limit}: {units[i]} has {sizes[i]:,.0f} rows, of which even the best answers show no more "
-                f"than {'≤' if limit.from_above else '≥'} {reached:.2g} (95 %)"
+                f"{limit}: {units[i]} has {sizes[i]:,.0f} rows; even an estimate of {best} there shows only "
+                f"{sign} {reached:.2g} (95 %)"
             )
     return None

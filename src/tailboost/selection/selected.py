@@ -348,7 +348,6 @@ class SelectedRule(Selected):
         kept = [each for each in self.pool.counts if _keeps(program, each)]
         errors = overall_errors(program, np.array(kept)) if kept else np.zeros(0)
         accurate = program.value(kept[int(errors.argmin())]) if kept else None
-        conditions = ("the limits",) if self.program.limits else ()
         members = self.ensemble.base_models
         only = None if len(members) > 1 else name
         if only is not None and members[0].candidate.is_constant:
@@ -364,7 +363,7 @@ class SelectedRule(Selected):
             measured_on=self.words,
             random_guess_value=program.value(random_guess) if _keeps(program, random_guess) else None,
             reference_value=accurate,
-            reference=f"the most accurate rule{' within the limits' * bool(conditions)}",
+            reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
             constants_value=best_guess(constants, program),
             single=only,
             ignores_features=all(member.candidate.is_constant for member in members),
@@ -373,7 +372,7 @@ class SelectedRule(Selected):
             # An error of a subgroup is not compared with another rate of the most accurate rule.
             largest_error=None if same_rate or worst is None else worst[1],
             draws=len(members) > 1,
-            conditions=conditions,
+            conditions=self.problem.conditions,
             kept=self.selection.keeps,
             defers=strata.defers,
         )
@@ -438,7 +437,7 @@ class SelectedRule(Selected):
             )
 
     def _warn_of_mixture(self) -> None:
-        """Warn if a rule that draws has a lower objective within the limits, beyond noise."""
+        """Warn if a rule with random draws has a lower objective within the limits, beyond noise."""
         if self.drawn is None:
             return
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
@@ -448,7 +447,7 @@ class SelectedRule(Selected):
             this, without, value = "the rule without draws ", " and without confidence=", self.untightened
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
-            f"{value:.4g} on {self.words}; with {DRAWS} a rule that draws has "
+            f"{value:.4g} on {self.words}; with {DRAWS} a rule with random draws has "
             f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )

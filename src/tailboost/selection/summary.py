@@ -281,9 +281,9 @@ class Summary(PrintedSummary):
         if best is None:
             return (
                 f"On {self.measured_on}: no answers that ignore the features {self._fairness}; this rule "
-                "keeps them."
+                "does."
             )
-        fair = f", {self._fairness}" if self._fairness else ""
+        fair = f" and {self._fairness}" if self._fairness else ""
         ignoring = f"answers that ignore the features{fair} ({best:.3f})"
         if self.beats_random_guess:
             return (
@@ -405,7 +405,7 @@ def mixture_summary(
         upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
         draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
-        conditions=combiner.conditions,
+        conditions=combiner.problem.conditions,
         kept=combiner.kept_by(mixture),
     )
 

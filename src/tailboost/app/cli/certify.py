@@ -291,7 +291,11 @@ def _calibrate_model(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     fresh.refuse_errors(targets)
-    selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
+    selected = judged(classifier).selects_rule  # otherwise groups divide the rows evenly
+    if selected and limits and "limits" not in classifier.get_params(deep=False):
+        raise shared.BadInput(
+            f"--limit: a {type(classifier).__name__} takes no limits on rates; give --max-error instead"
+        )
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
     with fresh.rows(stored, columns, with_groups=with_groups) as given, _missing_said(model, ledger):
@@ -311,7 +315,8 @@ def _calibrate_model(
     stored.save(point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path))
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    shared.say(f"Model: {out}, the rule with the smallest overall error whose targets are certified.")
+    kept = "limits" if point.certificate_.rates else "targets"
+    shared.say(f"Model: {out}, a rule with certified {kept}.")
 
 
 def _attempts_in(previous: Path | None) -> Any:
