@@ -279,10 +279,11 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     if empty is not None:
         return f"No row of {empty.name} is among the {certificate.n_rows:,} rows ({rows_are})."
     # A rare class may have the largest bound without the largest error.
-    worst, widest = (max(classes, key=attrgetter(value)) for value in ("estimate", "upper"))
+    error, worst = max((b.estimate or 0.0, b.subgroup) for b in classes)
+    widest = max(classes, key=attrgetter("upper"))
     return (
-        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.subgroup}, has an error of "
-        f"{100 * worst.estimate:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
+        f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst}, has an error of "
+        f"{100 * error:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
         f"error above {np.ceil(1000 * widest.upper - 1e-9) / 10:.1f} % on rows of the same distribution; the "
         f"largest bound is that of class {widest.subgroup}."
     )
