@@ -1,6 +1,8 @@
 """Every bad input is refused by a message that names the culprit, before any learner is fitted."""
 
+import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ import scipy.sparse as sp
 from conftest import ADDITIVE, IMPLEMENTATIONS, MIXTURES, OURS, RecordingClassifier, having, make, noisy
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor
 
 import tailboost as tb
@@ -431,3 +434,51 @@ def test_class_weights_of_labels_of_any_type(labels):
     np.testing.assert_array_equal(weighted.predict_proba(X), by_rows.predict_proba(X))
     with pytest.raises(ValueError, match="y has no class 'maybe', its classes are"):
         tb.AdaLPBoostClassifier(class_weight={labels[1]: 2.0, "maybe": 3.0}).fit(X, y)
+
+
+def _tuples():
+    column = np.empty(N_NESTED, dtype=object)
+    column[:] = [("a", i % 2) for i in range(N_NESTED)]
+    return column
+
+
+N_NESTED = 40
+NESTED = {
+    "dicts": [{"a": 1}] * N_NESTED,
+    "tuples": _tuples(),
+    "ragged": [[1] * (1 + i % 2) for i in range(N_NESTED)],
+    "sets": [{1}] * N_NESTED,
+    "mixed": [{"a": 1}] + [1] * (N_NESTED - 1),
+}
+
+
+@pytest.mark.parametrize("column", NESTED.values(), ids=NESTED)
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        *itertools.product(["fit", "tune", "certify", "calibrate"], ["y", "groups"]),
+        *itertools.product(["fit", "certify", "calibrate"], ["clusters"]),
+        *itertools.product(["fit", "tune"], ["sample_weight"]),
+    ],
+)
+def test_nested_values_are_refused_by_the_name_of_the_argument(call, argument, column):
+    X = np.arange(2.0 * N_NESTED).reshape(-1, 2)
+    y = np.arange(N_NESTED) % 2
+    model = GaussianNB().fit(X[:8] + 0.1, y[:8])
+    calls = {
+        "fit": tb.RobustMixtureClassifier([("bayes", GaussianNB())]).fit,
+        "tune": partial(tb.tune, model),
+        "certify": partial(tb.certify, model, max_error=0.9),
+        "calibrate": partial(tb.calibrate, model, max_error=0.9),
+    }
+    given = {"y": y} | {argument: column}
+    with pytest.raises((ValueError, TypeError), match=argument):
+        calls[call](X, given.pop("y"), **given)
+
+
+@pytest.mark.parametrize("cell", [("a", 1), ["a"], {"a": 1}])
+@pytest.mark.parametrize("name", ["AdaBoostClassifier", "RobustMixtureClassifier"])
+def test_nested_cells_are_refused_by_the_name_of_the_column(name, cell):
+    table = pd.DataFrame({"u": np.arange(40.0), "cell": [cell] * 40})
+    with pytest.raises(ValueError, match=f"column 'cell' holds {type(cell).__name__} values"):
+        getattr(tb, name)().fit(table, np.arange(40) % 2)

@@ -134,6 +134,9 @@ tb.save_model(clf, folder + "/even.model")
 loaded = tb.load_model(folder + "/even.model")
 found["stored"] = bool((loaded.predict(s[:, None]) == clf.predict(s[:, None])).all())
 json.dump(found, open(folder + "/found.json", "w"))
+from tailboost.app.cli import main
+sys.argv[1:] = ["count", folder + "/rows.csv"]
+main()
 """
 RNG = np.random.default_rng(0)
 S = RNG.random(1200)
@@ -159,16 +162,12 @@ def extended(tmp_path_factory):
     (folder / "rows.csv").write_text("a,b\n1,x\n2,y\n")
     environment = os.environ | {"PYTHONPATH": str(folder / "src")}
 
-    def call(*words):
-        done = subprocess.run(
-            [sys.executable, *words], env=environment, cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    call("-c", CALLS, str(folder))
-    counted = call("-m", "tailboost", "count", "rows.csv")
-    return json.loads((folder / "found.json").read_text()) | {"counted": counted}
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS, str(folder)],
+        env=environment, cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "found.json").read_text()) | {"counted": done.stdout}
 
 
 @pytest.mark.parametrize("heading", ADDED)

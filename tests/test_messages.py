@@ -1,11 +1,12 @@
 """Mistakes of new users are understood, or the message explains them."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
 from conftest import OURS, noisy
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -343,3 +344,21 @@ def test_labels_are_shown_as_plain_values():
         ValueError, match=r"^class_weight=\{5: 1.0\}: y has no class 5, its classes are \[0, 1"
     ):
         weighted.fit(X, Y)
+
+
+def test_allowed_texts_are_listed_in_one_order():
+    # Sets of text have another order in each process.
+    with pytest.raises(
+        ValueError, match=r"\{'error', 'worst_class', 'worst_group', 'worst_cell', 'cvar'\}.*Got 'wurst'"
+    ):
+        tb.RobustMixtureClassifier(objective="wurst").fit(np.zeros((4, 1)), [0, 1, 0, 1])
+    classes, unordered = [BaseEstimator], []
+    while classes:
+        cls = classes.pop()
+        classes += cls.__subclasses__()
+        if cls.__module__.startswith("tailboost."):
+            allowed = itertools.chain(*getattr(cls, "_parameter_constraints", {}).values())
+            unordered += [
+                str(one) for one in allowed if isinstance(getattr(one, "options", ()), (set, frozenset))
+            ]
+    assert not unordered

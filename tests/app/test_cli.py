@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 import tailboost
 from tailboost import __version__, datasets
 from tailboost.app import cli
-from tailboost.app.cli.fit import literal, name_labels
+from tailboost.app.cli.fit import name_labels
+from tailboost.app.cli.parameters import literal
 from tailboost.app.registry import METHODS
 from tailboost.core.judged import label_shares
 from tailboost.storage import load_model, save_model
@@ -58,7 +59,8 @@ def call(*arguments):
 
 
 def fit_forest(data, model, *more, target="outcome"):
-    return call("fit", data, "--target", target, "--method", "forest", "--model", model, *more)
+    few = ("--method", "forest", "--set", "n_estimators=10")
+    return call("fit", data, "--target", target, *few, "--model", model, *more)
 
 
 def refused(*arguments):
@@ -102,7 +104,7 @@ class TestFitAndPredict:
 
     def test_prediction_needs_neither_target_nor_order(self, csv, table, tmp_path):
         model = tmp_path / "m.model"
-        assert call("fit", csv, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert fit_forest(csv, model).exit_code == 0
         new = table.drop(columns="outcome")[["city", "member", "age", "income"]]
         new.loc[0, "city"] = "Paris"  # a new category
         new.to_csv(tmp_path / "new.csv", index=False)
@@ -116,7 +118,7 @@ class TestFitAndPredict:
         table.to_parquet(tmp_path / "people.parquet")
         model = tmp_path / "m.model"
         data = tmp_path / "people.parquet"
-        assert call("fit", data, "--target", "outcome", "--method", "forest", "--model", model).exit_code == 0
+        assert fit_forest(data, model).exit_code == 0
         assert call("predict", model, data, "--out", tmp_path / "p.csv").exit_code == 0
 
     def test_groups(self, csv, tmp_path):
@@ -228,8 +230,11 @@ class TestRefusedFit:
         [
             (["--objective", "nonsense"], "--objective: "),
             (["--error-budget", "0.1", "--set", "alpha=2"], "--set alpha=2: "),
-            (["--set", "confidence=0.9"], "confidence=0.9 has no meaning without limits"),
-            (["--set", "objective=cvar"], "objective='cvar' needs alpha"),
+            (
+                ["--set", "confidence=0.9"],
+                "--set confidence=0.9: confidence=0.9 has no meaning without limits",
+            ),
+            (["--set", "objective=cvar"], "--set objective=cvar: objective='cvar' needs alpha"),
         ],
     )
     def test_a_refused_parameter_is_named_before_the_data_are_read(self, tmp_path, options, says):
@@ -251,10 +256,7 @@ class TestRefusedFit:
 class TestRefusedPredict:
     @pytest.fixture
     def model(self, csv, tmp_path):
-        result = call(
-            "fit", csv, "--target", "outcome", "--method", "forest", "--model", tmp_path / "m.model"
-        )
-        assert result.exit_code == 0, result.output
+        assert fit_forest(csv, tmp_path / "m.model").exit_code == 0
         return tmp_path / "m.model"
 
     def predict(self, model, data):

@@ -29,6 +29,8 @@ from tailboost.app.registry import METHODS
 from tailboost.storage import load_model, read_notes
 
 SECRET = "a secret for the tests, no other"
+#: Options of a fit for tests of what is around the model.
+FOREST = ("--method", "forest", "--set", "n_estimators=10")
 
 
 def call(*arguments, env=None):
@@ -123,7 +125,7 @@ class TestFitOptions:
         assert result.stderr == ""  # unused columns give no warning
 
     def test_weights_are_used(self, csv, table, tmp_path):
-        common = ("--drop", "person", "--drop", "born", "--method", "forest")
+        common = ("--drop", "person", "--drop", "born", *FOREST)
         done("fit", csv, "--target", "outcome", *common, "--weight", "w", "--model", tmp_path / "w.model")
         done("fit", csv, "--target", "outcome", *common, "--drop", "w", "--model", tmp_path / "u.model")
         one, other = (load_model(tmp_path / f"{name}.model").predict_proba(table) for name in "wu")
@@ -237,7 +239,7 @@ class TestFitOptions:
             )  # fmt: skip
             assert "separate" in line
             done(
-                "fit", tmp_path / "d.csv", "--target", "outcome", "--method", "forest", "--sep", name,
+                "fit", tmp_path / "d.csv", "--target", "outcome", *FOREST, "--sep", name,
                 "--model", tmp_path / "m.model",
             )  # fmt: skip
             done(
@@ -251,7 +253,7 @@ class TestFitOptions:
             )
 
     def test_test_rows_and_the_table_of_classes(self, csv, tmp_path):
-        common = ("--target", "outcome", "--drop", "born", "--cluster", "person", "--method", "forest")
+        common = ("--target", "outcome", "--drop", "born", "--cluster", "person", *FOREST)
         result = done("fit", csv, *common, "--model", tmp_path / "m.model", "--test", csv)
         assert "Errors of predict on the 200 rows of people.csv" in result.stdout
         assert re.search(r"class +yes +\d+ +0\.\d{3} +0\.\d{3} – 0\.\d{3}", result.stdout)
@@ -276,8 +278,7 @@ class TestAlerts:
     def alerts(self, frame, tmp_path, *more):
         frame.to_csv(tmp_path / "d.csv", index=False)
         result = done(
-            "fit", tmp_path / "d.csv", "--target", "y", "--method", "forest",
-            "--model", tmp_path / "m.model", *more,
+            "fit", tmp_path / "d.csv", "--target", "y", *FOREST, "--model", tmp_path / "m.model", *more,
         )  # fmt: skip
         return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
 
@@ -586,7 +587,7 @@ class TestTradeoff:
     def test_refused(self, model, csv, tmp_path):
         forest = tmp_path / "f.model"
         done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", *FOREST,
             "--model", forest,
         )  # fmt: skip
         assert "has no trade-off curve" in refused("tradeoff", forest)
@@ -637,7 +638,6 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("more", "says"),
         [
-            (["--confidence", "1.5"], "confidence"),
             (["--max-error", "maybe=.2"], "maybe"),
             (["--group", "town"], "'town'"),
             (["--target", "answer"], "'answer'"),
@@ -657,7 +657,7 @@ def credit(tmp_path_factory):
     done(
         "fit", folder / "train.csv", "--target", "default", "--group", "SEX", "--cluster", "client",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "randomized=true",
-        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]',
+        "--set", "by_group=true", "--set", 'estimators=[("trees", "extra")]', "--set", "cv=.3",
         "--model", folder / "m.model",
     )  # fmt: skip
     return folder
@@ -675,7 +675,7 @@ def test_cells_have_one_name(csv, tmp_path):
     done(
         "fit", csv, "--target", "outcome", "--cluster", "person", "--drop", "born", "--group", "city",
         "--method", "robustmixture", "--set", "objective=worst_cell", "--set", "by_group=true",
-        "--model", tmp_path / "m.model",
+        "--set", "estimators=[('t', 'tree')]", "--model", tmp_path / "m.model",
     )  # fmt: skip
     shown = done("inspect", tmp_path / "m.model").stdout
     assert re.search(r"error by cell +no / Oslo ", shown)
@@ -829,7 +829,7 @@ class TestDecide:
             assert result.exit_code == 2
             assert says in result.stderr
         done(
-            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", "--method", "forest",
+            "fit", csv, "--target", "outcome", "--drop", "born", "--drop", "person", *FOREST,
             "--model", tmp_path / "f.model",
         )  # fmt: skip
         assert "has no mixture weights to draw by" in self.decide(tmp_path / "f.model", csv, out).stderr
@@ -903,9 +903,7 @@ class TestShell:
         table = pd.DataFrame({"a": rng.normal(size=80), "b": rng.normal(size=80), "y": np.arange(80) % 2})
         table.loc[3, "a"] = 1e300
         table.to_csv(tmp_path / "t.csv", index=False)
-        result = call(
-            "fit", tmp_path / "t.csv", "--target", "y", "--method", "forest", "--model", tmp_path / "m.model"
-        )
+        result = call("fit", tmp_path / "t.csv", "--target", "y", *FOREST, "--model", tmp_path / "m.model")
         assert "predicts" not in result.stderr
         assert result.exit_code in (0, 2), result.stderr
 

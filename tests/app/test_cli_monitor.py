@@ -1,10 +1,12 @@
 """The command ``tailboost monitor``."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
+import tailboost as tb
 from tailboost.core.files import held
 
 
@@ -231,3 +233,30 @@ def test_command_takes_late_labels_in_any_order_and_row_ids(tmp_path):
         assert (copied.exit_code, bool(more) or "batch 'jan'" in copied.stderr) == (2, True)
     assert answers == [answers[0]] * 4
     assert answers[0][0][0] == 600
+
+
+PYTHON_WORDS = re.compile(r"KeyError|TypeError|attribute|indices|subscript|unhashable|iterable|Expecting")
+DAMAGED = ["[1, 2]", "3", "null", '"text"', "{}", '{"group": 3, "model": "", "monitor": {}}', "[" * 9999]
+DAMAGED += ['{"group": [], "model": "", "monitor": []}', '{"group": [], "model": "", "monitor": {}}', "a,b\n"]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+@pytest.mark.parametrize("option", ["--state", "--certificate"])
+def test_a_file_of_other_json_is_refused_in_plain_words(stored, option, content):
+    folder, call = stored
+    wrong = folder / "wrong.json"
+    wrong.write_text(content)
+    files = {"--state": folder / "new.json"} | {option: wrong}
+    options = [each for pair in files.items() for each in pair]
+    refused = call("monitor", folder / "m.model", folder / "m1.csv", *options)
+    assert refused.exit_code == 2
+    assert f"{option} {wrong}: this is no" in refused.stderr
+    assert not PYTHON_WORDS.search(refused.stderr)
+
+
+@pytest.mark.parametrize("of", [tb.Monitor, tb.Rule, tb.ThresholdRule, tb.LabelRules])
+@pytest.mark.parametrize("document", [None, [], {}, {"format": []}, "text"])
+def test_a_wrong_document_is_refused_in_plain_words(of, document):
+    with pytest.raises(ValueError, match=r"^this is no ") as refused:
+        of.from_dict(document)
+    assert not PYTHON_WORDS.search(str(refused.value))

@@ -237,3 +237,31 @@ def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
     assert [line["rate"] for line in both["rates"]] == ["precision('yes')", "cost()"]
     assert "cost_range" in refused("certify", model, files / "fresh.csv", *asked)
     assert "two numbers" in refused("certify", model, files / "fresh.csv", "--cost-range", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--set", "limits=abc"), "--set limits=abc: 'abc'"),
+        (("--set", "confidence=.9"), "--set confidence=.9: confidence=0.9 has no meaning without limits"),
+        (("--objective", "cvar", "--limit", "error() <= .3"), "--objective, --limit: objective='cvar'"),
+        (
+            ("--method", "adalpboost", "--set", "estimator=nosuch"),
+            "--set estimator=nosuch: estimator='nosuch'",
+        ),
+    ],
+)
+def test_a_bad_option_of_fit_is_named_before_any_file_is_read(tmp_path, arguments, says):
+    line = refused(
+        "fit", tmp_path / "absent.csv", "--target", "y", "--model", tmp_path / "m.model", *arguments
+    )
+    assert line.startswith(f"tailboost: {says}")
+
+
+def test_limits_of_set_are_those_of_limit(files):
+    line = fit_refused(files, "--set", "limits=error(by=sex) <= .3")
+    assert line == fit_refused(files, "--limit", "error(by=sex) <= .3")
+
+
+def fit_refused(files, *arguments):
+    return refused("fit", files / "train.csv", "--target", "repaid", "--model", files / "n.model", *arguments)

@@ -650,3 +650,43 @@ def test_several_labels_per_row(files):
     assert "selection data" in refused("certify", files / "labels.json", files / "labels.csv")
     assert "several labels per row" in refused("evaluate", files / "labels.json", files / "labels_fresh.csv")
     assert "give one for each" in refused("tune", files / "labels.csv", *given[2:], "--out", files / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--objective", "wurst"), "--objective: The 'objective' parameter"),
+        (("--limit", "error() <= .3", "--confidence", "3"), "--confidence: The 'confidence' parameter"),
+        (("--missing", "7"), "--missing: missing=7.0 is no number between 0 and 1"),
+        (("--target", "z", "--score", "t", "--objective", "wurst"), "--objective: The 'objective' parameter"),
+    ],
+)
+def test_a_bad_option_of_tune_is_named_before_any_file_is_read(tmp_path, arguments, says):
+    absent, out = tmp_path / "absent.csv", tmp_path / "r.json"
+    line = refused("tune", absent, "--score", "s", "--target", "y", "--out", out, *arguments)
+    assert line.startswith(f"tailboost: {says}")
+
+
+@pytest.mark.parametrize("command", ["certify", "calibrate", "card", "monitor", "rows-needed"])
+def test_a_level_is_checked_before_any_file_is_read(command, tmp_path):
+    absent = tmp_path / "absent.model"
+    further = {"calibrate": ("--model", absent), "monitor": ("--state", absent)}.get(command, ())
+    files = () if command == "rows-needed" else (absent, absent)
+    result = call(command, *files, *further, "--confidence", "1")
+    assert result.exit_code == 2
+    assert "'--confidence': 1 is not in the range 0<x<1" in result.stderr
+
+
+def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
+    """Python advises `calibrate([model], …)`; the shell has no lists."""
+    boosted, out = files / "boosted.model", files / "boosted2.model"
+    fit = ("fit", files / "scores.csv", "--target", "label", "--set", "n_estimators=2", "--model")
+    done(*fit, boosted, "--method", "adaboost")
+    table(1500, 19).to_csv(files / "boosted.csv", index=False)
+    rows = ("calibrate", boosted, files / "boosted.csv", "--model", out, "--limit", "miss(toxic) <= .6")
+    assert "One batch of 1,500 rows" in done(*rows)
+    assert "an earlier attempt had these rows" in refused(*rows[:-1], "miss(toxic) <= .5")
+    targeted = files / "targeted.model"
+    done(*fit, targeted, "--method", "worstclassboost")
+    line = refused("calibrate", targeted, *rows[2:])
+    assert "--limit: a WorstClassBoostClassifier takes no limits on rates; give --max-error instead" in line

@@ -41,7 +41,8 @@ def folder(tmp_path_factory):
     given = "--score", "p_yes", "--target", "label", "--group", "sex", "--by-group", "--limit", GAP
     done("tune", folder / "scores-train.csv", *given, "--out", folder / "rule.json")
     fit = "--target", "label", "--group", "sex", "--limit", GAP, "--unlabeled", folder / "rows-more-bare.csv"
-    done("fit", folder / "rows-train.csv", *fit, "--model", folder / "fitted.model")
+    tree = "--set", "estimators=[('t', 'tree')]"
+    done("fit", folder / "rows-train.csv", *fit, *tree, "--model", folder / "fitted.model")
     return folder
 
 
@@ -67,7 +68,7 @@ class TestFit:
         train, more = table(500, 0), table(2500, 2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            clf = tb.RobustMixtureClassifier(limits=[GAP], random_state=0).fit(
+            clf = tb.RobustMixtureClassifier([("t", "tree")], limits=[GAP], random_state=0).fit(
                 model[:-1].transform(train[["age", "job", "sex"]]), train["label"], groups=train[["sex"]],
                 X_unlabeled=model[:-1].transform(more[["age", "job", "sex"]]), groups_unlabeled=more[["sex"]],
             )  # fmt: skip

@@ -232,3 +232,15 @@ def test_in_a_browser(case, tmp_path, width, colours):
         assert page.is_visible("#rates")
         program.close()
     assert not said
+
+
+@pytest.mark.parametrize("limits", [[], ["miss(yes, by=site) <= .5"]])
+def test_a_curve_of_groups_that_the_selection_did_not_count(case, limits, tmp_path):
+    groups = pd.DataFrame({"site": np.arange(len(case.y)) % 2, "place": case.groups})
+    clf = tuned(case.table.score, case.y, groups=groups, limits=limits, objective="error")
+    curve = clf.tradeoff(tb.rates.parse("gap(selected(yes, by=place))"), tb.rates.error())
+    limited, minimised = curve.of_source()
+    assert np.isnan(limited)
+    assert minimised == pytest.approx(np.mean(clf.predict(case.table) != case.y))
+    curve.explore(tmp_path / "curve.html")
+    assert document((tmp_path / "curve.html").read_text())["points"]

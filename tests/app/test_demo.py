@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("jinja2")
 pytest.importorskip("typer.testing")
 
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB
 from test_report_html import Page
 from typer.testing import CliRunner
@@ -137,6 +139,8 @@ def run(tmp_path_factory):
         patch.setattr("tailboost.app.cli.compare.DEMO_METHODS", methods)
         patch.setattr("tailboost.core.long_work.PATIENCE", 0)
         patch.setattr("tailboost.core.long_work.PAUSE", 0)
+        few = partial(HistGradientBoostingClassifier, max_iter=10)
+        patch.setattr("tailboost.app.cli.compare.HistGradientBoostingClassifier", few)
         out = tmp_path_factory.mktemp("demo")
         result = CliRunner().invoke(cli.app, ["demo", "--rows", "300", "--repeats", "1", "--out", str(out)])
     assert result.exit_code == 0, result.output

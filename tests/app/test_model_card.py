@@ -79,6 +79,44 @@ def test_missing_measurements_are_listed(mix):
 
 
 @pytest.mark.slow
+class Answers:
+    """A model whose first column is the number of its answer."""
+
+    classes_ = np.array(["a", "b", "rare"])
+
+    def predict(self, X):
+        return self.classes_[X[:, 0].astype(int)]
+
+
+def test_the_worst_class_has_the_largest_error_and_no_class_exceeds_the_bound():
+    y = np.repeat([0, 1, 2], [150, 100, 4])
+    answers = y.copy()
+    answers[:45] = 1  # 30 % of class a; the rare class has no error, and the largest bound
+    X = np.column_stack([answers, np.random.default_rng(0).random(len(y))])
+    summary = tb.ModelCard.of(Answers(), X, Answers.classes_[y]).summary
+    error, bound = map(
+        float, re.search(r"class, a, has an error of ([\d.]+) %.* above ([\d.]+) %", summary).groups()
+    )
+    assert error == 30.0
+    largest = max(b.upper for b in tb.certify(Answers(), X, Answers.classes_[y]).bounds if b.kind == "class")
+    assert largest <= bound / 100 <= largest + 1e-3
+    assert "class rare" in summary
+
+
+@pytest.mark.parametrize(
+    ("limits", "answers"), [(["error() <= .9"], "no, yes"), (["deferred() <= .3"], "no, yes, human review")]
+)
+def test_all_answers_are_listed(limits, answers):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.random(300)})
+    y = np.where(rng.random(300) < table["p"], "yes", "no")
+    rule = tb.tune(tb.Scores("p", "yes"), table[:150], y[:150], limits=limits)
+    card = tb.ModelCard.of(rule, table[150:], y[150:])
+    actions = set(rule.predict(table, **({"deferred": "human review"} if rule.can_defer else {})))
+    assert actions == set(answers.split(", "))
+    assert f"Each row gets one of the answers {answers}, even" in card.to_markdown()
+
+
 def test_rates_of_the_fit_are_measured():
     limits = [tb.rates.error(by="class") <= 0.6]
     mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], limits=limits, random_state=0)

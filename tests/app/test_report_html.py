@@ -173,7 +173,7 @@ def test_nothing_finished():
 
 def test_one_split_and_many_classes():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 3)), rng.integers(0, 14, 400)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 14, 200)
     source = render(compare(X, y, methods=[BASELINE], repeats=1, random_state=0))
     assert "the 10 classes that are hardest" in " ".join(source.split())
     assert "±" not in source

@@ -257,7 +257,7 @@ def test_sparse_tables(kind, learner):
     clf = make("adalpboost", LEARNERS[learner], n_estimators=3, cv=5, random_state=0).fit(kind(X), y)
     P = clf.predict_distribution(kind(X))
     np.testing.assert_array_equal(
-        P, np.vstack([clf.predict_distribution(kind(X[i : i + 1])) for i in range(150)])
+        P[::5], np.vstack([clf.predict_distribution(kind(X[i : i + 1])) for i in range(0, 150, 5)])
     )
     # A sparse model gives a dense row with the same entries the same answer.
     np.testing.assert_array_equal(P, clf.predict_distribution(X))

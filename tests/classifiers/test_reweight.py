@@ -49,7 +49,7 @@ def worst(clf, X, y, groups):
 
 
 def test_a_warning_where_rows_were_fitted_on():
-    forest = RandomForestClassifier(20, random_state=0)
+    forest = RandomForestClassifier(8, random_state=0)
     clf = fit(estimator=forest).fit(X, Y)
     with pytest.warns(tb.ResubstitutionWarning, match="100% of the 600 rows given to reweight") as told:
         fair = clf.reweight(X, Y, objective="worst_group", groups=G)

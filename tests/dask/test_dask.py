@@ -35,11 +35,18 @@ def client():
         yield client
 
 
+@pytest.fixture(scope="module")
+def threads():
+    """A cluster of two threads, which send each other bytes as two processes do; they start at once."""
+    with cluster(2, processes=False, protocol="tcp") as client:
+        yield client
+
+
 @contextmanager
-def cluster(n_workers, memory_limit=0):
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory_limit}
+def cluster(n_workers, **more):
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with (
-        distributed.LocalCluster(n_workers=n_workers, **options) as workers,
+        distributed.LocalCluster(n_workers=n_workers, **options, **more) as workers,
         distributed.Client(workers, set_as_default=False) as client,
     ):
         yield client
@@ -373,12 +380,12 @@ def mixtures(P, y, groups, w, *, grouped=False, **params):
 
 @pytest.mark.parametrize("aim", MIXTURES)
 @pytest.mark.thinned(1)
-def test_a_rule_selected_on_partitions_is_that_of_one_machine(client, aim):
+def test_a_rule_selected_on_partitions_is_that_of_one_machine(threads, aim):
     params, (P, y, groups, w) = MIXTURES[aim], said()
     told = {"groups": groups} if aim in IN_GROUPS else {}
     asked = told if params.get("by_group") else {}
     one = tb.RobustMixtureClassifier.from_probabilities(P, y, sample_weight=w, **told, **params)
-    with client.as_current():
+    with threads.as_current():
         many = list(mixtures(P, y, groups, w, grouped=bool(told), **params))
     for other in many:
         assert other.n_threshold_rows_ == np.count_nonzero(w)

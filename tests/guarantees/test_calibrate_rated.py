@@ -1,5 +1,7 @@
 """Calibration of a mixture selected by rates."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -63,3 +65,17 @@ def test_deferrals_of_a_rule_without_any_are_refused(kind):
 def rows_of(seed):
     X = np.random.default_rng(seed).normal(size=(600, 2))
     return X, (X[:, 0] > 0).astype(int)
+
+
+def test_attempts_with_the_result_of_tune_are_in_the_ledgers_of_its_models():
+    inside = tb.AdaBoostClassifier("tree", n_estimators=2, random_state=0).fit(*rows_of(1))
+    tuned = tb.tune([inside], *rows_of(2), limits=["miss(1) <= 45%"])
+    outer = tb.tune([tuned], *rows_of(3), limits=["miss(1) <= 45%"])
+    found = tb.calibrate(outer, *rows_of(4), limits=["miss(1) <= 50%"])
+    assert [len(each.ledger_.attempts) for each in (inside, tuned, outer, found)] == [1, 1, 1, 1]
+    for model in ([inside], tuned, [tuned]):
+        with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+            tb.calibrate(model, *rows_of(4), limits=["miss(1) <= 49%"])
+    copied = copy.deepcopy(tuned)
+    tb.calibrate(tuned, *rows_of(5), limits=["miss(1) <= 50%"])
+    assert [len(each.ledger_.attempts) for each in (inside, tuned, copied)] == [2, 2, 1]

@@ -386,6 +386,15 @@ def test_answers_that_do_not_fit():
         tb.certify(np.zeros((3, 2, 2)), None, [0, 1, 2])
 
 
+@pytest.mark.parametrize(
+    ("confidence", "words"),
+    [(0.9, "90 %"), (0.29, "29 %"), (1 - 1e-9, "99.9999999 %"), (0.9999999, "99.99999 %")],
+)
+def test_a_printed_confidence_is_not_rounded_up(confidence, words):
+    y = np.arange(40) % 2
+    assert tb.certify(y, None, y, confidence=confidence).title.startswith(f"With {words} confidence")
+
+
 def test_what_is_printed_is_true(certificate):
     text = str(certificate)
     assert "With 95 % confidence all these bounds hold together" in text

@@ -471,6 +471,20 @@ def test_watch_against_limits():
         tb.Monitor.against(Sayer(), limits=[rates.selected("ja") <= 0.7])
 
 
+def test_a_broken_limit_of_zero_is_an_alarm_in_json():
+    rng = np.random.default_rng(0)
+    scores = rng.random((400, 1))
+    y = (rng.random(400) < scores[:, 0]).astype(int)
+    clf = tb.tune(tb.Scores(0, 1), scores[:200], y[:200])
+    monitor = tb.Monitor.against(clf, limits=["miss(1) <= 0%"]).add(clf, scores[200:], y[200:])
+    assert monitor.alarms
+    assert "≤ 0.0000" in str(monitor)
+    for document in (monitor.summary(), monitor.recheck.to_dict()):
+        (bound,) = json.loads(json.dumps(document, allow_nan=False))["bounds"]
+        assert bound["contradicted"]
+        assert bound["evidence"] > 1e100
+
+
 def test_certified_rates_are_watched():
     X, y, groups = said_rows(2000, 0, {"f": 0.5, "m": 0.5})
     asked = [rates.gap(rates.selected("yes", by="sex")) <= 0.2, rates.cost()]

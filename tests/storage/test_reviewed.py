@@ -52,6 +52,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import tailboost as tb
 from tailboost.storage import load_model, save_model
+from tailboost.storage.trees import packed_trees
 
 RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(150, 4))) + 0.1
@@ -268,6 +269,22 @@ def test_packed_trees_keep_what_they_say(path, criterion, weights, leaves):
         np.testing.assert_allclose(two["impurity"], one["impurity"], rtol=0, atol=1e-12)
         np.testing.assert_allclose(new.tree_.value, old.tree_.value, rtol=0, atol=1e-12)
         np.testing.assert_allclose(two["weighted_n_node_samples"], one["weighted_n_node_samples"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_sides_of_missing_values_are_stored_where_they_are_not_the_larger(path, missing):
+    """scikit-learn sends missing values to the larger child if a node had none in the fit."""
+    rows = np.where(RNG.random(X.shape) < 0.2 * missing, np.nan, X)
+    forest = RandomForestClassifier(4, random_state=0).fit(rows, Y)
+    (group,) = packed_trees([tree.tree_ for tree in forest.estimators_], lambda array: array)
+    assert bool(group["missing_go_to_left"].any()) is missing
+    save_model(forest, path)
+    again = load_model(path)
+    np.testing.assert_array_equal(again.predict_proba(rows * np.nan), forest.predict_proba(rows * np.nan))
+    for old, new in zip(forest.estimators_, again.estimators_, strict=True):
+        inner = old.tree_.children_left >= 0
+        sides = [tree.tree_.missing_go_to_left[inner] for tree in (old, new)]
+        np.testing.assert_array_equal(*sides)
 
 
 def test_thresholds_are_rounded_so_that_no_row_goes_another_way(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,8 @@ from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
 from tailboost.core.judged import judged, last_step
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.guarantees.recheck import formatted
+from tailboost.core.subgroups import HUMAN_REVIEW
+from tailboost.guarantees.recheck import formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 
 __all__ = ["ModelCard", "Section"]
@@ -231,7 +233,7 @@ def _headline(certificate: Certificate | None, rows_are: str) -> str:
     kept = sum(line.good is True for line in lines)
     start = "All stated limits are" if kept == len(lines) else f"{kept} of {len(lines)} stated limits are"
     return (
-        f"{start} certified with {100 * certificate.confidence:g} % confidence, from {certificate.n_rows:,} "
+        f"{start} certified with {percent(certificate.confidence)} confidence, from {certificate.n_rows:,} "
         f"fresh rows ({rows_are}){SEEN if certificate.certified is None else ''}."
     )
 
@@ -273,13 +275,16 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
     if certificate is None:
         return f"Nothing is certified: {rows_are} were used in training or selection."
     classes = [b for b in certificate.bounds if b.kind == "class" and b.rule == "predict"]
-    worst = max(classes, key=lambda b: (b.upper, b.estimate or 0.0))
-    if worst.estimate is None:
-        return f"No row of {worst.name} is among the {certificate.n_rows:,} rows ({rows_are})."
+    empty = next((b for b in classes if b.estimate is None), None)
+    if empty is not None:
+        return f"No row of {empty.name} is among the {certificate.n_rows:,} rows ({rows_are})."
+    # A rare class may have the largest bound without the largest error.
+    worst, widest = (max(classes, key=attrgetter(value)) for value in ("estimate", "upper"))
     return (
         f"On {certificate.n_rows:,} new rows ({rows_are}) the worst class, {worst.subgroup}, has an error of "
-        f"{100 * worst.estimate:.1f} %. With {100 * certificate.confidence:g} % confidence its error is at "
-        f"most {np.ceil(1000 * worst.upper - 1e-9) / 10:.1f} % on rows of the same distribution."
+        f"{100 * worst.estimate:.1f} %. With {percent(certificate.confidence)} confidence no class has an "
+        f"error above {np.ceil(1000 * widest.upper - 1e-9) / 10:.1f} % on rows of the same distribution; the "
+        f"largest bound is that of class {widest.subgroup}."
     )
 
 
@@ -332,7 +337,7 @@ def _errors(certificate: Certificate | None, leakage: str, rows_are: str, cluste
         rows.append([*about, interval, most, reason])
     lines = [
         f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
-        f"with {100 * certificate.confidence:g} % confidence.",
+        f"with {percent(certificate.confidence)} confidence.",
         *certificate.notes,
     ]
     return Section("Errors on new rows", lines, *filled_columns(heads, rows))
@@ -342,7 +347,7 @@ def _rates(certificate: Certificate | None) -> Section:
     """Return the certified bounds of the rates that the fit limited."""
     if certificate is None or not certificate.rates:
         return Section("Rates on new rows")
-    lines = [f"The bounds hold simultaneously with {100 * certificate.confidence:g} % confidence."]
+    lines = [f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."]
     return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
 
 
@@ -356,7 +361,7 @@ def _calibration(certificate: Certificate | None) -> Section:
     ]
     lines = [
         "Estimates on the calibration rows, of the given rule and of the one that `calibrate` certified "
-        f"with {100 * certificate.confidence:g} % confidence."
+        f"with {percent(certificate.confidence)} confidence."
     ]
     return Section("Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows)
 
@@ -408,9 +413,9 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
             ],
         }
         lines += [f"{words}: {', '.join(listed[:MOST_NAMES])}." for words, listed in names.items() if listed]
+    answers = [*map(str, final.classes_), *[HUMAN_REVIEW] * judged(final).can_defer]
     lines += [
-        f"Each row gets one of the answers {', '.join(map(str, final.classes_))}, even if it is unlike all "
-        "training rows.",
+        f"Each row gets one of the answers {', '.join(answers)}, even if it is unlike all training rows.",
         "The measurements hold for rows like the measured ones, not for later rows or other populations.",
     ]
     return Section("Limitations", lines)

@@ -309,7 +309,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
                 raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(training.X, entropy)  # verify a model file
             self.used_rows_: tuple[UsedRows, ...] = ()
-            self.ledger_ = Ledger()
+            self.ledger_ = Ledger.of(self)
             with self._reporting(training, boosting.schedule, context) as observe:
                 boosting.play(self.game_, scheme, entropy, checkpoints, observe)
             self._settle()

@@ -34,11 +34,10 @@ from tailboost.core.exceptions import (
     UselessRuleWarning,
 )
 from tailboost.core.fingerprints import EqualRows, copies_of, hash_rounded_rows, stratified_places
-from tailboost.core.judged import Judged, came_fitted, last_step
+from tailboost.core.judged import Judged
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
-from tailboost.guarantees.ledger import Ledger
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 
@@ -103,7 +102,7 @@ def calibrate(
         nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry the
         attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
         model has no ledger, so ``previous`` must name earlier attempts. Attempts with classifiers of
-        tailboost in a list are recorded in the ledger of each.
+        tailboost, in a list or inside the result of `tailboost.tune`, are recorded in the ledger of each.
     X_cal, y_cal : array-like of shape (n, d), (n,)
         Fresh rows and their labels: independent draws, unused in the fit. With ``y_cal=None`` the rows have
         no labels, and the limits must need none.
@@ -301,8 +300,6 @@ class OneBatch:
                 warnings.simplefilter("ignore", category)
             first = (take(each, selects) for each in (X, y))
             classifier = tune(model, *first, groups=take(groups, selects), limits=stated, **about)
-        inner = [each for each in map(last_step, came_fitted(classifier)) if isinstance(each, Judged)]
-        classifier.ledger_ = Ledger(inner=tuple(each.ledger_ for each in inner))
         return cls(classifier, replace(given, **rest), max_error, stated or None, int(selects.sum()))
 
     def certified(self, **options: Any) -> Any:

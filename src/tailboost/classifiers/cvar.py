@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from sklearn.utils._param_validation import StrOptions
-
 from tailboost.boosting.boosting import Boosting, CrossFitted, Demand, Schedule, Scheme
 from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Stopping, Turn, Units
 from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
@@ -17,6 +15,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import MixtureClassifier
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
+from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import (
@@ -262,7 +261,7 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_estimators": ROUNDS_OR_AUTO,
-        "player": [StrOptions(set(PLAYERS)), RowPlayer],
+        "player": [OneOf(*PLAYERS), RowPlayer],
     }
 
     n_estimators: int | str = 10

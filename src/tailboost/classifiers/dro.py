@@ -8,7 +8,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.game import Units
@@ -18,7 +17,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
-from tailboost.core.checks import take
+from tailboost.core.checks import OneOf, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -129,7 +128,7 @@ class DROBoostClassifier(AdditiveClassifier):
     """
 
     _takes_regressors: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions(set(MARGIN_LOSSES))]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [OneOf(*MARGIN_LOSSES)]}
 
     n_estimators: int = 50
     radius: float | str = "auto"

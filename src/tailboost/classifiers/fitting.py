@@ -34,6 +34,8 @@ Fit = tuple[Any, Ints]
 FIVE_FOLDS_UP_TO = 5_000
 # The fold of a row is stored as one byte.
 MOST_PARTS = 255
+# Out-of-fold log-probabilities are rounded to multiples of this step.
+LOG_STEP = 2.0**-16
 
 
 def fit_models(
@@ -150,8 +152,8 @@ def _selection_logs(
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for held, fit in zip(parts.held, fold_fits, strict=True):
         out_of_fold[held] = models.logs(number, *fit, take(training.X, held))
-    # Trees predict in single precision. Zeros in the digits beyond make model files smaller.
-    return out_of_fold[parts.fold >= 0].astype(np.float32).astype(np.float64)
+    # Models of other folds differ far more than by this step. Zeros in the digits beyond make files smaller.
+    return np.rint(out_of_fold[parts.fold >= 0] / LOG_STEP) * LOG_STEP
 
 
 def _fits(

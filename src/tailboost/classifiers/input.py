@@ -16,12 +16,13 @@ from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import InputTags, column_or_1d, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
 from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, UnlabeledRows
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
+    OneOf,
     as_pandas,
     check_indexes,
     check_labels,
@@ -415,34 +416,34 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit", "predict"]), str, None],
     "n_estimators": [_COUNT],
     "alpha": [Interval(Real, 0, 1, closed="right")],
-    "combine": [StrOptions({"mixture", "average"})],
-    "eta": [_POSITIVE, StrOptions({"theory"})],
-    "beta": [_POSITIVE, StrOptions({"theory"})],
+    "combine": [OneOf("mixture", "average")],
+    "eta": [_POSITIVE, OneOf("theory")],
+    "beta": [_POSITIVE, OneOf("theory")],
     "delta": [_SHARE],
-    "gamma": [Interval(Real, 0, 0.5, closed="right"), StrOptions({"auto"})],
+    "gamma": [Interval(Real, 0, 0.5, closed="right"), OneOf("auto")],
     "q": [Interval(Real, 0, 1, closed="right")],
-    "class_loss": [StrOptions({"auto", "indicator", "error"})],
-    "subgroups": [StrOptions({"auto", "class", "group", "cell"})],
-    "max_error": [Interval(Real, 0, 1, closed="right"), dict, StrOptions({"auto"})],
+    "class_loss": [OneOf("auto", "indicator", "error")],
+    "subgroups": [OneOf("auto", "class", "group", "cell")],
+    "max_error": [Interval(Real, 0, 1, closed="right"), dict, OneOf("auto")],
     "until_met": ["boolean"],
     "randomized": ["boolean"],
     "error_budget": [Interval(Real, 0, 1, closed="both"), None],
     "min_subgroup_rows": [_COUNT],
     "shrinkage": [Interval(Real, 0, None, closed="left")],
-    "radius": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    "radius": [Interval(Real, 0, None, closed="left"), OneOf("auto")],
     "confidence": [_SHARE],
-    "effective_dim": [_COUNT, StrOptions({"auto"})],
-    "uncertainty": [StrOptions({"kl", "chi2", "cvar"})],
+    "effective_dim": [_COUNT, OneOf("auto")],
+    "uncertainty": [OneOf("kl", "chi2", "cvar")],
     "smoothing": [Interval(Real, 0, None, closed="left")],
     "variance_weight": [Interval(Real, 0, None, closed="left")],
     "stumps": ["boolean"],
-    "refit": [StrOptions({"linear", "quadratic"}), None],
+    "refit": [OneOf("linear", "quadratic"), None],
     "C": [_POSITIVE, None],
     "learning_rate": [Interval(Real, 0, 1, closed="right")],
     "cv": [
         _SHARE,
         FOLDS,
-        StrOptions({"auto", "train"}),
+        OneOf("auto", "train"),
         HasMethods(["split", "get_n_splits"]),
         list,
         tuple,
@@ -450,7 +451,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     ],
     "include_constants": ["boolean"],
     "outlier_fraction": [Interval(Real, 0, 1, closed="left")],
-    "class_weight": [dict, StrOptions({"balanced"}), None],
+    "class_weight": [dict, OneOf("balanced"), None],
     "exact_weights": ["boolean"],
     "n_iter_no_change": [_COUNT, None],
     "tol": [Interval(Real, 0, None, closed="left")],
@@ -462,7 +463,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 # Numbers of rounds of a classifier with a theorem about them.
-ROUNDS_OR_AUTO = [_COUNT, StrOptions({"auto"})]
+ROUNDS_OR_AUTO = [_COUNT, OneOf("auto")]
 
 C = TypeVar("C", bound=type)
 

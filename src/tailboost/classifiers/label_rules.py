@@ -17,7 +17,15 @@ from sklearn.linear_model import LogisticRegression
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import as_pandas, check_indexes, check_length, columns_by_name, n_rows_of, take
+from tailboost.core.checks import (
+    as_pandas,
+    check_indexes,
+    check_length,
+    columns_by_name,
+    n_rows_of,
+    reading,
+    take,
+)
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
 from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, hash_rounded_rows
 from tailboost.core.judged import Judged
@@ -316,7 +324,7 @@ class LabelRules:
         ValueError
             If the document does not describe such rules.
         """
-        try:
+        with reading("rule of several labels per row"):
             if document["format"] != FORMAT:
                 raise ValueError(
                     f"the rules have the format {document['format']!r}, not {FORMAT}; select again"
@@ -330,8 +338,6 @@ class LabelRules:
             ledger = Ledger.from_dict(document.get("ledger", {"attempts": []}))
             certificate = document.get("certificate")
             certificate = None if certificate is None else Certificate.from_dict(certificate)
-        except (AttributeError, KeyError, TypeError, ValueError) as failure:
-            raise ValueError(f"these are no rules by label: {type(failure).__name__}: {failure}") from None
         return cls(rules, limits, certificate_=certificate, used_rows_=used, ledger_=ledger)
 
     def to_json(self) -> str:

@@ -251,6 +251,7 @@ class Reselection:
             cast("CurveSource", self),
             limits=others,
             bound=next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None),
+            _recounted=engine.data.strata.columns != self._engine.data.strata.columns,
             _measured_rows=measured_rows or MeasuredRows(),
         )
 

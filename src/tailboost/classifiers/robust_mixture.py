@@ -14,7 +14,7 @@ from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Bunch, Tags, check_random_state, column_or_1d
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -43,6 +43,7 @@ from tailboost.classifiers.robust_selection import (
 )
 from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
 from tailboost.core.checks import (
+    OneOf,
     check_costs,
     check_indexes,
     n_rows_of,
@@ -247,8 +248,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimators": [list, StrOptions({"strong"}), None],
-        "objective": [StrOptions({*NAMED, "cvar"}), Rate, Largest, None],
+        "estimators": [list, OneOf("strong"), None],
+        "objective": [OneOf(*NAMED, "cvar"), Rate, Largest, None],
         "limits": [list, tuple, str, Limit],
         "alpha": [Interval(Real, 0, 1, closed="right"), None],
         "max_error": [Interval(Real, 0, 1, closed="right"), dict, None],
@@ -256,7 +257,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         "cv": [
             Interval(Real, 0, 1, closed="neither"),
             Interval(Integral, 2, MOST_PARTS, closed="both"),
-            StrOptions({"auto"}),
+            OneOf("auto"),
             HasMethods(["split", "get_n_splits"]),
             list,
             tuple,
@@ -264,9 +265,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             None,
         ],
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
-        "randomized": ["boolean", StrOptions({"auto"})],
+        "randomized": ["boolean", OneOf("auto")],
         "by_group": ["boolean"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "class_weight": [dict, OneOf("balanced"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -447,7 +448,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             clock=clock,
         )
         self.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on these rows
-        self.used_rows_, self.ledger_ = (), Ledger()
+        self.used_rows_, self.ledger_ = (), Ledger.of(self)
         # Learners for prepared tables contain no models of earlier fits.
         others = [
             model

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from tailboost.boosting.additive_combiner import SoftMargin
 from tailboost.boosting.boosting import Scheme
@@ -18,6 +18,7 @@ from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters
 from tailboost.core.array_types import Floats, Groups, Model
+from tailboost.core.checks import OneOf
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -491,7 +492,7 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [StrOptions({"linear", "quadratic"})]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [OneOf("linear", "quadratic")]}
 
     variance_weight: float | None = field(init=False, repr=False, default=None)
     stumps: bool = field(init=False, repr=False, default=False)

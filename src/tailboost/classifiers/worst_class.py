@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 
 from tailboost.boosting.boosting import Boosting, Demand, Schedule, Scheme, ask
 from tailboost.boosting.ensemble import MixtureEnsemble
@@ -34,7 +33,7 @@ from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
 from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
-from tailboost.core.checks import unpack
+from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.judged import cached
 from tailboost.core.subgroups import unit_name
@@ -209,8 +208,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_estimators": ROUNDS_OR_AUTO,
-        "combine": [StrOptions({"auto", "vote", "mixture"})],
-        "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], StrOptions({"auto"})],
+        "combine": [OneOf("auto", "vote", "mixture")],
+        "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], OneOf("auto")],
     }
 
     _known_classes: ClassVar[bool] = True

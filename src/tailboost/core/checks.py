@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils._missing import is_pandas_na, is_scalar_nan
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
@@ -23,6 +25,27 @@ from tailboost.core.spelling import did_you_mean
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
 BATCH_VALUES = 2**30
+
+
+class OneOf(StrOptions):
+    """Texts that a parameter may have. Messages list them in this order, that of a set differs by process."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(set(texts))
+        self.options = texts
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn errors in the form of a document into ValueErrors in words of its content, not of Python."""
+    try:
+        yield
+    except KeyError as failure:
+        raise ValueError(f"this is no {what}: it has no {failure}") from None
+    except (TypeError, AttributeError, OverflowError):
+        raise ValueError(f"this is no {what}: it, or a part of it, has another form") from None
+    except ValueError as failure:
+        raise ValueError(f"this is no {what}: {failure}") from None
 
 
 def refuse_query(table: Table) -> None:
@@ -325,7 +348,7 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
 
 
 def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
-    array = np.full(n, weights) if isinstance(weights, Real) else np.asarray(weights)
+    array = np.full(n, weights) if isinstance(weights, Real) else as_array(weights, name)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one weight for each, got {array.shape}")
     checked = finite(array, name)
@@ -418,13 +441,39 @@ def _indexes(of_rows: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield from _indexes((f"{name}[{key!r}]", column) for key, column in values.items())
 
 
+def is_nested(value: object) -> bool:
+    """Return whether an entry of a column is a collection, such as a tuple or a dict, and no single value."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+
+
+def refuse_nested(entries: Iterable[Any], name: str) -> None:
+    """Raise if an entry of a column is a collection."""
+    for row, value in enumerate(entries):
+        if not isinstance(value, str) and is_nested(value):
+            raise ValueError(
+                f"{name} must have a number or text in each row; row {row} has the {type(value).__name__} "
+                f"{str(value)[:60]}"
+            )
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return entries of rows as an array; raise ValueError if an entry is a collection of another length."""
+    try:
+        return np.asarray(values)
+    except ValueError:  # NumPy's words name no argument
+        refuse_nested(values, name)
+        raise
+
+
 def refuse_missing(values: Column, name: str) -> None:
-    """Raise if a column of labels or groups has missing entries, or a list mixes text with other values."""
+    """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
     # Without an object dtype, a list of text and NaN would become text with "nan".
     column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
     entries = column.ravel().tolist()
+    if column.dtype == object:
+        refuse_nested(entries, name)
     # The test for text comes first, because the other tests take thirty times as long.
     missing = sum(
         not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v)) for v in entries
@@ -515,7 +564,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
 
     Raise ValueError if the column is empty, has another shape than (n,), has missing entries, or mixes types.
     """
-    array = np.asarray(values)
+    array = as_array(values, name)
     check_vector(array, name)
     refuse_missing(values, name)
     if array.dtype == object or array.dtype.kind == "T":

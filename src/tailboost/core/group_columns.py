@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Table
-from tailboost.core.checks import as_pandas
+from tailboost.core.checks import OneOf, as_pandas
 from tailboost.core.schema import dtype_kind, group_names
 
 #: Name of the group of missing values.
@@ -63,7 +63,7 @@ class GroupColumns(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "quantiles": [Interval(Integral, 2, None, closed="left"), dict, None],
-        "missing": [StrOptions({"error", "own"})],
+        "missing": [OneOf("error", "own")],
     }
 
     def __init__(self, *, quantiles: Any = None, missing: str = "error") -> None:

@@ -54,7 +54,7 @@ INTERNAL = frozenset(
             "chosen_rows_",
             "used_rows_",
         ),
-        *("can_defer", "weighs_groups", "reads_scores", "draws", "latest_certificate"),
+        *("can_defer", "weighs_groups", "reads_scores", "draws", "selects_rule", "latest_certificate"),
         *("opened", "cases", "count_known", "refuse_seen", "example_groups"),
         *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
@@ -122,6 +122,11 @@ class Judged:
     def draws(self) -> bool | None:
         """Whether answers of the randomised rule are drawn; None without a randomised rule."""
         return None
+
+    @property
+    def selects_rule(self) -> bool:
+        """Whether a rule was selected among candidates on known rows, so that another one can be."""
+        return self.knows_rows and self.draws is not None
 
     @property
     def latest_certificate(self) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Table
+from tailboost.core.checks import is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
@@ -426,6 +427,8 @@ def distinct(column: Column, what: str) -> tuple[Ints, Any]:
     except TypeError:
         refuse_kinds(column, what)
         raise
+    if any(map(is_nested, values)):  # tuples can be compared
+        refuse_kinds(column, what)
     return np.asarray(place), values
 
 

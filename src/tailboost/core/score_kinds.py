@@ -57,6 +57,11 @@ class ScoreKind:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and self.lower <= value <= self.upper
 
+    def check_missing(self, missing: float | None) -> None:
+        """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
+        if missing is not None and not self.contains(missing):
+            raise ValueError(f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}")
+
     def checked(self, scores: Column, owner: str, missing: float | None, remedy: str) -> Floats:
         """Return scores as float64 within the range.
 

@@ -41,6 +41,7 @@ from tailboost.guarantees.ledger import (
     spent_by_next,
 )
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
+from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences, power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.problem import SPREAD
@@ -111,7 +112,7 @@ def calibrate_selected(
     checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
     if not hasattr(model, "limits"):
         name = type(model).__name__
-        if model.draws is None:  # it has no candidates
+        if not model.selects_rule:
             raise ValueError(f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows")
         if checked:
             raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")
@@ -654,7 +655,7 @@ def not_certified(
         if bound.certified is False
     ]
     return NotCertifiedError(
-        f"no rule with several answers has its targets certified with {100 * confidence:g} % confidence. "
+        f"no rule with several answers has its targets certified with {percent(confidence)} confidence. "
         + (
             f"For {rule}: {'; '.join(map(str, shortfalls))}."
             if shortfalls

@@ -43,6 +43,7 @@ from tailboost.guarantees.recheck import (
     bounds_text,
     formatted,
     joined,
+    percent,
     rows_unnamed,
 )
 from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
@@ -256,7 +257,7 @@ class Certificate:
     def title(self) -> str:
         """Confidence and number of rows, in a sentence."""
         return (
-            f"With {100 * self.confidence:.6g} % confidence all these bounds hold together for new rows from "
+            f"With {percent(self.confidence)} confidence all these bounds hold together for new rows from "
             f"the population of these {self.n_rows:,} rows."
         )
 
@@ -314,7 +315,7 @@ class Certificate:
         -------
         LimitsDisplay
         """
-        words = f"{100 * self.confidence:.6g} % confidence for all bounds, from {self.n_rows:,} fresh rows"
+        words = f"{percent(self.confidence)} confidence for all bounds, from {self.n_rows:,} fresh rows"
         return display("LimitsDisplay")(self.limit_lines(), name=words).plot(ax=ax, **kwargs)
 
 

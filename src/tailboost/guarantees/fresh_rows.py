@@ -462,8 +462,8 @@ class _ListedGroups:
             values = dict(zip(columns, values.values(), strict=True))  # the only column, without a name
         if named is not None:
             return cls(values, columns.keys(), True)
-        met = {name for name in columns if not set(values.get(name, ())).isdisjoint(columns[name].tolist())}
-        complete = bool(columns and met == set(columns))
+        met = [name for name in columns if not set(values.get(name, ())).isdisjoint(columns[name].tolist())]
+        complete = bool(columns and met == list(columns))
         combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
         if complete and len(columns) > 1:
             place = [fitted.index(column) for column in columns]

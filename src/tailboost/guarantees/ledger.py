@@ -15,6 +15,7 @@ from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
 from tailboost.core.fingerprints import EqualRows, UsedRows, digest, hash_rows, too_many
+from tailboost.core.judged import Judged, came_fitted, last_step
 from tailboost.guarantees.fresh_rows import FreshRows
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
@@ -116,7 +117,8 @@ class Ledger:
 
     ``copy.copy`` of a model shares the ledger: an attempt of one of them is an attempt of all. Deep copies,
     pickles and files carry the attempts so far, and later attempts of the copy are not known to the original.
-    A new fit, also of a clone, starts an empty ledger. Threads may record at once.
+    A new fit, also of a clone, starts an empty ledger. If it holds fitted classifiers of tailboost, as after
+    ``tune([clf])``, its attempts are theirs too. Threads may record at once.
 
     Parameters
     ----------
@@ -143,6 +145,12 @@ class Ledger:
 
     attempts: tuple[Attempt, ...] = ()
     inner: tuple[Ledger, ...] = ()
+
+    @classmethod
+    def of(cls, estimator: Model) -> Ledger:
+        """Return an empty ledger for a new fit, with those of fitted classifiers of tailboost inside it."""
+        fitted = [each for each in map(last_step, came_fitted(estimator)) if isinstance(each, Judged)]
+        return cls(inner=tuple(chain(*((each.ledger_, *each.ledger_.inner) for each in fitted))))
 
     def record(
         self,

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
-from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, take
+from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, reading, take
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import CHANCE, EqualRows, RowCounts, digest, hash_rounded_rows
 from tailboost.core.judged import final_step, group_arguments, judged, last_step
@@ -52,8 +52,6 @@ OLD_FORMATS = {
 # Largest number of probability columns compared with the reference; the first classes count.
 MOST_SCORES = 10
 ANSWER = "answer"
-# Cap of the stored evidence: JSON has no infinity.
-MOST = 1e300
 # Note on columns that moved.
 DRIFT_NOTE = (
     "This compares rows without labels: the rows changed, but errors need not have changed. Each column has "
@@ -352,7 +350,7 @@ class Monitor:
         after = replace(self, recheck=recheck)._evidence
         new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
         errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
-        evidence = [min(bets.value, MOST) for bets in after.evidence]
+        evidence = [bets.value for bets in after.evidence]
         return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
 
     @property
@@ -509,7 +507,7 @@ class Monitor:
         ValueError
             If the state is damaged, was changed, or has another format.
         """
-        try:
+        with reading("state of a monitor"):
             if state["format"] != FORMAT:
                 why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
                 raise ValueError(
@@ -533,10 +531,6 @@ class Monitor:
                 waiting={name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()},
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )
-        except (KeyError, TypeError, AttributeError) as failure:
-            raise ValueError(
-                f"this is not the state of a monitor ({type(failure).__name__}: {failure})"
-            ) from None
 
 
 def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from html import escape
 from itertools import permutations
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
-from tailboost.rates.bounds import Evidence
+from tailboost.rates.bounds import LARGEST, Evidence
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 
@@ -36,12 +37,17 @@ def formatted(value: float | None) -> str:
 
 def up(value: float) -> str:
     """Return an upper bound rounded up, to keep the printed bound true."""
-    return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
+    return f"{np.ceil(value * 1e4 - 1e-9) / 1e4:z.4f}"
 
 
 def down(value: float) -> str:
     """Return a lower bound rounded down, to keep the printed bound true."""
     return f"{np.floor(value * 1e4 + 1e-9) / 1e4:.4f}"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence in percent, as it was given: after rounding it may promise more."""
+    return f"{(100 * Decimal(repr(float(confidence)))).normalize():f} %"
 
 
 def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
@@ -175,7 +181,7 @@ class Bets:
     @property
     def value(self) -> float:
         """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
-        return float(np.mean([bet.value for bet in self.bets])) if self.bets else 1.0
+        return min(float(np.mean([bet.value for bet in self.bets])), LARGEST) if self.bets else 1.0
 
     @property
     def n(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from abc import abstractmethod
 from collections import deque
@@ -18,11 +19,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
-from tailboost.core.checks import check_labelled_rows, refuse_frame, summed
+from tailboost.core.checks import OneOf, check_labelled_rows, refuse_frame, summed
 from tailboost.core.fingerprints import stratified_places
 from tailboost.core.long_work import N_JOBS, count_threads, fitting_apart, predict_in_blocks, sklearn_threads
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
@@ -109,6 +110,28 @@ def _load(content: bytes) -> Any:
     booster.load_model(bytearray(content))
     booster.num_boosted_rounds()  # configures the booster
     return booster
+
+
+# Significant bits of the statistics of splits, and the fields for numbers that predictions do not use.
+_STATISTIC_BITS = 12
+_WEIGHTS, _STATISTICS = b"base_weights", (b"sum_hessian", b"loss_changes")
+
+
+def _shortened(content: bytes) -> bytes:
+    """Return a booster without weights of nodes, and with fewer digits of Hessians and gains.
+
+    The weights of leaves are their values, which are stored again; those of inner nodes have no use. Zeros
+    make model files smaller. Predictions stay the same.
+    """
+    written = bytearray(content)
+    names = b"|".join((_WEIGHTS, *_STATISTICS))
+    # A name, then the marks of an array of 32-bit numbers, most significant byte first, and their number.
+    for found in re.finditer(rb"(%b)\[\$d#L(.{8})" % names, content, re.DOTALL):
+        begin, length = found.end(), int.from_bytes(found[2], "big")
+        bits = np.frombuffer(content, ">u4", length, begin)
+        left_out = 24 - _STATISTIC_BITS if found[1] in _STATISTICS else 32
+        written[begin : begin + bits.nbytes] = (bits >> left_out << left_out).astype(">u4").tobytes()
+    return bytes(written)
 
 
 class HistSession:
@@ -227,7 +250,8 @@ class HistSession:
                 yield model
         finally:
             # The trained booster references the binned table; the model keeps a copy without the reference.
-            model.model_ = bytes(booster.save_raw("ubj"))
+            content = bytes(booster.save_raw("ubj"))
+            model.model_ = content if model._vector_leaves(self.n_classes) else _shortened(content)
             del model._booster
 
     def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
@@ -422,7 +446,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         "max_depth": [Interval(Integral, 1, None, closed="left")],
         "max_bins": [Interval(Integral, 2, 65_536, closed="both")],
         "min_child_weight": [Interval(Real, 0, None, closed="left")],
-        "backend": [StrOptions({"auto", "xgboost", "sklearn"})],
+        "backend": [OneOf("auto", "xgboost", "sklearn")],
         "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
@@ -540,7 +564,10 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def booster_(self) -> Any:
-        """XGBoost model. Do not change it: predictions in other threads may use it."""
+        """XGBoost model. Do not change it: predictions in other threads may use it.
+
+        Statistics of nodes have fewer digits than in training; predictions do not use them.
+        """
         booster = self.__dict__.get("_booster")
         if booster is None:
             # Several threads may load a booster at the same time; all of them use the first one.
@@ -772,7 +799,7 @@ class HistBoostClassifier(_HistClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_HistClassifier._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), OneOf("auto")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "l2_regularization": [Interval(Real, 0, None, closed="left")],
         "vector_leaves": ["boolean"],

@@ -110,13 +110,9 @@ class Scores(ClassifierMixin, BaseEstimator):
         columns, y = self.column_list, column_or_1d(y)
         labels = np.unique(y)
         try:
-            kind = score_kind(self.kind)
+            score_kind(self.kind).check_missing(self.missing)
         except ValueError as failure:
             raise ValueError(f"{self!r}: {failure}") from None
-        if self.missing is not None and not kind.contains(self.missing):
-            raise ValueError(
-                f"{self!r}: missing={self.missing!r} is no number between {kind.lower:g} and {kind.upper:g}"
-            )
         if len(set(columns)) < len(columns):
             raise ValueError(f"{self!r}: a column is named twice")
         if self.label is None:

@@ -64,7 +64,7 @@ MOST_EXACT = 1_000
 MORE_STAKES = 8
 # Stakes of the bets against a bound: from the whole wealth to a thousandth, with even weights.
 STAKES = 2.0 ** (-0.5 * np.arange(21))
-# Cap of stored logarithms: JSON has no infinity.
+# Cap of wealths and of stored logarithms: JSON has no infinity.
 LARGEST = 1e300
 # A larger number of rows is not looked for.
 MOST = 2**62

@@ -185,6 +185,8 @@ class Curve:
     gap: float = float("inf")
     limits: tuple[Limit, ...] = ()
     bound: float | None = None
+    # Whether the points were selected on counts of other groups than the classifier.
+    _recounted: bool = field(default=False, repr=False)
     # Shared by curves of one call, from any of which a point may be picked.
     _measured_rows: MeasuredRows = field(default_factory=lambda: MeasuredRows(), repr=False)
 
@@ -294,9 +296,14 @@ class Curve:
         return classifier._measured(*stated)
 
     def of_source(self) -> tuple[float, float]:
-        """Return both rates of the classifier itself on the selection data; NaN for a CVaR."""
+        """Return both rates of the classifier itself on the selection data.
+
+        A CVaR is NaN, and so is a rate of groups that the classifier's own selection did not count.
+        """
 
         def value(of: Any) -> float:
+            if self._recounted and of.rate.needs_groups:
+                return float("nan")
             values = [line.value for line in self._source._measured(of.rate)]
             return float(of.value(np.array(values)))
 

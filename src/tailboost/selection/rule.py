@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Groups, Ints
-from tailboost.core.checks import columns_by_name, label_column, positions
+from tailboost.core.checks import columns_by_name, label_column, positions, reading
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import (
@@ -163,7 +163,7 @@ class Rule:
         ValueError
             If the document is no rule: a field is missing, unknown or invalid.
         """
-        try:
+        with reading("rule"):
             if document["format"] != FORMAT:
                 raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
             parts = [RulePart(**part) for part in document["parts"]]
@@ -173,8 +173,6 @@ class Rule:
                 parts,
                 document.get("least_probability", LEAST_PROBABILITY),
             )
-        except (KeyError, TypeError) as failure:
-            raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         rule._check()
         return rule
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints
+from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
@@ -160,7 +161,7 @@ class ThresholdRule:
         ValueError
             If the document is none.
         """
-        try:
+        with reading("rule"):
             if document["format"] != FORMAT:
                 raise ValueError(
                     f"the rule has the format {document['format']!r}, not {FORMAT}; select again"
@@ -169,8 +170,6 @@ class ThresholdRule:
             column, kind, missing = (document[name] for name in ("column", "kind", "missing"))
             rule = cls(column, document["classes"], document["groups"], bands, kind, missing)
             rule._check()
-        except (KeyError, TypeError, ValueError, OverflowError) as failure:
-            raise ValueError(f"this is no rule: {type(failure).__name__}: {failure}") from None
         return rule
 
     def _check(self) -> None:

@@ -31,7 +31,8 @@ def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
     """Return trees as arrays of all their nodes, one group for each shape of values.
 
     Trees read rows as float32, so ``x <= t`` is the same for t rounded down to float32. Such thresholds are
-    stored. Rows, weights and values of inner nodes follow from the leaves. Predictions do not need them.
+    stored, column by column of the table: thresholds of a column are alike. Rows, weights and values of inner
+    nodes follow from the leaves. Predictions do not need them.
     """
     if trees and set(NODE.names or ()) != set(FIELDS):
         raise TypeError(f"this scikit-learn version stores trees in another format: {NODE.names}")
@@ -49,6 +50,7 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
     values = np.concatenate([state["values"][:n] for state, n in zip(states, counts, strict=True)])
     leaf = nodes["left_child"] == _tree.TREE_LEAF
     impurity, thresholds = nodes["impurity"].copy(), _rounded_down(nodes["threshold"][~leaf])
+    by_feature = np.argsort(nodes["feature"][~leaf], kind="stable")
     columns = {name: nodes[name][leaf] for name in SUMS}
     columns |= {name: nodes[name][~leaf] for name in SPLITS}
     # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
@@ -58,12 +60,13 @@ def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pa
         columns |= apart
     table, number = np.unique(values[leaf].reshape(leaf.sum(), -1), axis=0, return_inverse=True)
     _fill(nodes, values, counts)
+    columns["missing_go_to_left"] ^= _more_left(nodes, counts)[~leaf]
     if not np.allclose(impurity, gini(values), rtol=SAME, atol=SAME):
         columns["impurity"] = impurity
     return {
         "features": key[0], "classes": list(key[1]), "outputs": key[2], "numbers": numbers, "counts": counts,
         "depths": [int(state["max_depth"]) for state in states], "values": pack(table),
-        "value": pack(_small(number.ravel())), "threshold": pack(thresholds),
+        "value": pack(_small(number.ravel())), "threshold": pack(thresholds[by_feature]),
         "leaf": pack(np.packbits(leaf)),
         **{name: pack(_small(column)) for name, column in columns.items()},
     }  # fmt: skip
@@ -108,6 +111,16 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
         half = np.full(len(level), 0.5)
         share = np.divide(weight[a], weight[level], out=half, where=weight[level] != 0)[:, None, None]
         values[level] = share * values[a] + (1.0 - share) * values[b]
+
+
+def _more_left(nodes: NDArray[Any], counts: list[int]) -> NDArray[np.uint8]:
+    """Return whether the left child of each inner node has more rows than the right one.
+
+    scikit-learn sends missing values to the larger child if it fitted none. Files contain the exceptions.
+    """
+    start = np.arange(sum(counts)) - _place(counts)
+    left, right = (nodes["n_node_samples"][nodes[side] + start] for side in CHILDREN)
+    return (left > right).astype(np.uint8)
 
 
 def gini(values: Floats) -> Floats:
@@ -161,6 +174,8 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     shapes = {name: (leaf.sum(),) for name in SUMS} | {"impurity": (n,)}
     _check(all(column.shape == shapes.get(name, ((~leaf).sum(),)) for name, column in columns.items()))
     inner, nodes, place = ~leaf, np.zeros(n, dtype=NODE), _place(counts)
+    by_feature = np.argsort(columns["feature"], kind="stable")
+    columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
     for name in ("feature", "threshold"):
         nodes[name] = _tree.TREE_UNDEFINED
     for name, column in columns.items():
@@ -182,6 +197,7 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
     values = np.zeros((len(nodes), *shape))
     values[~inner] = table[number].reshape(-1, *shape)
     _fill(nodes, values, counts)
+    nodes["missing_go_to_left"][inner] ^= _more_left(nodes, counts)[inner]
     if "impurity" not in columns:
         nodes["impurity"] = gini(values)
     built = []

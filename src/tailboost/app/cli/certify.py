@@ -211,6 +211,7 @@ def calibrate(
         raise shared.BadInput("--score: give one table, the --target column, and no model")
     if targets is None and not limits:
         raise shared.BadInput("--max-error or --limit: one of them is needed")
+    score_rules.check_options(kind, missing, objective=minimised, limits=limits)
     of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
     of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
     _calibrate_scores(out, replace(fresh, data=model), score, target, targets, of_rule, of_call)
@@ -290,7 +291,11 @@ def _calibrate_model(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     fresh.refuse_errors(targets)
-    selected = judged(classifier).knows_rows  # otherwise groups divide the rows evenly
+    selected = judged(classifier).selects_rule  # otherwise groups divide the rows evenly
+    if selected and limits and "limits" not in classifier.get_params(deep=False):
+        raise shared.BadInput(
+            f"--limit: a {type(classifier).__name__} takes no limits on rates; give --max-error instead"
+        )
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
     with fresh.rows(stored, columns, with_groups=with_groups) as given, _missing_said(model, ledger):

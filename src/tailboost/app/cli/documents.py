@@ -15,6 +15,7 @@ from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.shared import BadInput, bad_input, read_json
 from tailboost.core.array_types import Table
+from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.fingerprints import digest
 from tailboost.guarantees.ledger import Ledger
@@ -37,11 +38,8 @@ def read_document(path: Path) -> dict[str, Any]:
     """Return the content of a rule file."""
     if not path.exists():
         raise BadInput(f"there is no rule file {str(path)!r}")
-    with bad_input(f"{path}: "):
-        content: dict[str, Any] = read_json(path, RULE)
-        if not isinstance(content, dict):
-            raise ValueError(f"this is no {RULE}: it is no object")
-    return content
+    with bad_input(f"{path}: "), reading(RULE):
+        return read_json(path)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import datetime
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,14 +20,13 @@ from tailboost.app.cli.alerts import read_to_fit
 from tailboost.app.cli.compare import installed
 from tailboost.app.cli.inspect import evaluate, group_sentences
 from tailboost.app.cli.models import NewRows, check_model_output
+from tailboost.app.cli.parameters import configured
 from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
-from tailboost.classifiers.robust_selection import problem_of
 from tailboost.core.array_types import Model, Stated, Table
 from tailboost.core.judged import judged
 from tailboost.core.long_work import ending_at_interrupts
-from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import revealing_features
 from tailboost.storage import save_model
 
@@ -86,7 +83,7 @@ def fit(
             parameters["objective"] = rates.cost()
         elif columns and chosen.may_use_groups and parameters["limits"] is None:
             settings = ["objective=worst_group", *settings]
-    classifier = configured(chosen, settings, parameters, seed, jobs)
+    classifier = configured(chosen, settings, parameters, seed=seed, jobs=jobs)
     _check_options(chosen, classifier, columns, weight, unlabeled)
     check_model_output(model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
@@ -137,55 +134,6 @@ def _notes(
         **({} if unlabeled is None else {"unlabeled": shared.printable(unlabeled.name)}),
         "not_features": [*no_features, *([] if weight is None else [weight])],
     }
-
-
-def configured(
-    method: Method, settings: Sequence[str], parameters: dict[str, Any], seed: int, jobs: int
-) -> Any:
-    """Return the method's classifier with the parameters of the options, after its check of them."""
-    classifier = method.make(random_state=seed, n_jobs=jobs)
-    known = classifier.get_params(deep=False)
-    for name, value in parameters.items():
-        if value is None:
-            continue
-        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
-        if name not in known:
-            able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
-            raise shared.BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
-        if any(setting.partition("=")[0] == name for setting in settings):
-            raise shared.BadInput(f"{option} and --set {name}=… are the same; give one of them")
-        _set(classifier, option, name, value)
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise shared.BadInput(f"--set needs NAME=VALUE, got {setting!r}")
-        if name not in known:
-            hint = did_you_mean(name, known)
-            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
-            raise shared.BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
-        _set(classifier, f"--set {name}={text}", name, literal(text))
-    if "limits" in known:
-        with shared.bad_input():
-            problem_of(classifier)  # parameters may exclude each other
-    return classifier
-
-
-def _set(classifier: Model, option: str, name: str, value: object) -> None:
-    """Set a parameter by an option, and check it."""
-    with shared.bad_input(f"{option}: "):
-        classifier.set_params(**{name: value})
-        if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
-            classifier._validate_params()
-
-
-def literal(text: str) -> Any:
-    """Return the value of a Python or JSON literal; other text is returned unchanged."""
-    for read in (ast.literal_eval, json.loads):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError):
-            continue
-    return text
 
 
 def _check_options(
@@ -256,8 +204,7 @@ def _fitted(
 
     ``more`` are rows without labels.
     """
-    with shared.bad_input("--set: "):  # the name of the learner may be wrong
-        steps = Pipeline(preparation(classifier, table.schema))
+    steps = Pipeline(preparation(classifier, table.schema))
     shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
     start = time.perf_counter()
     # Ctrl-C must not store a model of fewer rounds.

@@ -19,6 +19,7 @@ from tailboost.app.cli.models import NewRows, Purpose, Reading, StoredModel, kno
 from tailboost.app.cli.score_rules import read_model
 from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
+from tailboost.core.checks import reading
 from tailboost.core.files import held
 from tailboost.core.judged import judged
 from tailboost.guarantees.monitor import monitored_columns
@@ -34,7 +35,10 @@ CertificateFile = Annotated[
     Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
 ]
 Confidence = Annotated[
-    float, options.option("P", "First call, with targets: probability of no false alarm, ever.")
+    float,
+    options.option(
+        "P", "First call, with targets: probability of no false alarm, ever.", callback=options.level
+    ),
 ]
 ReferenceRows = Annotated[
     Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
@@ -151,12 +155,11 @@ def read_state(state: Path, model: StoredModel, option: str = "--state") -> tupl
     if not state.exists():
         return [], None
     with shared.bad_input(f"{option} {state}: "):
-        try:
-            document = shared.read_json(state, STATE)
-            columns, evidence = list(document["group"]), Monitor.from_dict(document["monitor"])
-        except (KeyError, TypeError, AttributeError) as failure:
-            raise ValueError(f"this is no {STATE} ({failure})") from None
-    if document["model"] != model.digest():
+        with reading(STATE):
+            document = shared.read_json(state)
+            columns, of_model, stated = list(document["group"]), document["model"], document["monitor"]
+        evidence = Monitor.from_dict(stated)
+    if of_model != model.digest():
         raise shared.BadInput(
             f"{option}: {str(state)!r} belongs to another model than {str(model.path)!r}; give a new file"
         )
@@ -219,11 +222,8 @@ class Tested:
 
 def _certificate(path: Path) -> Certificate:
     """Return the certificate of a file."""
-    with shared.bad_input(f"--certificate {path}: "):
-        try:
-            return Certificate.from_dict(shared.read_json(path, CERTIFICATE))
-        except (KeyError, TypeError, AttributeError) as failure:
-            raise ValueError(f"this is no {CERTIFICATE} ({failure})") from None
+    with shared.bad_input(f"--certificate {path}: "), reading(CERTIFICATE):
+        return Certificate.from_dict(shared.read_json(path))
 
 
 def _features(stored: StoredModel, rows: NewRows) -> Any:

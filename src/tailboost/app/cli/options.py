@@ -30,6 +30,13 @@ def _fraction(text: str) -> float:
     return fraction
 
 
+def level(confidence: float) -> float:
+    """Return a confidence in (0, 1)."""
+    if not 0 < confidence < 1:
+        raise typer.BadParameter(f"{confidence:g} is not in the range 0<x<1")
+    return confidence
+
+
 def _jobs(jobs: int) -> int:
     if jobs == 0 or jobs < -1:
         raise typer.BadParameter(f"must be -1 (all cores) or at least 1, got {jobs}")
@@ -101,7 +108,9 @@ ByGroup = Annotated[
 ]
 
 # Numbers.
-Confidence = Annotated[float, option("P", "Probability that all bounds hold together, in (0, 1).")]
+Confidence = Annotated[
+    float, option("P", "Probability that all bounds hold together, in (0, 1).", callback=level)
+]
 Seed = Annotated[int, option(None, "Seed of all random numbers.", min=0)]
 # One core by default: threads of the tree library wait actively for each other. On shared cores a fit on a
 # few thousand rows took fifty times as long with two threads.

@@ -18,6 +18,7 @@ from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
+    RULE,
     RULE_FILE,
     StoredDocument,
     is_rule_file,
@@ -27,12 +28,16 @@ from tailboost.app.cli.documents import (
 )
 from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
+from tailboost.app.cli.parameters import configured
 from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective, spelt
+from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
+from tailboost.core.checks import reading
 from tailboost.core.fingerprints import UsedRows
 from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.score_kinds import score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
@@ -100,8 +105,8 @@ def tune(
     else:
         shared.check_output("--out", out, data, unlabeled, training_rows)
     limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
-    joined = None if unlabeled is None else shared.digest_of(unlabeled)
-    if len(target) > 1:
+    several = len(target) > 1
+    if several:
         if as_model or columns or by_group or confidence is not None or training_rows is not None:
             raise shared.BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
@@ -111,14 +116,17 @@ def tune(
             raise shared.BadInput(
                 f"--score: {len(score)} scores for {len(target)} targets; give one for each"
             )
+    elif confidence is not None and not limits:
+        raise shared.BadInput(
+            "--confidence: only with --limit, of which it is the probability to hold on new rows"
+        )
+    check_options(kind, missing, objective=minimised, limits=limits, confidence=confidence)
+    joined = None if unlabeled is None else shared.digest_of(unlabeled)
+    if several:
         names = tuple(score), tuple(target)
         settings = LabelSettings(*names, kind, missing, spelt(minimised), shared.digest_of(data), joined)
         settings.tune(data, out, sep, limits=limits, unlabeled=unlabeled)
         return
-    if confidence is not None and not limits:
-        raise shared.BadInput(
-            "--confidence: only with --limit, of which it is the probability to hold on new rows"
-        )
     with shared.warnings_as_lines():
         selection, rows = RuleSelection.stated(
             data,
@@ -145,6 +153,14 @@ def tune(
         shared.write_out(out, selection.document(classifier, classifier.rule_))
     _print_rule(classifier, score[0], selection.labels[0])
     shared.say(f"{'Model' if as_model else 'Rule'}: {out}")
+
+
+def check_options(kind: str, missing: float | None, **parameters: Any) -> None:
+    """Raise `BadInput` if an option of a selection on scores is wrong, before any file is read."""
+    with shared.bad_input("--missing: "):
+        score_kind(kind).check_missing(missing)
+    stated = {name: None if value == [] else value for name, value in parameters.items()}
+    configured(METHODS["robustmixture"], [], stated)
 
 
 def _print_rule(classifier: Model, score: str, label: str) -> None:
@@ -431,31 +447,28 @@ class StoredRule(StoredDocument):
                 f"{path}: the rule has several labels per row; only tune, predict, certify, calibrate and "
                 "monitor take it"
             )
-        with shared.bad_input(f"{path}: "):
-            try:
-                settings, form = content["selection"], content.get("format", 1)
-                if form != FORMAT:
-                    raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
-                selection = RuleSelection.from_dict(settings)
-                of = ThresholdRule if "bands" in content["rule"] else Rule
-                rule, certificate = of.from_dict(content["rule"]), content["certificate"]
-                if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
-                    raise ValueError(f"its column {rule.column!r} is none of its scores")
-                if (rule.groups is not None) != selection.by_group:
-                    raise ValueError("its rule and its selection differ in whether groups are read")
-                classifier = RuleClassifier(rule, selection.model, selection.limits)
-                if content["groups"]:
-                    classifier.groups_ = [tuple(name) for name in content["groups"]]
-                if certificate is not None:
-                    classifier.certificate_ = Certificate.from_dict(certificate)
-                selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
-                spent = ledger.attempts[: int(content["used"]["attempts"])]
-                classifier.used_rows_ = (
-                    *map(UsedRows.from_dict, selected),
-                    *(attempt.rows for attempt in spent),
-                )
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"this is no rule of `tailboost tune`: {error}") from None
+        with shared.bad_input(f"{path}: "), reading(RULE):
+            settings, form = content["selection"], content.get("format", 1)
+            if form != FORMAT:
+                raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+            selection = RuleSelection.from_dict(settings)
+            of = ThresholdRule if "bands" in content["rule"] else Rule
+            rule, certificate = of.from_dict(content["rule"]), content["certificate"]
+            if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
+                raise ValueError(f"its column {rule.column!r} is none of its scores")
+            if (rule.groups is not None) != selection.by_group:
+                raise ValueError("its rule and its selection differ in whether groups are read")
+            classifier = RuleClassifier(rule, selection.model, selection.limits)
+            if content["groups"]:
+                classifier.groups_ = [tuple(name) for name in content["groups"]]
+            if certificate is not None:
+                classifier.certificate_ = Certificate.from_dict(certificate)
+            selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
+            spent = ledger.attempts[: int(content["used"]["attempts"])]
+            classifier.used_rows_ = (
+                *map(UsedRows.from_dict, selected),
+                *(attempt.rows for attempt in spent),
+            )
         return cls(path, classifier, selection.notes, {"rule file of format": str(form)}, selection=selection)
 
     @property

@@ -144,12 +144,15 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
-def read_json(path: Path, what: str) -> Any:
-    """Return the content of a JSON file; raise ValueError if it is no JSON, and therefore no ``what``."""
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; raise ValueError if it is no JSON object."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # words of a decoder would not tell which file is meant
-        raise ValueError(f"this is no {what}: it is not JSON") from None
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):  # words of a decoder would not tell which file is meant
+        raise ValueError("it is not JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("its JSON is no object {…}")
+    return content
 
 
 def make_folder(folder: Path) -> None:

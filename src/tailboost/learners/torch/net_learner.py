@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
-from tailboost.core.checks import check_labelled_rows, check_row_shape, unpack
+from tailboost.core.checks import OneOf, check_labelled_rows, check_row_shape, unpack
 from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
@@ -254,7 +254,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "module": [callable],
-        "optimizer": [StrOptions(set(OPTIMIZERS)), callable],
+        "optimizer": [OneOf(*OPTIMIZERS), callable],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
@@ -264,7 +264,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         "warmup_steps": [Interval(Integral, 0, None, closed="left")],
         "loss": [str, callable],
         "augment": [callable, None],
-        "precision": [StrOptions({"auto", "float32", "bfloat16"})],
+        "precision": [OneOf("auto", "float32", "bfloat16")],
         "device": [str],
         "growth": [Interval(Integral, 1, None, closed="left"), None],
         "compile": ["boolean"],

@@ -1,0 +1,106 @@
+"""Parameters of a method from options: each is read and checked before any file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sklearn.utils import get_tags
+
+from tailboost import rates
+from tailboost.app.cli.rates import read_objective
+from tailboost.app.cli.shared import BadInput, bad_input
+from tailboost.app.registry import METHODS, Method
+from tailboost.classifiers.robust_selection import problem_of
+from tailboost.core.array_types import Model
+from tailboost.core.spelling import did_you_mean
+from tailboost.selection.problem import Problem
+
+
+def _objective(value: Any) -> Any:
+    return read_objective(value) if isinstance(value, str) else value
+
+
+# Parameters whose text is read as that of --objective and --limit.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "objective": _objective,
+    "limits": lambda value: list(rates.checked_limits(value)),
+}
+
+
+def configured(
+    method: Method, settings: Sequence[str], parameters: Mapping[str, Any], *, seed: int = 0, jobs: int = 1
+) -> Any:
+    """Return the method's classifier with the parameters of the options, after its check of them.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    settings : sequence of str
+        Values of --set, as NAME=VALUE.
+    parameters : mapping of str to object
+        Values of options by the name of the parameter; None for an option that was not given.
+    seed, jobs : int
+        Its ``random_state`` and ``n_jobs``.
+
+    Raises
+    ------
+    BadInput
+        If a parameter is unknown or has a wrong value; the message begins with the option.
+    """
+    classifier = method.make(random_state=seed, n_jobs=jobs)
+    known = classifier.get_params(deep=False)
+    given: dict[str, str] = {}  # the option of each parameter
+    for name, value in parameters.items():
+        if value is None:
+            continue
+        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
+        if name not in known:
+            able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
+            raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
+        if any(setting.partition("=")[0] == name for setting in settings):
+            raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
+        given[name] = option
+        _set(classifier, option, name, value)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise BadInput(f"--set needs NAME=VALUE, got {setting!r}")
+        if name not in known:
+            hint = did_you_mean(name, known)
+            names = f"{'It' if hint else 'it'} has {', '.join(sorted(known))}"
+            raise BadInput(f"--set: {method.name} has no parameter {name!r}; {hint}{names}")
+        given[name] = f"--set {name}={text}"
+        _set(classifier, given[name], name, literal(text))
+    if "limits" in known:
+        stating = ", ".join(given[name] for name in given if name in _PROBLEM)
+        with bad_input(f"{stating}: " if stating else ""):
+            problem_of(classifier)  # parameters may exclude each other
+    return classifier
+
+
+_PROBLEM = {*inspect.signature(Problem.of).parameters}
+
+
+def _set(classifier: Model, option: str, name: str, value: Any) -> None:
+    """Set a parameter by an option, and check it."""
+    with bad_input(f"{option}: "):
+        read = _READERS.get(name)
+        classifier.set_params(**{name: value if read is None else read(value)})
+        if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
+            classifier._validate_params()
+        get_tags(classifier)  # they read the name of a learner
+
+
+def literal(text: str) -> Any:
+    """Return the value of a Python or JSON literal; other text is returned unchanged."""
+    for read in (ast.literal_eval, json.loads):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError):
+            continue
+    return text
