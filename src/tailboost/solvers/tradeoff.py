@@ -3,7 +3,8 @@
 worst(b) = min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)   s.t. Σ_t λ_t m_t ≤ b
 
 A number added to all losses of a candidate adds to its CVaR. So the supporting line of slope −κ touches
-the curve at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): one mixture program with shifted losses. Its dual value proves that no point of the curve lies below the line.
+the curve at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): one mixture program with shifted
+losses. Its dual value proves that no point of the curve lies below the line.
 """
 
 from __future__ import annotations
