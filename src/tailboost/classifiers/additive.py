@@ -50,14 +50,14 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
 
     @abstractmethod
     def _cost(self) -> Cost:
-        """Return the cost of the steps, and the bounds that follow for the training errors."""
+        """Return the cost of the steps, and resulting bounds for the training errors."""
 
     @abstractmethod
     def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
-        """Return the weight player, and set attributes for parameters that depend on the data."""
+        """Return the weight player, and set attributes for parameters chosen by the data."""
 
     def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
-        """Return the program that computes the weights after the last round."""
+        """Return the program for the weights after the last round."""
         return None
 
     def _default_learner(self) -> Any:
@@ -124,7 +124,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
 
     @property
     def objective_(self) -> str:
-        """Cost that the steps decrease."""
+        """Cost, decreased by the steps."""
         check_is_fitted(self)
         return self._cost().name
 
@@ -240,7 +240,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         return self._softmax(self.decision_function(X))
 
     def predict_distribution(self, X: Table) -> Floats:
-        """Return 1 for the label that is answered and 0 for the others: nothing is drawn.
+        """Return 1 for the answered label and 0 for the others: nothing is drawn.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         Yields
         ------
         ndarray of shape (n,)
-            The last array is that of ``predict``.
+            The last array belongs to ``predict``.
         """
         for f in self.staged_decision_function(X):
             yield self._labels(f)

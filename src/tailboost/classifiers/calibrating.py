@@ -91,13 +91,13 @@ def calibrate(
       within the targets. The sequence depends on the selection data alone. Each rule is tested for all
       targets at the whole level, and the last rule before the first failure is returned ([1]_).
 
-    An attempt spends .9 of the error probability that earlier ones left, so all certificates of all
+    An attempt spends .9 of the error probability left by earlier ones, so all certificates of all
     attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
     copies.
 
     Parameters
     ----------
-    model : classifier, or any model that `tailboost.tune` takes
+    model : classifier, or any model for `tailboost.tune`
         A classifier of tailboost. The attempt is recorded in its ``ledger_`` before any rule is tested;
         nothing else changes. A shallow copy shares the ledger. A deep copy, a pickle and a file carry the
         attempts so far. Or a fitted model of another library, `Scores`, a function, several of them: such a
@@ -114,7 +114,7 @@ def calibrate(
         rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
         data. The sequence starts at the strictest rule with a high predicted power.
     confidence : float in (0, 1), default=0.95
-        Probability that all targets hold.
+        Probability of keeping all targets.
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Groups of the rows, for targets of groups or cells and for a group-aware model.
     rule : {"predict", "randomised"}, default="predict"
@@ -129,7 +129,7 @@ def calibrate(
     equal_rows, clusters : optional
         As in `tailboost.certify`; ``shortfalls`` then count clusters.
     attempts : int, optional
-        The number of attempts that are made at most. They divide the error probability evenly: with 1 this
+        The largest number of attempts. They divide the error probability evenly: with 1 this
         attempt has all of it, and further ones are refused. By default any number may follow.
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
@@ -137,7 +137,7 @@ def calibrate(
         all limits, none of which compares groups. Rows are drawn at random, evenly from each class and
         group. The draw depends on their order and on ``random_state``, not on content.
     X_unlabeled : array-like of shape (m, d), optional
-        Fresh rows without labels, of the same population. They count in limits that need no label: ranks and
+        Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
         count once. They may come alone, with ``X_cal=None, y_cal=None``. All of them certify.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
@@ -145,7 +145,7 @@ def calibrate(
     training_rows : array-like of shape (m, d), optional
         The rows on which a model of another library was trained, as in `tailboost.certify`.
     verbose : int, default=0
-        Above 0 work of more than five seconds prints what is done, of how much, and about the time left.
+        Above 0 work of more than five seconds prints finished and total steps, and about the time left.
     **params
         For such a model: further parameters of `tune`, for example ``by_group``, ``objective`` or
         ``random_state`` (default 0).

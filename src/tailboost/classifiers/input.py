@@ -1,4 +1,4 @@
-"""Checks of parameters and of the arguments of `fit`, and the training set that these define."""
+"""Checks of parameters and of the arguments of `fit`, and the training set."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def input_tags(learner: Model) -> InputTags:
 def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool = False) -> None:
     """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
 
-    ``estimator`` is the parameter as given, ``learner`` the estimator that it stands for.
+    ``estimator`` is the parameter as given, ``learner`` the estimator itself.
     """
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
@@ -308,7 +308,7 @@ def check_validation(given: LabelledRows, validation: object) -> None:
 def regroup(classifier: Model, names: GroupNames) -> None:
     """Give a classifier the groups of other rows than the training rows.
 
-    The features that reveal the training groups are kept if all columns of groups have the same names and
+    Features revealing the training groups are kept if all columns of groups have the same names and
     values. Groups of an array have no name, so the features that reveal them are unknown.
     """
     same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
@@ -317,7 +317,7 @@ def regroup(classifier: Model, names: GroupNames) -> None:
 
 
 def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
-    """Give a classifier groups, with the features that reveal each column of groups."""
+    """Give a classifier groups, with the features revealing each column of groups."""
     classifier._group_names, classifier.groups_ = names, names.names
     classifier.group_combinations_ = names.combinations
     classifier.group_features_ = tuple(zip(names.columns or (None,), revealing, strict=True))
@@ -359,7 +359,7 @@ def read_training_set(
     return TrainingSet(table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None)
 
 
-# -- rows that were used before -----------------------------------------------------------------------------
+# -- rows used before --------------------------------------------------------------------------------------
 
 
 def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> Rows:

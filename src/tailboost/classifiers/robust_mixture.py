@@ -69,7 +69,7 @@ from tailboost.selection.problem import NAMED, Problem, Program, combination_of_
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.summary import Summary
 
-# Fingerprints of the training rows of models that are not fitted here.
+# Fingerprints of the training rows of models fitted before.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
 
 
@@ -80,14 +80,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     `fit` works in three steps:
 
     1. Each model is cross-fitted. The out-of-fold class probabilities of all models are averaged on the log
-       scale [3]_, with weights that minimise the log loss. A model that hardly lowers it gets no weight.
+       scale [3]_, with weights of minimal log loss. A model that hardly lowers it gets no weight.
     2. Candidate decision rules are made. Each predicts the action of least expected cost under these
        probabilities, ``argmin_a Σ_s p(s|x) Q[s, a]`` [1]_ [2]_. For a largest rate the costs come from a game
        in which the subgroup with the largest rate gains weight; with limits, from the shadow prices of a
        linear program over confusion counts.
     3. The candidate with the least objective is selected among those within all limits on the selection data.
 
-    `predict` applies the selected rule. It is deterministic. `predict_proba` returns the averaged
+    `predict` applies the selected rule and is deterministic. `predict_proba` returns the averaged
     probabilities.
 
     By default the rule is group-blind: `predict` takes no group. If rates are about groups, the rule uses an
@@ -382,7 +382,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             Selection data that no estimator was fitted on; needs ``cv="auto"``.
         X_unlabeled : array-like, sparse matrix or data frame of shape (m, d), optional
             Rows without labels, of the same population as the selection data. The selection counts them
-            fully in rates that need no label, such as `tailboost.rates.selected` and
+            fully in rates of answers alone, such as `tailboost.rates.selected` and
             `tailboost.rates.deferred`. In other rates it counts them by their probabilities. Estimates of
             rates that need labels stay those of the labelled rows. Rows that are among the labelled ones
             count once.
@@ -663,7 +663,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     @property
     def used_models_(self) -> list[str]:
-        """Names of the models that the rule reads."""
+        """Names of the models in the rule."""
         ensemble = self.ensemble_
         used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
         return [self._models.names[i] for i in sorted(used)]
@@ -752,16 +752,16 @@ def tune(
     ----------
     models : model, list or dict
         A fitted classifier, an object with ``predict_proba``, a function of the table that returns class
-        probabilities, or `tailboost.Scores`, columns with the scores of a model that is not here. Several
+        probabilities, or `tailboost.Scores`, columns with the scores of an absent model. Several
         models come as a list, or as a dict by name.
     X_val : array-like, sparse matrix or data frame of shape (n, d)
-        Selection data: rows that no model was fitted on.
+        Selection data: rows without a part in training.
     y_val : array-like of shape (n,)
         Their labels.
     groups, costs, sample_weight : optional
         Of these rows, as in `RobustMixtureClassifier.fit`.
     X_unlabeled, groups_unlabeled : optional
-        Rows without labels that no model was fitted on, and their groups, as in
+        Rows without labels and without a part in training, and their groups, as in
         `RobustMixtureClassifier.fit`.
     training_rows : array-like, sparse matrix or data frame of shape (k, d), optional
         The rows on which the models were trained, without labels, or fingerprints (``seen_rows_``) of a

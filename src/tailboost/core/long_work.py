@@ -1,4 +1,4 @@
-"""Long work: its progress, Ctrl-C, its number of threads, and a fit whose results are kept only if it ends.
+"""Long work: its progress, Ctrl-C, its number of threads, and a fit with results only after its end.
 
 Some learners, such as scikit-learn's multilayer perceptron, catch KeyboardInterrupt and return a half-trained
 model. OpenBLAS starts a thread per core for sums of 10,000 numbers, and these threads wait for each other by
@@ -71,7 +71,7 @@ def telling(
     Parameters
     ----------
     tell : callable
-        Receives each line; by default the line is printed. It may be called by another thread.
+        Receives each line, also from another thread; by default the line is printed.
     clear : callable
         Called after the last line of some steps.
     patience, pause : float, optional
@@ -96,7 +96,7 @@ def telling(
 
 @dataclass
 class Steps:
-    """Counts finished steps. Call it after each; from any thread."""
+    """Counts finished steps. Call after each; from any thread."""
 
     what: str
     total: int
@@ -118,7 +118,7 @@ class Steps:
                 self._tell(detail)
 
     def first(self) -> None:
-        """Tell what is done so far, if no line was told."""
+        """Print the progress so far, if nothing was printed."""
         with self.lock:
             if self.told < self.started:
                 self._tell("")

@@ -15,7 +15,7 @@ from tailboost.core.fingerprints import is_missing
 ROUNDED = 1e-2
 # Largest size of other scores. Differences and slopes between such scores are finite.
 LARGEST = 1e200
-# Rows that an error names.
+# Most rows named by an error.
 SHOWN = 5
 
 
@@ -26,13 +26,13 @@ class ScoreKind:
     Attributes
     ----------
     name, plural : str
-        The name as in ``kind=``, and that of several scores.
+        The name as in ``kind=``, and the name of several scores.
     lower, upper : float
         The range.
     remedy : str
         What a user can do about other numbers.
     rounding : float
-        Excess over the range that is taken for rounding.
+        Excess over the range, taken for rounding.
     """
 
     name: str
@@ -98,11 +98,11 @@ class ScoreKind:
         return np.clip(values, self.lower, self.upper, out=values)
 
     def sql(self, score: str) -> str:
-        """Return an SQL condition that is true for accepted scores, otherwise false or NULL."""
+        """Return an SQL condition: true for accepted scores, otherwise false or NULL."""
         return f"{score} BETWEEN {self.least!r} AND {self.most!r}"
 
     def source(self, score: str) -> str:
-        """Return a Python condition that is true for accepted scores."""
+        """Return a Python condition: true for accepted scores."""
         return f"{self.least!r} <= {score} <= {self.most!r}"
 
 

@@ -1,4 +1,4 @@
-"""Subgroups of rows, their printed names, and classifiers that read groups or defer rows."""
+"""Subgroups of rows, their printed names, and classifiers with groups or deferral."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     """Return for each column of groups the features that determine the group or are determined by the group.
 
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
-    numbers. None means that X was not checked, because X is no table or has more than 2,000 columns.
+    numbers. None: X was not checked, because X is no table or has more than 2,000 columns.
     """
     columns = groups[:, None] if groups.ndim == 1 else groups
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
@@ -109,7 +109,7 @@ def _same(values: Column, group: Ints, *, few: bool = False) -> bool:
     if kinds < 2 or n_groups < 2:
         return few
     pairs = len(np.unique(code * len(sizes) + group))
-    # Values that are nearly all different determine any group.
+    # Values, if nearly all different, determine any group.
     common = 2 * kinds <= n and (few or bool(sizes[sizes > 0].min() >= FEWEST_OF_A_GROUP))
     return bool(pairs == n_groups < n) or (pairs == kinds and common)
 

@@ -53,7 +53,7 @@ __all__ = [
 MOST_IN_MESSAGE = 5
 
 
-# What identifies a row, and what is tested once.
+# Parts of the identity of a row; labels and costs are tested once.
 PARTS = ("ids", "content", "groups", "clusters")
 WORDS = (*PARTS, "labels", "costs")
 
@@ -124,7 +124,7 @@ def whole_numbers(labels: object) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class RowWords:
-    """Rows of a look as words: what identifies a row, and its label."""
+    """Rows of a look as words: the identity of a row, and its label."""
 
     # Shape (n,): hashes by part, 0 for a part not given.
     ids: Hashes
@@ -169,7 +169,7 @@ class RowWords:
 
     @property
     def keys(self) -> Hashes:
-        """What identifies each row, shape (n, 4)."""
+        """Identity of each row, shape (n, 4)."""
         return np.column_stack([getattr(self, part) for part in PARTS])
 
     def taken(self, rows: NDArray[Any]) -> Self:
@@ -370,7 +370,7 @@ def _unpacked(text: str, n: int) -> Hashes:
     return np.frombuffer(content, dtype=f"<u{size}").astype(np.uint64)
 
 
-# -- batches that repeat rows ------------------------------------------------------------------------------
+# -- batches with repeated rows ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

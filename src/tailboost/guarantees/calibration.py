@@ -50,7 +50,7 @@ __all__ = ["calibrate_selected", "from_the_safest"]
 
 # Number of rules tested for largest errors, at equal fractions of the targets, and the smallest limit.
 POINTS, LEAST = 25, 1e-6
-CONSTANT = "one answer"  # method of a target that needs no test
+CONSTANT = "one answer"  # method of a target without a test
 
 Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
@@ -90,7 +90,7 @@ def calibrate_selected(
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
     given : FreshInput
-        The rows, with all that belongs to them.
+        The rows, their labels and further data.
     max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.
 
@@ -150,7 +150,7 @@ class Procedure(Protocol):
     method : str
         Name of the procedure in certificates.
     tested : str
-        What a refusal is about: the rule whose rates it names.
+        Name of the rule in a refusal.
     """
 
     method: str
@@ -446,7 +446,7 @@ def _likeliest(powers: Sequence[Mapping[Part, float]]) -> tuple[int, float]:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Rules within the limits and within tighter ones, with what they have in common."""
+    """Rules within the limits and within tighter ones, with their common parts."""
 
     model: Model
     limits: Sequence[Limit]
@@ -560,7 +560,7 @@ class Path:
         return moved
 
     def powers(self, rule: Any) -> dict[Part, float]:
-        """Return the predicted probability that fresh rows certify each limited rate of a rule."""
+        """Return the predicted probability of a certificate from fresh rows for each limited rate."""
         powers, lines = dict.fromkeys(self.widths, 1.0), rule.rates_
         for line, part, bound in self._limited(lines):
             if np.isnan(bound):
@@ -575,7 +575,7 @@ class Path:
 
 
 def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> float:
-    """Return the predicted probability that the test of one rate passes, with the noise of both tables.
+    """Return the predicted probability of passing the test of one rate, with the noise of both tables.
 
     Parameters
     ----------
@@ -601,7 +601,7 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> floa
 
 
 def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float) -> float:
-    """Return the predicted probability that the tests of all pairs of subgroups pass.
+    """Return the predicted probability of passing the tests of all pairs of subgroups.
 
     Without it, sequences start at the strictest rule, which is often constant. In 16 cases of four tables (a
     ratio, misses and false alarms of one threshold) 11 instead of 9 are certified, and these 9 err .062 less.

@@ -140,7 +140,7 @@ class FreshRows:
         return UsedRows.of(self.hashes[cases], np.asarray(self.answered.strata.classes)[known])
 
     def n_rows_of(self, rate: Rate) -> int:
-        """Return the number of rows that can count in a rate: those with labels if it needs labels."""
+        """Return the number of rows in a rate: rows with labels if labels are needed."""
         return len(self) - self.n_unlabeled * rate.needs_labels(self.answered.strata)
 
     def known_among(self, before: Iterable[Fingerprint]) -> list[tuple[int, int]]:
@@ -450,7 +450,7 @@ class _ListedGroups:
 
     @property
     def kinds(self) -> set[Any]:
-        """What has a complete list of groups, as in `FreshRows`."""
+        """Owner of a complete list of groups, as in `FreshRows`."""
         return {("group", column) for column in self.columns} | {*["group"] * self.all_listed}
 
     @classmethod
@@ -512,7 +512,7 @@ class FreshInput:
 
     @property
     def by_row(self) -> dict[str, Any]:
-        """What belongs to each row with a label, beside features and label."""
+        """Further data of each row with a label: groups, costs, clusters, deferral."""
         names = ("groups", "costs", "clusters", "deferred")
         return {name: getattr(self, name) for name in names}
 
@@ -586,7 +586,7 @@ class FreshInput:
 
 @dataclass(frozen=True, eq=False)
 class _Met:
-    """Rows as a classifier meets them: their hashes, and what it knows of them."""
+    """Rows as a classifier meets them: their hashes, and which are known."""
 
     hashes: Hashes | None = None  # None: only the answers are known
     repeated: Ints | None = None  # as of `FreshRows`

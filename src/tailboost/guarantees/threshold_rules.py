@@ -20,7 +20,7 @@ all passed thresholds of a group keep its limits, except with a probability of a
 the smallest objective is taken. The groups divide the level. So their rows may depend on each other, as
 those of several labels of one row do.
 
-Where one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
+If one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
 precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
 passes, and no part of the level if the selection data promise no certificate.
 
@@ -292,7 +292,7 @@ def ranks_of_comparison(
     shares : sequence of Share
         The shares with their rows among the selection data.
     level : float
-        Allowed probability that the limit is broken.
+        Allowed probability of breaking the limit.
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = []
@@ -319,7 +319,7 @@ def ranks_of_comparison(
 def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     """Whether a normal approximation rules out that the rates of two groups are close.
 
-    It spares exact probabilities. No certificate depends on it.
+    This spares exact probabilities. No certificate depends on it.
     """
     low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
     room, deviations = limit.rooms(high, low), limit.deviations(high * (1.0 - high) / (sizes + 2.0))
@@ -689,7 +689,7 @@ class ThresholdPath:
 
 
 def power_of_counts(errors: Floats, n: Floats, most: float, ratio: float, level: float) -> Floats:
-    """Return the predicted probability that fresh rows certify each of several shares of errors."""
+    """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
     fresh = (ratio * n).astype(np.intp)
     passes, rate = each_most_reached(fresh, most, level), (errors + 0.5) / (n + 1.0)
     spread = np.sqrt(np.maximum(fresh * rate * (1.0 - rate) * (1.0 + ratio), 1e-12))

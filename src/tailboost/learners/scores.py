@@ -20,14 +20,14 @@ from tailboost.core.score_kinds import score_kind
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
 
-# The most different scores that are stored to map a number to its rank; values between them are interpolated.
+# The most different scores stored to map a number to its rank; values between them are interpolated.
 MOST_KNOTS = 1001
 # Standard errors by which the area under the ROC curve is below ½ if a warning says that label is wrong.
 WRONG_DIRECTION = 5.0
 
 
 class Scores(ClassifierMixin, BaseEstimator):
-    """Scores of a model that is not here, as columns of the table.
+    """Scores of an absent model, as columns of the table.
 
     `tailboost.tune`, `tailboost.RobustMixtureClassifier`, `certify`, `calibrate` and `Monitor` take a table
     with these columns in the place of features. Two rows with equal scores are different rows.
@@ -37,9 +37,9 @@ class Scores(ClassifierMixin, BaseEstimator):
     columns : str, int or list
         Name of the column (its number, if the table is an array), or one column for each label.
     label : label, or list of labels
-        The label that a higher score speaks for. With several columns the label of each.
+        The label of high scores. With several columns the label of each.
     kind : {"probability", "logit", "number"}, default="probability"
-        "number" is any number that grows with the probability of ``label``: a grade from 1 to 5, a distance.
+        "number" is any number growing with the probability of ``label``: a grade from 1 to 5, a distance.
         Only the order of its values matters. "number" needs a single column. Scores outside the range of the
         kind are refused: [0, 1] for probabilities (values are rounded if they exceed it by at most .01), and
         ±1e200 for logits and numbers, so infinite ones are refused too. Probabilities below 1e-6 count as

@@ -26,7 +26,7 @@ LEFT_OUT = 1e-6
 def binomial_power(n: Any, rate: float, most: Any) -> Floats:
     """Return the probability that at most ``most`` of n rows are counted, each with probability ``rate``.
 
-    This is the power of an exact test that passes up to ``most`` errors. It is also the probability that a
+    This is the power of an exact test passing up to ``most`` errors. It is also the probability that a
     threshold with this true rate is within the rank ``most``. It is 0 for −1.
     """
     rows, counts = np.asarray(n, dtype=np.intp), np.asarray(most, dtype=np.intp)
@@ -38,7 +38,7 @@ def binomial_power(n: Any, rate: float, most: Any) -> Floats:
 def pair_power(
     rates: tuple[float, float], rows: tuple[int, int], level: float, *, factor: float, gap: float
 ) -> float:
-    """Return the probability that `pair_p_value` is at most ``level`` for both orders of two groups.
+    """Return the probability of a `pair_p_value` of at most ``level`` for both orders of two groups.
 
     Parameters
     ----------

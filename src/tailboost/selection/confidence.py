@@ -1,4 +1,4 @@
-"""Selection within limits that hold on new rows with a stated probability."""
+"""Selection within limits, which hold on new rows with a stated probability."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_ERRORS, SELECTIONS = 3.0, 5
 # With a miss, a deferral and a false alarm limit, 93 of 199 rules reached .9, and .85 of these kept it
 # without this aim. benchmarks/confidence.py has the rules with it.
 LESS_RISK, MORE_SELECTIONS = 0.25, 2
-# A rule that gives one action to a larger fraction of the rows is not selected to reach a confidence.
+# A rule with one action for a larger fraction of the rows is not selected to reach a confidence.
 MOST_ALIKE = 0.95
 
 
 def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: float) -> Limit:
-    """Return a limit that is tightened by a number of standard errors of its rates.
+    """Return a limit, tightened by a number of standard errors of its rates.
 
-    The standard errors are those of `outlook`: 1.25 binomial variances and, for single rates, a refit.
+    The standard errors are as in `outlook`: 1.25 binomial variances and, for single rates, a refit.
     """
     counted = CountedRate.of(limit.rate, strata, counts, refit)
     least, most = counted.range
@@ -52,7 +52,7 @@ def confident(
     strata: Strata,
     counts_of: Callable[[Best], Floats],
 ) -> Best:
-    """Return the selection of least objective whose limits hold on new rows with a stated probability.
+    """Return the selection of least objective with limits kept on new rows with a stated probability.
 
     All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
     the probability, the most probable one is returned. If one does, but the limits leave little room, the

@@ -122,7 +122,7 @@ class SelectionData:
 
     @property
     def in_memory(self) -> SelectionData:
-        """The rows that are in memory: all."""
+        """The rows in memory: all."""
         return self
 
     @property
@@ -146,7 +146,7 @@ class SelectionData:
         return np.asarray(candidate.actions(self.probabilities))
 
     def thinned(self, most: int) -> SelectionData:
-        """Return at most ``most`` of the rows, weighted such that each stratum keeps its mass.
+        """Return at most ``most`` of the rows, with weights that keep the mass of each stratum.
 
         Rows with several entries keep the mass of each kind of row.
         """
@@ -332,7 +332,7 @@ class Candidate:
 
 
 def contrasts(action_costs: Floats) -> Floats:
-    """Return the costs that decide: for two actions their difference, shape (S, 1)."""
+    """Return the deciding costs: for two actions their difference, shape (S, 1)."""
     return action_costs[:, 1:] - action_costs[:, :1] if action_costs.shape[1] == 2 else action_costs
 
 
@@ -375,7 +375,7 @@ class Pool:
     candidates: list[Any] = field(default_factory=list)
     counts: list[Floats] = field(default_factory=list)  # of each candidate, shape (W, A)
     _numbers: dict[bytes, int] = field(default_factory=dict)
-    # The same candidates on the rows on which their rates are estimated, if those are others.
+    # The same candidates on the rows for estimates of their rates, if these are others.
     _measured: Pool | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -478,7 +478,7 @@ class ThresholdFamily:
     """Rules with the second label above a threshold on a score.
 
     The score of a row is ``log Σ p(s | x) G_s`` over the strata s of the second class, less the same over
-    those of the first class. G_s > 0 is the gain of the right label. A candidate has such gains if each
+    the scores of the first class. G_s > 0 is the gain of the right label. A candidate has such gains if each
     wrong label costs more than the right one. The threshold t multiplies the gains of the first class by
     exp(t).
     """

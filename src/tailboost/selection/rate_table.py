@@ -1,4 +1,4 @@
-"""Counted rates with their intervals on new rows, the probability that limits hold there, and their table."""
+"""Counted rates with intervals on new rows, the probability of keeping limits there, and a table."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
 
 @dataclass(frozen=True)
 class LimitsOutlook:
-    """Probability that all limits hold on new rows, and limits that hold with a stated confidence.
+    """Probability of keeping all limits on new rows, and limits kept with a stated confidence.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class LimitsOutlook:
 
     @property
     def shortfall(self) -> str:
-        """Limits that hold with the confidence, as text; empty if the stated limits do."""
+        """Limits kept with the confidence, as text; empty if the stated limits are."""
         if not self.wider:
             return ""
         each = "; ".join(_widened(limit, by) for limit, by in self.wider)
@@ -322,7 +322,7 @@ def outlook(
     confidence: float = 0.9,
     spread: float = REFIT,
 ) -> LimitsOutlook | None:
-    """Return the probability that all limits hold on new rows of the same distribution, by simulation.
+    """Return the probability of keeping all limits on new rows of the same distribution, by simulation.
 
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
@@ -458,7 +458,7 @@ class RateTable:
     kind : str
         Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
     outlook : LimitsOutlook or None
-        Probability that the limits hold on new rows; None without limits.
+        Probability of keeping the limits on new rows; None without limits.
     selected : bool
         Whether the rule was selected on these rows.
     """
@@ -501,7 +501,7 @@ class RateTable:
         return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
-        """Return the table with the probability that the limits hold on new rows."""
+        """Return the table with the probability of keeping the limits on new rows."""
         if outlook is None:
             return self
         return replace(self, outlook=outlook, notes=(*self.notes, outlook.sentence))
@@ -518,7 +518,7 @@ class RateTable:
         return replace(self, lines=lines, notes=("no intervals: models were fitted on these rows",))
 
     def of_rule(self, rule: str) -> RateTable:
-        """Return the lines of a rule; a deterministic rule has only those of `predict`."""
+        """Return the lines of a rule; a deterministic rule has `predict` alone."""
         lines = [line for line in self.lines if line.rule == rule]
         draws = any(line.rule == "randomised" for line in self.lines)
         return replace(self, lines=tuple(lines) if lines or draws else self.lines)
@@ -604,7 +604,7 @@ class RateTable:
 
     @property
     def _shown(self) -> Sequence[RateLine]:
-        """The printed lines: of many errors those furthest above their bounds."""
+        """The printed lines: of many errors the furthest above their bounds."""
         if not self.kind or len(self.lines) <= MOST_LINES:
             return self.lines
         beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]

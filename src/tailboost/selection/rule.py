@@ -27,7 +27,7 @@ from tailboost.selection.probabilities import (
 FORMAT = 1
 # Largest excess of a mixture weight over 1 by rounding.
 WEIGHT_TOLERANCE = 1e-9
-# The most weights and groups that are printed.
+# The most printed weights and groups.
 SHOWN = 12
 INFERRED = (
     "this rule estimates groups from the features by models of its own, so only predict of the classifier "
@@ -60,7 +60,7 @@ class Rule:
 
     @classmethod
     def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
-        """Return the rule of an ensemble of members with ``as_part``; those that settle ties come first."""
+        """Return the rule of an ensemble of members with ``as_part``; the settlers of ties come first."""
         weights = ensemble.weights.tolist()
         rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
         order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def models(self) -> list[str]:
-        """Names of the models that the rule reads."""
+        """Names of the models in the rule."""
         return list(dict.fromkeys(name for part in self.parts for name in part.weights))
 
     @property
@@ -156,7 +156,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return the rule that `to_dict` described.
+        """Return the rule from the plain types of `to_dict`.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Rule:
         """Return the decision as an SQL expression over columns of probabilities.
 
         If one model decides by class weights, the expression has arithmetic and CASE alone. Averages of
-        several models need ``ln`` and ``exp``, which SQLite has if it was built with its mathematical
+        several models need ``ln`` and ``exp``, which SQLite has if built with its mathematical
         functions. The answer is NULL for a row that `predict` refuses: a probability is NULL or outside [0,
         1], the probabilities of a model do not sum to 1, or the group is unknown.
 
@@ -373,7 +373,7 @@ class Rule:
 
     @property
     def _digits(self) -> int:
-        """Significant digits that tell thresholds apart: a draw may divide rows with one score."""
+        """Significant digits to distinguish thresholds: a draw may divide rows with one score."""
         costs = [np.asarray(each) for part in self.parts for each in part.action_costs or ()]
         exact = {t for each in costs if each.shape == (2, 2) and (t := _threshold(each)) is not None}
         return next((n for n in range(4, 17) if len({f"{t:.{n}g}" for t in exact}) == len(exact)), 17)
@@ -460,7 +460,7 @@ def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
 
 
 def _are_probabilities(columns: Sequence[str]) -> str:
-    """Return a condition that is true for probabilities, and false or NULL for anything else."""
+    """Return a condition: true for probabilities, otherwise false or NULL."""
     ends = [f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns]
     total = f"{' + '.join(columns)} BETWEEN {1 - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
     return " AND ".join([*ends, total])

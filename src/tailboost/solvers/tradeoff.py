@@ -2,8 +2,8 @@
 
 worst(b) = min_{λ ∈ Δ_T} CVaR_α(Σ_t λ_t ℓ^t)   s.t. Σ_t λ_t m_t ≤ b
 
-A number added to all losses of a candidate adds to its CVaR. So the line of slope −κ that supports the curve
-touches it at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): one mixture program with shifted
+A number added to all losses of a candidate adds to its CVaR. So the supporting line of slope −κ touches
+the curve at the mixture with the smallest CVaR_α(Σ_t λ_t (ℓ^t + κ m_t)): one mixture program with shifted
 losses. Its dual value proves that no point of the curve lies below the line.
 """
 
@@ -99,7 +99,7 @@ class _CurvePoint:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line below the curve, ``height − slope · mean``, with the unit weights that prove the bound."""
+    """A line below the curve, ``height − slope · mean``, with the unit weights proving the bound."""
 
     slope: float
     height: float
@@ -134,7 +134,7 @@ class _Frontier:
 
     def touching(self, slope: float, near: Floats | None = None) -> tuple[_CurvePoint, _Line]:
         """Return the line of slope ``−slope`` that supports the curve, and a point that it touches."""
-        scale = 1.0 / (1.0 + slope)  # so that steep lines keep the scale of losses
+        scale = 1.0 / (1.0 + slope)  # steep lines keep the scale of losses
         shifted = self.losses.shifted(scale, slope * scale * self.means)
         solution = minimize_cvar_mixture(shifted, self.alpha, self.base, start=near)
         w = solution.unit_weights
@@ -165,7 +165,7 @@ def worst_mean_curve(
     base : array-like of shape (n,), optional
         Base measure of the units; uniform by default.
     tolerance : float, default=1e-9
-        Parts of the curve that are proven this close to a straight line are not refined.
+        Parts of the curve proven this close to a straight line are not refined.
     max_points : int, default=1000
         Largest number of points. If more would be needed, the ``gap`` of the curve gives the remaining error.
 

@@ -98,7 +98,7 @@ def _csv(columns: dict[str, Any], escape: bool) -> str:
 
 
 def _escaped(labels: Iterable[Any]) -> list[Any]:
-    """Return labels with an apostrophe before each text that a spreadsheet would run as a formula."""
+    """Return labels with an apostrophe before each text with a formula for a spreadsheet."""
     formulas = ("=", "+", "-", "@", "\t", "\r")
     return [
         f"'{x}" if isinstance(x, str) and x.startswith(formulas) and as_number(x) is None else x
@@ -121,7 +121,7 @@ def decide(
 ) -> None:
     """Draw a decision for each row by its id.
 
-    The output has the id, the prediction, the candidate that answered, and the draw.
+    The output has the id, the prediction, the answering candidate, and the draw.
     The prediction of a deferred row is "human review". The same id gets the same draw in any file, order and
     process if secret and context are the same. If drawing is not acceptable, use `tailboost predict`.
     """

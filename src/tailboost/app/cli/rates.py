@@ -101,7 +101,7 @@ def rate_of(stated: Any) -> Any:
 
 
 def fitted_limits(classifier: Model) -> Sequence[rates.Limit]:
-    """Return the limits of the fit, or those of the calibration: none if errors have certified targets."""
+    """Return the limits of the fit, or of the calibration: none if errors have certified targets."""
     if _certified_targets(classifier):
         return ()
     limits: Sequence[rates.Limit] = getattr(classifier, "limits", ())
@@ -163,7 +163,7 @@ def in_table_terms(
     Raises
     ------
     BadInput
-        If the rate needs a column of groups that is not given.
+        If the rate needs an absent column of groups.
     """
     expression = rates.as_expression(stated)
     if expression is None:
@@ -189,7 +189,7 @@ def in_table_terms(
 
 
 def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a function that spells the subgroups of ``by``: labels as in the table, groups as text."""
+    """Return a function to spell the subgroups of ``by``: labels as in the table, groups as text."""
 
     def group(name: Any) -> Any:
         return tuple(map(group, name)) if isinstance(name, tuple) else group_name(name)

@@ -111,7 +111,7 @@ def fail(message: str, code: int) -> int:
 
 
 def _shortened(word: str) -> str:
-    """Return a word without its middle if it is too long for an error line."""
+    """Return a word, if too long without its middle, for an error line."""
     half = LONGEST_WORD // 2
     return word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}"
 
@@ -169,7 +169,7 @@ ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def printable(text: str) -> str:
-    """Return a text with escaped control characters, so that the text can be written as UTF-8."""
+    """Return a text with escaped control characters, to be written as UTF-8."""
     return "".join(
         c if c in "\n\t" or unicodedata.category(c) not in ESCAPED else c.encode("unicode_escape").decode()
         for c in text

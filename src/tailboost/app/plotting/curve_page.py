@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 # Significant digits of rates on the page.
 DIGITS = 6
-# What can be copied of a point: the rule itself, or its limits for another fit.
+# To copy of a point: the rule itself, or its limits for another fit.
 COPIED = ("this rule in Python", "this rule in the shell", "its limits in Python", "its limits in the shell")
 
 
 def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MODEL") -> str:
     """Return an HTML page on which a slider runs over the points of a trade-off.
 
-    The page needs no server: its content security policy forbids requests and allows only its own script.
-    Without scripts it is a table of the points.
+    The page needs no server: its content security policy forbids requests and other scripts.
+    Without scripts the page is a table of the points.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
 
 
 def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, Any]:
-    """Return what the page tells about a point."""
+    """Return the words of the page about a point."""
     level = curve.level(place)
     limits = [curve.limited.within(level), *curve.limits]
     options = [f"limits=[{', '.join(f'tb.rates.{limit!r}' for limit in limits)}]"]

@@ -37,7 +37,7 @@ class GroupsDisplay(Display):
     before, after : array-like of shape (m, 3)
         Rate of each group, and both ends of its interval (NaN without one).
     bound : float or array-like of shape (m,), default=None
-        Bound of the limit, or that of each group (NaN without one).
+        Bound of the limit, or of each group (NaN without one).
     rate : str
         The rate in words, for the axis.
     labels : pair of str
@@ -52,7 +52,7 @@ class GroupsDisplay(Display):
     before_, after_ : matplotlib BarContainer
         The bars.
     limits_ : list of matplotlib Line2D
-        The limit of each group that has one.
+        The limits of groups, if any.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class GroupsDisplay(Display):
         Raises
         ------
         ValueError, TypeError
-            If ``rate`` is no rate, or needs groups that are not given.
+            If ``rate`` is no rate, or needs absent groups.
         """
         stated = as_expression(parse(rate) if isinstance(rate, str) else rate)
         if stated is None:

@@ -22,7 +22,7 @@ MOST = 6  # panels in one drawing; the bounds with the most evidence come first
 class MonitorDisplay(Display):
     """The rate of each batch against its bound, in a panel for each bound, with the alarms marked.
 
-    The rates are those on the rows with labels of each batch. An alarm follows from the evidence of all
+    The rates count the rows with labels of each batch. An alarm follows from the evidence of all
     batches: a single rate beyond its bound can be chance. Of more than six bounds, those with the most
     evidence against them are drawn.
 
@@ -37,7 +37,7 @@ class MonitorDisplay(Display):
     lower, upper : array-like of shape (bounds,)
         The bounds; NaN without one.
     alarms : sequence of int or None
-        For each bound the first batch after which it is contradicted.
+        For each bound the first contradicting batch.
     evidence : array-like of shape (bounds,), default=None
         Largest evidence against each bound, for the order of the panels.
     name : str, default=None

@@ -71,7 +71,7 @@ class ComparisonTable:
     results : Results or dict
         Returned by `compare`, or read from JSON.
     label : str, optional
-        Class whose error replaces the worst-class error; by default the class with the largest error.
+        Class with the error in place of the worst-class error; by default the class with the largest error.
     """
 
     def __init__(self, results: Results | Mapping[str, Any], label: str | None = None) -> None:
@@ -156,7 +156,7 @@ class ComparisonTable:
 
     @cached_property
     def references(self) -> dict[str, ComparedMethod]:
-        """Our method that is compared with the baselines, by kind of worst error.
+        """Our method, compared with the baselines, by kind of worst error.
 
         Among our methods with a trade-off, the one with the lowest worst error.
         """

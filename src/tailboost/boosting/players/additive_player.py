@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tailboost.boosting.game import Player, Stop, StopKind, Units, tilted
 from tailboost.core.array_types import Floats
 
-# Step of a first base model that makes no error. Alone, it answers the same with any step.
+# Step of a first base model without errors. Alone, it answers the same with any step.
 PERFECT_STEP = 1.0
 
 
@@ -50,11 +50,11 @@ class AdditivePlayer(Player[AdditiveState], ABC):
     no_step: ClassVar[str] = "the newest base model is no better than a random guess"
 
     def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the weights ``w`` on the simplex that follow from the margins: by default exponential."""
+        """Return the weights ``w`` on the simplex, by the margins: by default exponential."""
         return exponential_weights(state)[0]
 
     def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
-        """Return the (unnormalised) weights ``u`` that the learner is fitted with; by default ``w``."""
+        """Return the (unnormalised) weights ``u`` for the learner; by default ``w``."""
         return w
 
     @abstractmethod
@@ -63,7 +63,7 @@ class AdditivePlayer(Player[AdditiveState], ABC):
 
     @abstractmethod
     def log_cost(self, state: AdditiveState) -> float:
-        """Return the logarithm of the cost that the steps minimise. It falls in each round."""
+        """Return the logarithm of the cost, which falls in each round."""
 
     def flawless(self, wrong: NDArray[np.bool_], state: AdditiveState) -> bool:
         """Return whether the cost falls with any longer step: by default, if there is no error."""
