@@ -103,7 +103,7 @@ def test_json_and_one_row(limited):
     whole, single = limited.predict(FRESH), again.predict(FRESH[7:8])
     assert all(single[label][0] == whole[label][7] for label in whole)
     assert str(limited).splitlines()[0].startswith("threat: s_threat >= ")
-    with pytest.raises(ValueError, match="no rules by label"):
+    with pytest.raises(ValueError, match="no rule of several labels per row"):
         tb.LabelRules.from_dict({"format": 1, "labels": {}, "limits": []})
 
 

@@ -53,7 +53,7 @@ def test_rows_without_labels_are_compared_too():
 
 
 def test_a_tuned_rule_knows_them(tmp_path):
-    with pytest.warns(ResubstitutionWarning, match="100% of the 1,000 rows given to fit"):
+    with pytest.warns(ResubstitutionWarning, match="100% of the 1,000 given rows"):
         tb.tune(MODEL, X[TRAIN], y[TRAIN], training_rows=X[TRAIN])
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResubstitutionWarning)
