@@ -477,7 +477,7 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
 def test_targets_among_the_answered_within_a_share_passed_on(queue):
     mix, rows = queue
     X, y, groups = rows(20_000, 2)
-    point = tb.calibrate(mix, X, y, groups=groups)
+    point = tb.calibrate(copy.deepcopy(mix), X, y, groups=groups)
     assert point.certificate_.certified
     assert {(b.rate.kind, b.upper) for b in point.certificate_.rates} == {
         ("answered_error", 0.15), ("deferred", 0.25),
