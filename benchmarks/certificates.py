@@ -397,7 +397,7 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
             if passes(family, made[-1].spent * DELTA):
                 false += 1
                 break
-            (short,) = not_certified([family], "the rule", 1 - DELTA, tuple(made), None).shortfalls
+            (short,) = not_certified([family], "the rule", 1 - DELTA, tuple(made), None, {}).shortfalls
             n = min(short.more_rows or 100, 20_000)
     return {"false": false / repeats, "attempts on average": tried / repeats}
 
