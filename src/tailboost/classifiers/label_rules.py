@@ -37,9 +37,10 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
-from tailboost.selection.data import SelectionData, ThresholdFamily, quotient
+from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.score_rule import Scale
 from tailboost.selection.threshold_rule import ThresholdRule
 
 # Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label.
@@ -437,31 +438,52 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """Return the score of each pair of the selection data, and these data."""
         return self._fitted.scores_on_selection(family)
 
-    def scores_of(self, family: ThresholdFamily, opened: Floats) -> tuple[Floats, Ints]:
-        """Return the score of each pair and the number of its threshold; rows as a whole have none."""
+    def scores_of(
+        self, family: ThresholdFamily, opened: Floats, *, between_selected: bool = False
+    ) -> tuple[Floats, Ints]:
+        """Return the score of each pair and the number of its threshold; rows as a whole have none.
+
+        The keyword is that of `RobustMixtureClassifier`.
+        """
         scores, places = np.zeros(len(opened)), np.full(len(opened), family.n_thresholds)
-        for j, (name, score) in enumerate(zip(self.rules.rules, self._selection.scores, strict=True)):
-            rows = opened[:, 0] == j
-            P = score.probabilities(opened[rows, j + 1])
-            pairs = self._fitted.opened(P[:, None], {LABEL: np.repeat(name, len(P))})
-            scores[rows], places[rows] = self._fitted.scores_of(family, pairs)
+        selection, data = self.scores_on_selection(family)
+        for label in self._labels:
+            rows = opened[:, 0] == label.column
+            values, places[rows] = label.score.checked(opened[rows, label.column + 1]), label.place
+            scores[rows] = label.scores_of(family, values)
+            if between_selected:
+                of_label = data.strata.combination[data.stratum] == label.place
+                between, _ = cuts(selection[of_label])
+                scores[rows] = label.scale(family, ()).sides(values, between)
         return scores, places
+
+    @property
+    def _labels(self) -> list[_LabelScores]:
+        """The labels with the numbers of their thresholds in a family."""
+        names = self._fitted._group_names.values[0].tolist()
+        pairs = zip(self.rules.rules, self._selection.scores, strict=True)
+        return [
+            _LabelScores(name, score, j, names.index(name), self._fitted)
+            for j, (name, score) in enumerate(pairs)
+        ]
 
     @property
     def may_draw(self) -> bool:
         """Whether the rules may be randomised."""
         return False
 
-    def at_thresholds(self, family: ThresholdFamily, thresholds: Floats) -> LabelPairs:
-        """Return the rules with these thresholds, shape (m,); nothing is selected."""
-        of_pairs = self._fitted.at_thresholds(family, thresholds).rule_
-        assert isinstance(of_pairs, ThresholdRule)
-        assert of_pairs.groups is not None
-        bands = dict(zip(of_pairs.groups, of_pairs.bands, strict=True))
-        rules = {
-            name: score.rule_within(bands[name])
-            for name, score in zip(self._selection.names, self._selection.scores, strict=True)
-        }
+    def at_thresholds(
+        self, family: ThresholdFamily, thresholds: Floats, *, fresh: Sequence[Floats] = ()
+    ) -> LabelPairs:
+        """Return the rules with these thresholds, shape (m,); nothing is selected.
+
+        The answers to the pairs in ``fresh`` do not change by the choice of a decimal.
+        """
+        rules = {}
+        for label in self._labels:
+            (end,) = label.scale(family, fresh).thresholds(thresholds[[label.place]]).tolist()
+            ranges = [(-np.inf, 0), (end, 1)]
+            rules[label.name] = ThresholdRule.of_ranges(label.score.score, [0, 1], ranges)
         return self._answering(self._selection.found(rules, self.limits), self.limits)
 
     def actions(self, X: Table) -> NDArray[Any]:
@@ -752,17 +774,9 @@ class _CalibratedScore:
         P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         return np.asarray(expit(self.slope * logit(P) + self.intercept))
 
-    def rule_within(self, band: Sequence[tuple[float | None, Any]]) -> ThresholdRule:
-        """Return the rule with ranges of the calibrated probability."""
-        ranges = [(-np.inf if end is None else self._value_at(end), answer) for end, answer in band]
-        return ThresholdRule.of_ranges(self.score, [0, 1], ranges)
-
-    def _value_at(self, probability: float) -> float:
-        """Return the least value of the score whose calibrated probability reaches a number."""
-        P = float(expit((logit(probability) - self.intercept) / self.slope))
-        if not LEAST_PROBABILITY < P <= 1.0 - LEAST_PROBABILITY:
-            return -np.inf if P < 0.5 else np.inf
-        return self.score.threshold_at(P)
+    def checked(self, values: Floats) -> Floats:
+        """Return values of the score, those of rows without one too."""
+        return self.score.values(pd.DataFrame({self.score.column_list[0]: values}))[:, 0]
 
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
@@ -771,6 +785,29 @@ class _CalibratedScore:
         groups = {LABEL: np.repeat(name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
         return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
+
+
+@dataclass(frozen=True)
+class _LabelScores:
+    """The scores of one label among the pairs of rows and labels."""
+
+    name: str
+    score: _CalibratedScore
+    column: int  # number of the label
+    place: int  # number of its threshold
+    classifier: RobustMixtureClassifier  # of the pairs
+
+    def scores_of(self, family: ThresholdFamily, values: Floats) -> Floats:
+        """Return the score by which a family divides the pairs with some values of the score."""
+        P = self.score.probabilities(values)
+        pairs = self.classifier.opened(P[:, None], {LABEL: np.repeat(self.name, len(P))})
+        return self.classifier.scores_of(family, pairs)[0]
+
+    def scale(self, family: ThresholdFamily, fresh: Sequence[Floats]) -> Scale:
+        """Return the values and scores of the selection rows and of fresh pairs."""
+        of_label = [pairs[pairs[:, 0] == self.column, self.column + 1] for pairs in fresh]
+        values = np.concatenate([self.score.values, *map(self.score.checked, of_label)])
+        return Scale.of(values, self.scores_of(family, values))
 
 
 def _indicators(Y: Table, labels: Sequence[str]) -> Ints:

@@ -39,11 +39,11 @@ from tailboost.core.checks import (
 from tailboost.core.fingerprints import Fingerprint, UsedRows, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import steps, telling
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW
+from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.guarantees.fresh_rows import as_table
-from tailboost.learners.scores import Scores, only_scores
+from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
-from tailboost.selection.data import SelectionData, ThresholdFamily
+from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import (
     LogProbabilities,
@@ -54,6 +54,7 @@ from tailboost.selection.probabilities import (
 )
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
+from tailboost.selection.score_rule import Scale, ScoreRule, scores_in
 from tailboost.selection.selected import Selected
 from tailboost.selection.threshold_rule import ThresholdRule
 
@@ -140,7 +141,10 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         )
 
     def _use_rule(self, rule: Selected) -> None:
-        """Answer by a selected rule."""
+        """Answer by a selected rule; a rule on one score answers by its thresholds."""
+        score, (member, *others) = self._outputs.models.score, rule.ensemble.base_models
+        if score is not None and not others and member.rule is None:
+            rule = with_member(rule, ScoreRule.of(member, score, *_names(self), self._engine.known_scores))
         self._kept_rule, self.ensemble_ = rule, rule.ensemble
         self._results = {}
 
@@ -272,7 +276,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         data = self._engine.labelled.in_memory
         return family.scores(data.probabilities), data
 
-    def scores_of(self, family: ThresholdFamily, opened: OpenedRows) -> tuple[Floats, Ints]:
+    def scores_of(
+        self, family: ThresholdFamily, opened: OpenedRows, *, between_selected: bool = False
+    ) -> tuple[Floats, Ints]:
         """Return the score of each row and the number of its threshold.
 
         Parameters
@@ -281,6 +287,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             From `threshold_family`.
         opened : OpenedRows
             From `opened`.
+        between_selected : bool, default=False
+            Whether thresholds are between scores of the selection data. A rule on one score has other
+            thresholds there than the family, decimals. A row between the two is then on the side of the rule.
 
         Returns
         -------
@@ -293,7 +302,10 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             groups = table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp)
             assert groups is not None
             places.append(groups)
-        return np.concatenate(scores), np.concatenate(places)
+        found, numbers = np.concatenate(scores), np.concatenate(places)
+        if between_selected and _divides_values(self._engine, family):
+            return _sides(self, family, _values_of(self, opened), numbers), numbers
+        return found, numbers
 
     @property
     def may_draw(self) -> bool:
@@ -301,7 +313,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return self._problem.randomized
 
     def at_thresholds(
-        self, family: ThresholdFamily, thresholds: Floats, weights: Floats | None = None
+        self,
+        family: ThresholdFamily,
+        thresholds: Floats,
+        weights: Floats | None = None,
+        fresh: Sequence[OpenedRows] = (),
     ) -> Self:
         """Return the classifier with the rule of these thresholds; nothing is trained or selected.
 
@@ -313,15 +329,21 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             One for each group, or one for all rows. A randomised rule draws one of k rows.
         weights : ndarray of shape (k,), optional
             Probability of each draw.
+        fresh : sequence of OpenedRows, optional
+            Rows from `opened` whose answers must not change by the choice of a decimal.
 
         Returns
         -------
         classifier
         """
-        new = copy.copy(self)
-        candidates = [family.candidate(each) for each in np.atleast_2d(thresholds)]
+        new, every = copy.copy(self), np.atleast_2d(thresholds)
         each = np.ones(1) if weights is None else weights
-        new._use_rule(self._engine.named(self._problem, candidates, each))
+        rule: Selected = self._engine.named(self._problem, [family.candidate(t) for t in every], each)
+        if len(every) == 1 and self._outputs.models.score is not None:
+            member = rule.ensemble.base_models[0]
+            decided = _rule_at(self, family, every[0], member, fresh)
+            rule = with_member(rule, ScoreRule.answering(member, decided, decided))
+        new._use_rule(rule)
         return new
 
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
@@ -349,16 +371,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def rule_(self) -> Rule | ThresholdRule:
         """The decision rule: thresholds on a single `Scores` column, otherwise costs on probabilities."""
         check_is_fitted(self)
-        groups = self._group_names.values[0].tolist() if self.by_group else None
-        models, (first, *others) = self._models, self.ensemble_.base_models
-        score = getattr(models.fitted[0], "estimator", None) if len(models.fitted) == 1 else None
-        if isinstance(score, Scores) and len(score.column_list) == 1 and not others:
-            part = first.as_part(plain=False)
-            if not part.inferred or not part.weights:
-                return ThresholdRule.of(part, score, self.classes_.tolist(), groups)
-            if self.n_features_in_ == 1:  # groups are estimated from the score alone
-                return _thresholds(self, score)
-        return Rule.of(self.ensemble_, self.classes_, groups)
+        first, *others = self.ensemble_.base_models
+        if first.rule is not None and not others:
+            thresholds: ThresholdRule = first.rule
+            return thresholds
+        return Rule.of(self.ensemble_, self.classes_, _names(self)[1])
 
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
         return np.concatenate([_shares(self.ensemble_, table) for table in self._tables(X, groups)])
@@ -655,17 +672,86 @@ def _labels(
     return np.where(_deferred(ensemble, table), mark, answers)
 
 
-def _thresholds(classifier: ProbabilityMixture, score: Scores) -> ThresholdRule:
-    """Return the thresholds of a group-blind rule on one score, from answers to the selection data."""
-    logs = classifier._outputs.table[0][:, score.positive_]
-    values = np.array([score.score_at(p) for p in np.unique(np.exp(logs)).tolist()])
-    X: Table = values[:, None]
-    if (names := getattr(classifier, "feature_names_in_", None)) is not None:
-        import pandas as pd
+def with_member(rule: Selected, member: Any) -> Selected:
+    """Return a selected rule of one candidate, which another form of it answers."""
+    return replace(rule, ensemble=replace(rule.ensemble, base_models=[member]))
 
-        X = pd.DataFrame(X, columns=names)
-    actions = classifier.predict(X, **({"deferred": HUMAN_REVIEW} if classifier.can_defer else {}))
-    return ThresholdRule.of_actions(score, classifier.classes_.tolist(), values, actions)
+
+# -- thresholds on the only column of scores ---------------------------------------------------------------
+
+
+def _names(classifier: ProbabilityMixture) -> tuple[list[Any], list[Any] | None]:
+    """Return the labels, and the groups that the rule tells apart; None if it is group-blind."""
+    groups = classifier._group_names.values[0].tolist() if classifier.by_group else None
+    return classifier.classes_.tolist(), groups
+
+
+def _divides_values(engine: ProbabilityEngine, family: ThresholdFamily) -> bool:
+    """Whether each threshold of a family is one on a `Scores` column.
+
+    Otherwise there are other models, or one threshold on odds in which the groups differ.
+    """
+    same_odds = family.by_group or not engine.probabilities.group_aware
+    return engine.outputs.models.score is not None and same_odds
+
+
+def _values_of(classifier: ProbabilityMixture, opened: OpenedRows) -> Floats:
+    """Return the values of rows in the only column of scores, shape (n,)."""
+    score = classifier._outputs.models.score
+    return np.concatenate([scores_in(table, score) for table in opened.tables])
+
+
+def _scales(
+    classifier: ProbabilityMixture, family: ThresholdFamily, fresh: Sequence[OpenedRows] = ()
+) -> list[Scale]:
+    """Return the values and scores of selection rows and fresh rows, for each threshold of a family.
+
+    A threshold on the values between the same rows divides them alike, so certificates hold for it.
+    """
+    known, score = classifier._engine.known_scores, classifier._outputs.models.score
+    assert score is not None
+    values, places = [known.values], [known.place]
+    scores = [family.scores(known.probabilities)]
+    for opened in fresh:
+        found, groups = classifier.scores_of(family, opened)
+        values.append(_values_of(classifier, opened))
+        scores.append(found)
+        places.append(groups)
+    value, of_score, place = (np.concatenate(each) for each in (values, scores, places))
+    return [
+        Scale.of(value[place == k], of_score[place == k], falls=score.positive_ == 0)
+        for k in range(family.n_thresholds)
+    ]
+
+
+def _sides(classifier: ProbabilityMixture, family: ThresholdFamily, values: Floats, places: Ints) -> Floats:
+    """Return scores of rows that are beyond the thresholds between selection rows as their values are."""
+    selection, data = classifier.scores_on_selection(family)
+    of_selection, scores = classifier._engine.known_scores.place[: len(data)], np.zeros(len(values))
+    for place, scale in enumerate(_scales(classifier, family)):
+        rows, (between, _) = places == place, cuts(selection[of_selection == place])
+        scores[rows] = scale.sides(values[rows], between)
+    return scores
+
+
+def _rule_at(
+    classifier: ProbabilityMixture,
+    family: ThresholdFamily,
+    thresholds: Floats,
+    member: Any,
+    fresh: Sequence[OpenedRows],
+) -> ThresholdRule:
+    """Return the rule on one score of thresholds of a family, shape (m,)."""
+    score = classifier._outputs.models.score
+    assert score is not None
+    if not _divides_values(classifier._engine, family):
+        return ThresholdRule.of(member.as_part(plain=False), score, *_names(classifier))
+    lower, upper = (1, 0) if score.positive_ == 0 else (0, 1)
+    ranges = []
+    for scale, threshold in zip(_scales(classifier, family, fresh), thresholds.tolist(), strict=True):
+        (end,) = scale.thresholds(np.array([threshold])).tolist()
+        ranges.append([(-np.inf, lower), (end, upper)])
+    return ThresholdRule.of_numbers(score, *_names(classifier), ranges)
 
 
 def _told(models: Models, X: Table, numbers: Ints | None, verbose: object) -> Iterator[LogProbabilities]:

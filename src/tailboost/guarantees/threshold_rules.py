@@ -131,9 +131,15 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     return losses
 
 
-def scores_of(model: Model, family: ThresholdFamily, fresh: FreshRows) -> tuple[Floats, Ints]:
-    """Return the score of each fresh row, and the number of its threshold, shape (n,) each."""
-    scores, places = zip(*(model.scores_of(family, part) for part in fresh.opened), strict=True)
+def scores_of(
+    model: Model, family: ThresholdFamily, fresh: FreshRows, *, between_selected: bool = False
+) -> tuple[Floats, Ints]:
+    """Return the score of each fresh row, and the number of its threshold, shape (n,) each.
+
+    The keyword tells whether thresholds are between scores of the selection data.
+    """
+    found = [model.scores_of(family, part, between_selected=between_selected) for part in fresh.opened]
+    scores, places = zip(*found, strict=True)
     return np.concatenate(scores), np.concatenate(places)
 
 
@@ -493,9 +499,10 @@ class RankRules:
         """Return the classifier; None if it would give every row the same answer by construction."""
         if thresholds is None or (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
             return None
+        fresh = self.fresh.opened
         if breaks is None:
-            return self.model.at_thresholds(family, thresholds)
-        return self.model.at_thresholds(family, *breaks.mixture(thresholds))
+            return self.model.at_thresholds(family, thresholds, fresh=fresh)
+        return self.model.at_thresholds(family, *breaks.mixture(thresholds), fresh=fresh)
 
     def _balanced(self, ranks: Sequence[int]) -> ThresholdFamily:
         """Return the balanced family for the numbers of fresh rows."""
@@ -729,7 +736,7 @@ class ThresholdSequences:
         limited = [limited_rates(limit, strata, stratum) for limit in limits]
         if losses is None or family is None or fresh.clusters is not None or not all(limited):
             return None
-        rows = ScoredRows(*scores_of(model, family, fresh), losses[stratum])
+        rows = ScoredRows(*scores_of(model, family, fresh, between_selected=True), losses[stratum])
         together = [each for found in limited for each in found]
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in together):

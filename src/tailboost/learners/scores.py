@@ -60,7 +60,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     >>> y = ["ok", "ok", "toxic", "ok", "toxic", "ok", "toxic", "toxic"] * 10
     >>> clf = tb.tune(tb.Scores("grade", "toxic", kind="number"), table, y, objective="error")
     >>> print(clf.rule_)
-    grade >= 3.334: toxic; else ok
+    grade >= 3.5: toxic; else ok
     """
 
     def __init__(
@@ -187,13 +187,17 @@ class Scores(ClassifierMixin, BaseEstimator):
         pair = [1.0 - score, score]
         return np.column_stack(pair if self.positive_ == 1 else pair[::-1])
 
+    def scores_at(self, probabilities: Floats) -> Floats:
+        """Return the scores at which `predict_proba` of the label is each number, for a single column."""
+        if self.kind == "logit":
+            return np.asarray(logit(np.minimum(probabilities, 1.0 - 2.0**-53)))  # finite
+        if self.kind == "number":
+            return np.asarray(np.interp(probabilities, self.levels_, self.knots_))
+        return probabilities
+
     def score_at(self, probability: float) -> float:
         """Return the score at which `predict_proba` of the label is a number, for a single column."""
-        if self.kind == "logit":
-            return float(logit(probability))
-        if self.kind == "number":
-            return float(np.interp(probability, self.levels_, self.knots_))
-        return probability
+        return float(self.scores_at(np.array([probability]))[0])
 
     def threshold_at(self, probability: float | None) -> float:
         """Return the least score whose `predict_proba` reaches a number; None stands for the least number.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -61,6 +62,7 @@ from tailboost.selection.problem import (
     strata_of,
     within_budget,
 )
+from tailboost.selection.score_rule import KnownScores
 from tailboost.selection.selected import (
     ONE_SIDED,
     Comparison,
@@ -649,7 +651,20 @@ class ProbabilityEngine(Engine):
     grows: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"pools": {}}
+        state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
+        return state | {"pools": {}}
+
+    @cached_property
+    def known_scores(self) -> KnownScores:
+        """The selection rows of a single column of scores, those with labels first."""
+        score, data = self.outputs.models.score, self.data.in_memory
+        assert score is not None
+        further = () if self.outputs.unlabeled is None else self.outputs.unlabeled.logs
+        logs = np.concatenate([self.outputs.logs[0], *further])[:, score.positive_]
+        group = np.zeros(len(logs), dtype=np.intp)
+        if self.probabilities.group_aware:
+            group = (data.stratum if data.kind is None else data.kind) % data.strata.n_combinations
+        return KnownScores(score.scores_at(np.exp(logs)), group, data.probabilities)
 
     @classmethod
     def of(

@@ -29,7 +29,7 @@ from tailboost.core.fingerprints import hash_rows, stratified_places
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.scores import GivenProbabilities
+from tailboost.learners.scores import GivenProbabilities, Scores
 from tailboost.learners.table import TableReader
 from tailboost.rates import Strata
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs, spread
@@ -134,6 +134,8 @@ class LogProbabilities:
     n_models: int = 0
     X: Table = None  # features of the rows, from which groups are estimated
     average: Average | None = None  # weights of the models; None for equal weights
+    # Returns the score of each row, if the models are one `Scores` column and read this table.
+    scores: Callable[[], Floats] | None = None
     _computed: dict[Any, Any] = field(init=False, default_factory=dict)
 
     @classmethod
@@ -254,6 +256,12 @@ class Models:
         """Numbers of the models in the average."""
         return list(range(len(self.names))) if self.average is None else self.average.asked.tolist()
 
+    @property
+    def score(self) -> Scores | None:
+        """The only model, if it is a single column of scores."""
+        score = getattr(self.fitted[0], "estimator", None) if len(self.fitted) == 1 else None
+        return score if isinstance(score, Scores) and len(score.column_list) == 1 else None
+
     def words(self, model: int | None = None) -> str:
         """Return the name of one model, or of the average of all models."""
         average, names = self.average, self.names
@@ -274,7 +282,9 @@ class Models:
         def logs(i: int) -> Floats:
             return self.logs(i, self.fitted[i], self.columns[i], X, read)
 
-        return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average)
+        score = self.score
+        scores = None if score is None else cache(lambda: score.values(X)[:, 0])
+        return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average, scores)
 
     def logs(
         self, i: int, model: Model, columns: Ints, X: Table, read: Callable[[Any], Any] | None = None
@@ -808,6 +818,11 @@ class ProbabilityRule:
     probabilities: StratumProbabilities
     candidate: Candidate
 
+    @property
+    def rule(self) -> Any:
+        """The thresholds that answer; None if costs of actions on probabilities do."""
+        return None
+
     def predict_table(self, table: LogProbabilities) -> Ints:
         """Return class numbers, shape (n,); deferred rows get the label that would be answered."""
         costs = self._costs(table)
@@ -873,6 +888,7 @@ class PowerDraw:
     power: float  # β > 0
     draws: ClassVar[bool] = True
     weighs_groups: ClassVar[bool] = False
+    rule: ClassVar[Any] = None  # as of `ProbabilityRule`
 
     def predict_table(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, shape (n, K)."""

@@ -20,8 +20,9 @@ from tailboost.selection.rule import group_numbers, sql_name, sql_number, sql_va
 
 # Rules of format 1 had no kind of score.
 FORMAT = 2
-# Significant digits of printed thresholds.
-DIGITS = 4
+# More than the significant digits of a floating-point number, because two numbers may be close to 0.
+DECIMAL_STEPS = 25
+POWERS_OF_TEN = np.array([float(f"1e{k}") for k in range(300)])
 
 
 @dataclass(frozen=True)
@@ -68,20 +69,33 @@ class ThresholdRule:
     def of_actions(cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Column) -> Self:
         """Return the thresholds of a group-blind rule on a `Scores`, from actions at ascending values.
 
-        A threshold is the middle of two neighbouring values with different actions.
+        A threshold is the shortest decimal between two neighbouring values with different actions.
         """
         actions = np.asarray(actions)
-        changes = np.flatnonzero(actions[1:] != actions[:-1]).tolist()
-        middles = (values[:-1] + values[1:]) / 2
-        middles = np.where(middles > values[:-1], middles, values[1:]).tolist()  # neighbours as float64
-        answers = actions.tolist()
-        ranges = [(-np.inf, answers[0]), *[(middles[i], answers[i + 1]) for i in changes]]
+        changes = np.flatnonzero(actions[1:] != actions[:-1])
+        ends = decimals_between(values[changes], values[changes + 1]).tolist()
+        above = zip(ends, actions[changes + 1].tolist(), strict=True)
+        ranges = [(-np.inf, actions[:1].tolist()[0]), *above]
         return cls.of_ranges(scores, classes, ranges)
 
     @classmethod
     def of_ranges(cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]) -> Self:
         """Return the group-blind rule of ranges of a `Scores`: lower ends from −∞ on, with actions."""
         return cls(scores.column_list[0], list(classes), None, [_band(ranges)], scores.kind, scores.missing)
+
+    @classmethod
+    def of_numbers(
+        cls,
+        scores: Any,
+        classes: Sequence[Any],
+        groups: Sequence[Any] | None,
+        ranges: Sequence[Sequence[tuple[float, int]]],
+    ) -> Self:
+        """Return the rule of ranges of a `Scores` for each group, with numbers of actions."""
+        actions = [*classes, HUMAN_REVIEW]
+        bands = [_band([(lower, actions[a]) for lower, a in of_group]) for of_group in ranges]
+        named = None if groups is None else list(groups)
+        return cls(scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing)
 
     @property
     def _kind(self) -> ScoreKind:
@@ -119,14 +133,31 @@ class ThresholdRule:
         ValueError
             If scores are missing or outside the range of `kind`, or groups are missing, unknown or not used.
         """
-        s, group = self._places(score, groups)
-        actions = np.empty(len(s), dtype=object)
+        numbers = self.numbers(*self._places(score, groups))
+        if not self.defers:
+            return np.asarray(self.classes)[numbers]
+        actions = np.empty(len(self.classes) + 1, dtype=object)
+        actions[:] = [*self.classes, HUMAN_REVIEW]
+        return actions[numbers]
+
+    def numbers(self, scores: Floats, place: Ints) -> Ints:
+        """Return the number of each row's action: of its label, or the number of labels for deferral.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+            Scores within the range of `kind`.
+        place : ndarray of int, shape (n,)
+            Number of each row's group.
+        """
+        number = {action: k for k, action in enumerate([*self.classes, HUMAN_REVIEW])}
+        numbers = np.empty(len(scores), dtype=np.intp)
         for g, band in enumerate(self.bands):
-            rows = np.flatnonzero(group == g)
+            rows = np.flatnonzero(place == g)
             ends = np.array([lower for lower, _ in band[1:]], dtype=np.float64)
-            place = np.searchsorted(ends, s[rows], side="right")
-            actions[rows] = np.array([action for _, action in band] + [None], dtype=object)[place]
-        return actions if self.defers else np.asarray(actions.tolist())
+            actions = np.array([number[action] for _, action in band], dtype=np.intp)
+            numbers[rows] = actions[np.searchsorted(ends, scores[rows], side="right")]
+        return numbers
 
     def margin(self, score: Any, groups: Groups = None) -> Floats:
         """Return the distance of each score to the nearest threshold, shape (n,); ∞ without thresholds."""
@@ -312,7 +343,7 @@ class ThresholdRule:
             return f"every row: {band[0][1]}"
         words, above = [], None
         for lower, action in band[:0:-1]:
-            at_least = f"{lower:.{DIGITS}g}"
+            at_least = f"{lower!r}"
             words.append(
                 f"{self.column} >= {at_least}: {action}"
                 if above is None
@@ -328,7 +359,7 @@ def _ends(band: Sequence[tuple[float | None, Any]]) -> list[tuple[str, ...]]:
     ranges = []
     for (lower, action), upper in zip(band, [*lowers[1:], None], strict=True):
         ends = [(lower, "at least"), (upper, "below")]
-        ranges.append((*(f"{words} {end:.{DIGITS}g}" for end, words in ends if end is not None), action))
+        ranges.append((*(f"{words} {end!r}" for end, words in ends if end is not None), action))
     return ranges[::-1]
 
 
@@ -340,6 +371,32 @@ def _band(ranges: Sequence[tuple[float, Any]]) -> list[tuple[float | None, Any]]
         for (lower, action), above in zip(ranges, following, strict=True)
         if lower < above
     ]
+
+
+def decimals_between(low: Floats, high: Floats) -> Floats:
+    """Return the shortest decimal strictly between two numbers, shape (m,).
+
+    Of the shortest ones the nearest to the middle. If no floating-point number is between, it is the larger
+    number: a range contains its lower end.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (m,)
+        Of equal pairs the result is the same number.
+    """
+    middle, result = low / 2 + high / 2, high.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        coarsest = np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)))) + 1.0
+    missing = np.flatnonzero(low < high)
+    for finer in range(DECIMAL_STEPS):
+        exponent = coarsest[missing].astype(np.intp) - finer
+        unit = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
+        at = middle[missing]
+        decimal = np.where(exponent < 0, np.rint(at * unit) / unit, np.rint(at / unit) * unit) + 0.0
+        inside = (low[missing] < decimal) & (decimal < high[missing])
+        result[missing[inside]] = decimal[inside]
+        missing = missing[~inside]
+    return result
 
 
 def _ranges(costs: Floats, weight: float, offsets: Sequence[float], positive: int) -> list[tuple[Any, int]]:

@@ -203,6 +203,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.probabilities", "Average", "Calibration", "GroupModel", "ModelOutputs",
         "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities", "UnlabeledOutputs"),
+    **_names("tailboost.selection.score_rule", "ScoreRule"),
+    **_names("tailboost.selection.threshold_rule", "ThresholdRule"),
     **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
     **_names("tailboost.selection.problem", "CVaR", "Problem", "Program", "Best", "Solution",

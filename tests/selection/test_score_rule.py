@@ -1,0 +1,178 @@
+"""A rule on one score is one function: `predict`, the rule, Python and SQL, also exactly at thresholds."""
+
+import copy
+import re
+import sqlite3
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost import rates
+
+REVIEW = "human review"
+PROBLEMS = {
+    "error": {},
+    "limit by group": {"limits": [rates.miss(1, by="g") <= 0.3]},
+    "group-aware": {"limits": [rates.miss(1, by="g") <= 0.3], "by_group": True},
+    "group-aware, one odds": {"limits": [rates.miss(1) <= 0.2], "by_group": True},
+    "deferral": {"limits": ["miss(1) <= .15", "deferred() <= .2"]},
+    "deferral by group": {"limits": ["miss(1, by=g) <= .15", "deferred() <= .3"], "by_group": True},
+}
+
+
+def made(seed, n, digits=None, kind="probability"):
+    rng = np.random.default_rng(seed)
+    y, g = (rng.random(n) < 0.3).astype(int), rng.choice(["a", "b"], n)
+    z = rng.normal(size=n) + 1.5 * y - 1 + 0.15 * (g == "a")
+    score = 1 / (1 + np.exp(-z)) if kind == "probability" else z
+    return pd.DataFrame({"s": score if digits is None else score.round(digits)}), y, {"g": g}
+
+
+def answers(clf, X, groups):
+    """Return the answers of `predict`, of the rule, of its Python function, and of SQL."""
+    given = {"groups": groups} if clf.by_group else {}
+    mark = {"deferred": REVIEW} if clf.can_defer else {}
+    rule, scores = clf.rule_, X["s"].tolist()
+    group = [groups["g"].tolist()] if clf.by_group else []
+    names = {}
+    exec(rule.to_python(), names)
+    database = sqlite3.connect(":memory:")
+    X.assign(g=groups["g"]).to_sql("t", database, index=False)
+    sql = rule.to_sql(group="g" if clf.by_group else None)
+    return {
+        "predict": clf.predict(X, **given, **mark).tolist(),
+        "rule": rule.predict(scores, *group).tolist(),
+        "python": [names["decide"](*row) for row in zip(scores, *group, strict=True)],
+        "sql": [row[0] for row in database.execute(f"SELECT {sql} FROM t ORDER BY rowid")],
+    }
+
+
+def assert_alike(clf, X, groups):
+    given = answers(clf, X, groups)
+    for form, found in given.items():
+        assert [str(a) for a in found] == [str(a) for a in given["predict"]], form
+
+
+def edges(clf):
+    """Return rows at each threshold and at both neighbouring floating-point numbers, in each group."""
+    ends = np.array([lower for band in clf.rule_.bands for lower, _ in band[1:]])
+    at = np.concatenate([ends, np.nextafter(ends, -np.inf), np.nextafter(ends, np.inf)])
+    return pd.DataFrame({"s": np.repeat(at, 2)}), {"g": np.tile(["a", "b"], len(at))}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    ("kind", "digits"), [("probability", 2), ("probability", None), ("number", 1), ("logit", None)]
+)
+def test_all_forms_answer_alike_at_and_beside_thresholds(kind, digits, problem):
+    X, y, groups = made(0, 1200, digits, kind)
+    clf = tb.tune(tb.Scores("s", 1, kind=kind), X, y, groups=groups, **PROBLEMS[problem])
+    assert_alike(clf, *edges(clf))
+    assert_alike(clf, *made(1, 2000, digits, kind)[::2])
+
+
+def test_a_score_for_the_first_label_answers_alike_too():
+    X, y, groups = made(0, 1200, 2)
+    clf = tb.tune(tb.Scores("s", 0), 1 - X, y, groups=groups, limits=[rates.miss(1, by="g") <= 0.3])
+    assert_alike(clf, *edges(clf))
+    assert_alike(clf, 1 - made(1, 2000, 2)[0], made(1, 2000, 2)[2])
+    for seed, limits in ((1, None), (2, ["precision(1) >= .4"])):
+        fresh, labels, named = made(seed, 2000, 2)
+        certified = tb.calibrate(clf, 1 - fresh, labels, groups=named, limits=limits)
+        assert_alike(certified, *edges(certified))
+        assert_alike(certified, 1 - fresh, named)
+
+
+@pytest.mark.parametrize("problem", ["error", "limit by group", "group-aware"])
+def test_a_threshold_is_the_shortest_decimal_between_two_neighbouring_scores(problem):
+    X, y, groups = made(0, 800)
+    clf = tb.tune(tb.Scores("s", 1), X, y, groups=groups, **PROBLEMS[problem])
+    named = clf.rule_.groups or [None]
+    for name, band in zip(named, clf.rule_.bands, strict=True):
+        scores = np.sort(X["s"][(groups["g"] == name) | (name is None)])
+        for end, _ in band[1:]:
+            low, high = scores[scores < end].max(), scores[scores >= end].min()
+            assert low < end < high
+            coarser = Decimal(10) ** (Decimal(repr(end)).as_tuple().exponent + 1)
+            multiple = (Decimal(float(low)) / coarser).to_integral_value(rounding="ROUND_FLOOR") * coarser
+            assert not any(low < multiple + k * coarser < high for k in (0, 1)), (low, end, high)
+
+
+def test_the_printed_thresholds_are_the_compared_ones():
+    X, y, groups = made(0, 3000)
+    clf = tb.tune(tb.Scores("s", 1), X, y, groups=groups, **PROBLEMS["deferral"])
+    low, high = (end for end, _ in clf.rule_.bands[0][1:])
+    assert [float(text) for text in re.findall(r"[0-9][.0-9e-]+", str(clf.rule_))] == [high, low, high]
+
+
+def test_curves_other_selections_and_files_answer_by_their_rule(tmp_path):
+    X, y, groups = made(0, 1000, 3)
+    clf = tb.tune(tb.Scores("s", 1), X, y, groups=groups, **PROBLEMS["limit by group"])
+    tb.save_model(clf, tmp_path / "rule.model")
+    others = [
+        clf.reweight(limits=[rates.miss(1, by="g") <= 0.2]),
+        clf.reweight(*made(3, 500, 3)[:2], groups=made(3, 500, 3)[2], limits=[rates.miss(1, by="g") <= 0.4]),
+        *(point.classifier for point in clf.tradeoff(rates.miss(1), n_points=3).points[::4]),
+        tb.load_model(tmp_path / "rule.model"),
+    ]
+    for other in others:
+        assert_alike(other, *edges(other))
+        assert_alike(other, *made(1, 500, 3)[::2])
+
+
+CALIBRATED = {
+    "ranks of misses by group": ([rates.miss(1, by="g") <= 0.35], {}),
+    "ranks, a threshold for each group": ([rates.miss(1, by="g") <= 0.35], {"by_group": True}),
+    "ranks, one odds for both groups": ([rates.miss(1) <= 0.3], {"by_group": True}),
+    "ranks of a gap": (["gap(selected(1, by=g)) <= .2"], {"by_group": True}),
+    "ranks, which may draw": ([rates.miss(1, by="g") <= 0.35], {"randomized": True}),
+    "a sequence": (["precision(1) >= .5"], {}),
+    "a sequence for each group": ([rates.precision(1, by="g") >= 0.45], {"by_group": True}),
+    "a path": (["miss(1) <= .3", "deferred() <= .3"], {}),
+}
+
+
+@pytest.mark.parametrize("digits", [None, 2])
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_what_is_certified_is_the_rule(name, digits):
+    limits, params = CALIBRATED[name]
+    X, y, groups = made(0, 400, digits)
+    fresh, labels, named = made(1, 3000, digits)
+    selected = tb.tune(tb.Scores("s", 1), X, y, groups=groups, limits=limits, **params)
+    clf = tb.calibrate(selected, fresh, labels, groups=named)
+    if len(clf.ensemble_.weights) > 1:
+        pytest.skip("the rule draws its answers, so it is no function of the score")
+    assert_alike(clf, *edges(clf))
+    assert_alike(clf, *made(2, 5000, digits)[::2])
+    group = [named["g"]] if clf.by_group else []
+    actions = clf.rule_.predict(fresh["s"], *group).astype(str)
+    deferred = actions == REVIEW
+    given = {"deferred": deferred} if deferred.any() else {}
+    answered = np.where(deferred, "0", actions).astype(int)
+    for bound in clf.certificate_.rates:
+        if bound.estimate is not None and "gap" not in str(bound):
+            counted = rates.measure(rates.parse(bound.rate), labels, answered, groups=named, **given)
+            assert any(value == pytest.approx(bound.estimate) for value in counted.values()), bound
+
+
+def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answers_them():
+    # Selection scores leave a wide gap. All fresh scores are in it, on both sides of the decimal.
+    X = pd.DataFrame({"s": np.repeat([0.1, 0.9], 400)})
+    y = np.r_[np.arange(400) % 10 == 0, np.arange(400) % 10 != 0].astype(int)
+    clf = tb.tune(tb.Scores("s", 1), X, y, limits=["precision(1) >= .5"])
+    ((_, _), (end, _)) = clf.rule_.bands[0]
+    assert 0.1 < end < 0.9
+    for shift in (-1e-9, 0.0):
+        right = int(shift == 0.0)
+        fresh = pd.DataFrame({"s": np.r_[np.full(300, end + shift), np.full(300, 0.95)]})
+        labels = np.r_[np.zeros(300), np.ones(300)].astype(int)
+        certified = tb.calibrate(copy.deepcopy(clf), fresh, labels)
+        answered = certified.predict(fresh)
+        assert answered.tolist() == certified.rule_.predict(fresh["s"]).tolist()
+        (bound,) = [b for b in certified.certificate_.rates if "precision" in b.rate]
+        assert bound.estimate == pytest.approx(labels[answered == 1].mean())
+        assert answered[:300].max() == right
