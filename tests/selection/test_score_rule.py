@@ -155,7 +155,7 @@ def test_what_is_certified_is_the_rule(name, digits):
     answered = np.where(deferred, "0", actions).astype(int)
     for bound in clf.certificate_.rates:
         if bound.estimate is not None and "gap" not in str(bound):
-            counted = rates.measure(rates.parse(bound.rate), labels, answered, groups=named, **given)
+            counted = rates.measure(bound.rate, labels, answered, groups=named, **given)
             assert any(value == pytest.approx(bound.estimate) for value in counted.values()), bound
 
 
@@ -168,11 +168,11 @@ def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answe
     assert 0.1 < end < 0.9
     for shift in (-1e-9, 0.0):
         right = int(shift == 0.0)
-        fresh = pd.DataFrame({"s": np.r_[np.full(300, end + shift), np.full(300, 0.95)]})
-        labels = np.r_[np.zeros(300), np.ones(300)].astype(int)
+        fresh = pd.DataFrame({"s": np.r_[np.full(100, end + shift), np.full(500, 0.95)]})
+        labels = np.r_[np.zeros(100), np.ones(500)].astype(int)
         certified = tb.calibrate(copy.deepcopy(clf), fresh, labels)
         answered = certified.predict(fresh)
         assert answered.tolist() == certified.rule_.predict(fresh["s"]).tolist()
-        (bound,) = [b for b in certified.certificate_.rates if "precision" in b.rate]
+        (bound,) = [b for b in certified.certificate_.rates if "precision" in str(b.rate)]
         assert bound.estimate == pytest.approx(labels[answered == 1].mean())
-        assert answered[:300].max() == right
+        assert answered[:100].max() == right
