@@ -228,8 +228,9 @@ class Rule:
         group : str, optional
             Name of the column of groups, if the rule is group-aware.
         what : {"action", "label", "deferred"}, default="action"
-            The label or "human review"; the label, for a deferred row the one that would be answered; or
-            whether the row is deferred (1 or 0).
+            The label or "human review", text if rows may be deferred, because a column has one type; the
+            label in its type, for a deferred row the one that would be answered; or whether the row is
+            deferred (1 or 0).
         table : str, default="t"
             Name or alias of the table in the query: ``SELECT … FROM scores AS t``. It qualifies each column,
             because SQLite reads a quoted name that no table has as text.
@@ -275,13 +276,17 @@ class Rule:
 
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
-        K, labels = len(self.classes), [sql_value(label) for label in self.classes]
         if what == "deferred":
             return f"CASE WHEN {self._defers(g, probability)} THEN 1 ELSE 0 END"
         if what == "action" and self.defers:
-            answer = self._of_group(g, probability, "label")
+            answer = self._answered(g, probability, [str(label) for label in self.classes])
             review = sql_value(HUMAN_REVIEW)
             return f"CASE WHEN {self._defers(g, probability)} THEN {review} ELSE {answer} END"
+        return self._answered(g, probability, self.classes)
+
+    def _answered(self, g: int, probability: Mapping[tuple[str, int], str], classes: Sequence[Any]) -> str:
+        """Return the expression for the label of a group, in words ``classes``."""
+        K, labels = len(classes), [sql_value(label) for label in classes]
         if len(self.parts) == 1 and self.parts[0].action_costs is not None:
             return _least(self._costs(self.parts[0], g, probability)[:K], labels)
         terms: list[list[str]] = [[] for _ in range(K)]

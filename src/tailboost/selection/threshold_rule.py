@@ -239,8 +239,8 @@ class ThresholdRule:
         group : str, optional
             Column of the group, for a group-aware rule.
         what : {"action", "label", "deferred"}, default="action"
-            A label or "human review", or whether the row is deferred (1 or 0). "label" needs a rule without
-            deferral.
+            A label or "human review", or whether the row is deferred (1 or 0). An action is text if rows may
+            be deferred: a column has one type. "label" keeps the type, and is NULL for a deferred row.
         table : str, default="t"
             Name or alias of the table.
 
@@ -251,21 +251,23 @@ class ThresholdRule:
         Raises
         ------
         ValueError
-            If ``group`` is missing, labels are asked of a rule that defers rows, or a name or label contains
-            a backslash.
+            If ``group`` is missing, or a name or label contains a backslash.
         """
         if self.groups is not None and group is None:
             raise ValueError(
                 "group='COL' is needed, --group COL in the shell: the action depends on the row's group"
             )
-        if what == "label" and self.defers:
-            raise ValueError("the rule defers rows, which have no label: use what='action'")
         score = sql_number(table, str(self.column if column is None else column))
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"
 
         def value(action: Any) -> str:
-            return str(int(action == HUMAN_REVIEW)) if what == "deferred" else sql_value(action)
+            deferred = action == HUMAN_REVIEW
+            if what == "deferred":
+                return str(int(deferred))
+            if what == "label":
+                return "NULL" if deferred else sql_value(action)
+            return sql_value(str(action) if self.defers else action)
 
         def cases(band: list[tuple[float | None, Any]]) -> str:
             above = [f"WHEN {score} >= {lower!r} THEN {value(action)}" for lower, action in band[:0:-1]]
