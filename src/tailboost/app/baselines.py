@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.utils import Tags, check_consistent_length, column_or_1d, get_tags
+from sklearn.utils import Tags, check_consistent_length, get_tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost import rates
 from tailboost.core.array_types import Floats, Ints, Labels, Model, Seed, Table
-from tailboost.core.checks import check_length, check_number, label_column
+from tailboost.core.checks import check_length, check_number, label_column, label_vector
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.named import plain_xgboost
 
@@ -144,7 +144,7 @@ def checked_labels(X: Table, y: ArrayLike) -> Labels:
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
     check_consistent_length(X, y)
-    labels: Labels = column_or_1d(y, warn=True)
+    labels = label_vector(y, warn=True)
     if not len(labels):
         raise ValueError("there are 0 rows; a fit needs at least one")
     check_classification_targets(labels)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import InputTags, column_or_1d, get_tags
+from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
@@ -27,6 +27,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_labels,
     check_row_shape,
+    label_vector,
     n_rows_of,
     positions,
     refuse_frame,
@@ -35,6 +36,7 @@ from tailboost.core.checks import (
     row_weights,
     summed,
     take,
+    unboxed,
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
@@ -195,7 +197,7 @@ def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool
 def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None) -> Any:
     """Return a checked table; with ``y``, the training table, the labels and the schema of its columns."""
     reset = y is not None
-    given: dict[str, Any] = {} if y is None else {"y": y}
+    given: dict[str, Any] = {} if y is None else {"y": unboxed(y)}
     refuse_swapped(X, y)
     X, _ = unpack(X)
     X = as_pandas(X)  # learners read pandas' data frames
@@ -225,8 +227,7 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
 def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
     """Return a column of labels; raise an error for missing labels."""
     refuse_missing(y, name)
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
-    return labels
+    return label_vector(y, warn=True)
 
 
 def check_group_arguments(groups: Groups, validation: LabelledRows) -> None:
@@ -336,7 +337,7 @@ def read_training_set(
         raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
     refuse_missing(y, "y")
     X, y, schema = checked_table(classifier, learner, rows.X, y)
-    y = column_or_1d(y, warn=True)
+    y = label_vector(y, warn=True)
     check_labels(y)
     if len(y) != n_rows_of(X):
         raise ValueError(f"y has {len(y)} labels, X has {n_rows_of(X)} rows")

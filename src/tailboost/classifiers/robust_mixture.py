@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch, Tags, check_random_state, column_or_1d
+from sklearn.utils import Bunch, Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
@@ -46,6 +46,7 @@ from tailboost.core.checks import (
     OneOf,
     check_costs,
     check_indexes,
+    label_vector,
     n_rows_of,
     numbered,
     refuse_missing,
@@ -604,7 +605,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
         check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
-        models = mix._behind(probabilities, np.unique(column_or_1d(y)) if classes is None else classes)
+        models = mix._behind(probabilities, np.unique(label_vector(y)) if classes is None else classes)
         if groups is not None:
             mix._name_groups(groups)
         given = LabelledRows(probabilities, y, groups, sample_weight)
@@ -615,7 +616,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         mix._first_selection(mix._engine_of(judged, costs=costs))
         mix._selected.warn(forewarned=False)
         hashes = hash_rounded_rows(as_table(probabilities))
-        mix.used_rows_ = (UsedRows.of(hashes, column_or_1d(y), "selection data"),)
+        mix.used_rows_ = (UsedRows.of(hashes, label_vector(y), "selection data"),)
         return mix
 
     @classmethod

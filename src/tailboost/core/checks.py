@@ -491,6 +491,29 @@ def refuse_missing(values: Column, name: str) -> None:
         raise ValueError(f"{name} mixes text, such as {text!r}, with other values, such as {other!r}")
 
 
+def unboxed(labels: Any) -> Any:
+    """Return labels of a type of pandas, or Python objects of one kind, as numbers or booleans of NumPy.
+
+    scikit-learn would make floating-point numbers of nullable types: True and 1 would become 1.0, and
+    integers above 2⁵³ would be rounded. Text, tables and labels with missing values are returned unchanged.
+    """
+    if not (hasattr(labels, "dtype") or hasattr(labels, "dtypes")):
+        return labels
+    array = np.asarray(labels)
+    if array.dtype.kind in "biu":
+        return array
+    kinds = {type(label) for label in array.ravel().tolist()} if array.dtype == object else set()
+    booleans = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
+    integers = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
+    return np.array(array.tolist()) if kinds and (booleans or integers) else labels
+
+
+def label_vector(labels: Any, *, warn: bool = False) -> Labels:
+    """Return labels as an array of shape (n,) of their own type; a table of one column gets a warning."""
+    vector: Labels = column_or_1d(unboxed(labels), warn=warn)
+    return vector
+
+
 def numbered(values: Column, name: str, n: int) -> Ints:
     """Return a number for each of n values, equal for equal values.
 
@@ -709,8 +732,8 @@ def check_labelled_rows(
         raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
     check_indexes(X=X, y=y, sample_weight=sample_weight)
     refuse_missing(y, "y")
-    X, y = learner._checked(X, y)
-    y = column_or_1d(y, warn=True)
+    X, y = learner._checked(X, unboxed(y))
+    y = label_vector(y, warn=True)
     n = n_rows_of(X)
     check_length(y, "y", n)
     check_labels(y)

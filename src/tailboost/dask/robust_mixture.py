@@ -15,7 +15,6 @@ from typing import Any, NoReturn, Self
 import dask
 import dask.array as da
 import numpy as np
-from sklearn.utils import column_or_1d
 
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers import robust_mixture as local
@@ -25,6 +24,7 @@ from tailboost.core.checks import (
     check_indexes,
     count_rows,
     has_named_columns,
+    label_vector,
     n_rows_of,
     refuse_missing,
     relative_weights,
@@ -300,7 +300,7 @@ def _values(y: Column, groups: Groups) -> tuple[Labels, GroupNames | None] | Non
     if not n:
         return None
     names = None if groups is None else GroupNames.of(groups, "groups", n, np.ones(n, dtype=bool))
-    return np.unique(column_or_1d(y)), names
+    return np.unique(label_vector(y)), names
 
 
 def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels, GroupNames | None]:

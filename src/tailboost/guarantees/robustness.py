@@ -8,12 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.stats import chi2
-from sklearn.utils import column_or_1d
 
 from tailboost import rates
 from tailboost.boosting.players.dro import MARGIN_LOSSES
 from tailboost.core.array_types import Floats, Labels, Model, Table
-from tailboost.core.checks import check_length, check_number, check_weights, n_rows_of, positions
+from tailboost.core.checks import (
+    check_length,
+    check_number,
+    check_weights,
+    label_vector,
+    n_rows_of,
+    positions,
+)
 from tailboost.core.judged import label_shares
 from tailboost.rates.metrics import expected_zero_one_losses
 from tailboost.solvers import worst_case_weights
@@ -141,7 +147,7 @@ def profile_likelihood(
         raise TypeError(f"{type(classifier).__name__} has no scores by round; give an additive classifier")
     if loss not in MARGIN_LOSSES:
         raise ValueError(f"loss must be one of {', '.join(MARGIN_LOSSES)}, got {loss!r}")
-    labels = column_or_1d(y)
+    labels = label_vector(y)
     check_length(labels, "y", n_rows_of(X))
     index = positions(labels, classifier.classes_, "y")
     weight = check_weights(sample_weight, len(labels))
@@ -283,7 +289,7 @@ def row_losses(classifier: Model, X: Table, y: ArrayLike, loss: Loss) -> Floats:
     names = ("zero_one", "expected_zero_one", *MARGIN_LOSSES)
     if loss not in names:
         raise ValueError(f"loss must be one of {names}, got {loss!r}")
-    labels = column_or_1d(y)
+    labels = label_vector(y)
     check_length(labels, "y", n_rows_of(X))
     if loss in ("zero_one", "expected_zero_one"):
         answers = classifier.predict(X) if loss == "zero_one" else label_shares(classifier, X)

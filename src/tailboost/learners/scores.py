@@ -11,11 +11,11 @@ from scipy.special import expit, logit, softmax
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, column_or_1d
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import as_pandas, n_rows_of
+from tailboost.core.checks import as_pandas, label_vector, n_rows_of
 from tailboost.core.score_kinds import score_kind
 from tailboost.core.warn import warn_user
 from tailboost.rates.strata import plain
@@ -107,7 +107,7 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        columns, y = self.column_list, column_or_1d(y)
+        columns, y = self.column_list, label_vector(y)
         labels = np.unique(y)
         try:
             score_kind(self.kind).check_missing(self.missing)
@@ -265,7 +265,7 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", None)
         labels = getattr(self.model, "class_labels", None) if labels is None else labels
-        self.classes_ = np.unique(column_or_1d(y)) if labels is None else np.asarray(labels)
+        self.classes_ = np.unique(label_vector(y)) if labels is None else np.asarray(labels)
         return self
 
     def predict_proba(self, X: Table) -> Floats:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import Tags, check_array, column_or_1d
+from sklearn.utils import Tags, check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
-from tailboost.core.checks import check_weights
+from tailboost.core.checks import check_weights, label_vector, unboxed
 from tailboost.core.long_work import fitting_apart
 
 # Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
@@ -257,8 +257,8 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             If X, y or sample_weight is not as described, or y does not have two classes.
         """
         with fitting_apart(self) as fitted:
-            X, y = validate_data(fitted, X, y, dtype=np.float64)
-            y = column_or_1d(y, warn=True)
+            X, y = validate_data(fitted, X, unboxed(y), dtype=np.float64)
+            y = label_vector(y, warn=True)
             check_classification_targets(y)
             weight = check_weights(sample_weight, len(y))
             used = weight > 0
