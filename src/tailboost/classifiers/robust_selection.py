@@ -683,6 +683,8 @@ def with_member(rule: Selected, member: Any) -> Selected:
 def _names(classifier: ProbabilityMixture) -> tuple[list[Any], list[Any] | None]:
     """Return the labels, and the groups that the rule tells apart; None if it is group-blind."""
     groups = classifier._group_names.values[0].tolist() if classifier.by_group else None
+    if groups is not None and len(groups) > 1 and not classifier._engine.probabilities.group_aware:
+        raise ValueError("by_group=True was set after the selection, whose rule reads no group: tune again")
     return classifier.classes_.tolist(), groups
 
 

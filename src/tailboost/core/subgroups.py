@@ -26,9 +26,13 @@ GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them 
 GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
 
 
+# Printed name of a group or class that is the empty text.
+EMPTY_NAME = "(empty)"
+
+
 def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
-    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else text(unit)
+    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else text(unit) or EMPTY_NAME
 
 
 def deferral_words(n_deferred: int, n: int) -> str:

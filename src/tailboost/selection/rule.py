@@ -182,8 +182,10 @@ class Rule:
         K, G = len(self.classes), len(self.groups or [None])
         plain = all(isinstance(label, (str, int, float)) for label in labels)
         _need(plain, "a label or group is no text or number")
-        _need(len(set(self.classes)) == K >= 2, "classes must be at least two different labels")
-        _need(self.groups is None or len(set(self.groups)) == G >= 1, "groups must be different")
+        several = len(self.classes) >= 2 and are_different(self.classes)
+        _need(several, "classes must be at least two different labels of one type")
+        different = self.groups is None or (len(self.groups) >= 1 and are_different(self.groups))
+        _need(different, "groups must be different and of one type")
         least = self.least_probability
         _need(_are_numbers(least, ()) and 0 < least < 1, "least_probability must be in (0, 1)")
         _need(len(self.parts) > 0, "it has no parts")
@@ -474,6 +476,11 @@ def _are_probabilities(columns: Sequence[str]) -> str:
 def _need(holds: bool, words: str) -> None:
     if not holds:
         raise ValueError(f"this is no rule: {words}")
+
+
+def are_different(names: Sequence[Any]) -> bool:
+    """Whether labels or groups are different, and of one type: True and 1.0 are no 1."""
+    return len(set(names)) == len(names) and len(set(map(type, names))) <= 1
 
 
 def _are_numbers(values: Any, shape: tuple[int, ...] | None = None) -> bool:

@@ -16,7 +16,7 @@ from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
-from tailboost.selection.rule import group_numbers, sql_name, sql_number, sql_value
+from tailboost.selection.rule import are_different, group_numbers, sql_name, sql_number, sql_value
 
 # Rules of format 1 had no kind of score.
 FORMAT = 2
@@ -205,11 +205,12 @@ class ThresholdRule:
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
-        kind, known = score_kind(self.kind), {*self.classes, HUMAN_REVIEW}
-        if not all(
-            isinstance(name, (str, int, float)) for name in (self.column, *known, *(self.groups or []))
-        ):
+        kind, groups = score_kind(self.kind), self.groups or []
+        if not all(isinstance(name, (str, int, float)) for name in (self.column, *self.classes, *groups)):
             raise ValueError("the column, a label or a group is no text or number")
+        for name, names in (("labels", self.classes), ("groups", groups)):
+            if not are_different(names):
+                raise ValueError(f"{name} must be different and of one type, got {names}")
         if self.missing is not None and not kind.contains(self.missing):
             raise ValueError(f"missing is no {kind.name}")
         for band in self.bands:
@@ -218,7 +219,8 @@ class ThresholdRule:
                 raise ValueError(f"a threshold is no {kind.name}")
             if not band or band[0][0] is not None or not (np.diff(lower) > 0).all():
                 raise ValueError("thresholds must ascend from null")
-            if any(action not in known for _, action in band):
+            known = {(type(action), action) for action in (*self.classes, HUMAN_REVIEW)}
+            if any((type(action), action) not in known for _, action in band):
                 raise ValueError("an action is neither a label nor human review")
         if len(self.bands) != len(self.groups or [None]):
             raise ValueError("bands must be given for each group")

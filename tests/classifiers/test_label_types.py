@@ -1,0 +1,97 @@
+"""Labels keep their type: in `predict`, JSON, SQL, Python and files."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+from sklearn.linear_model import LogisticRegression
+
+import tailboost as tb
+
+RNG = np.random.default_rng(0)
+N = 500
+X = RNG.normal(size=(N, 2))
+HIGH = (X[:, 0] + RNG.normal(size=N) > 0).astype(int)
+TABLE = pd.DataFrame({"s": 1 / (1 + np.exp(-X[:, 0])), "x": X[:, 1]})
+BIG = 2**53
+WORDS = np.array(["no", "yes"])[HIGH]
+FORMS = {
+    "Int64": pd.Series(HIGH).astype("Int64"),
+    "boolean": pd.Series(HIGH).astype("boolean"),
+    "string": pd.Series(WORDS).astype("string"),
+    "categories": pd.Series(WORDS).astype("category"),
+    "categories of Int64": pd.Series(HIGH + 3).astype("Int64").astype("category"),
+    "categories of bool": pd.Series(HIGH == 1).astype("category"),
+    "bool": HIGH == 1,
+    "objects": np.array([bool(k) for k in HIGH], dtype=object),
+    "long Int64": pd.Series(HIGH + BIG).astype("Int64"),
+    "long integers": [int(k) + BIG for k in HIGH],
+    "table": pd.DataFrame({"y": pd.Series(HIGH).astype("Int64")}),
+}
+PLAIN = {
+    "categories of Int64": [3, 4],
+    **{key: [0, 1] for key in ["Int64", "table"]},
+    **{key: [False, True] for key in ["boolean", "categories of bool", "bool", "objects"]},
+    **{key: ["no", "yes"] for key in ["string", "categories"]},
+    **{key: [BIG, BIG + 1] for key in ["long Int64", "long integers"]},
+}
+
+
+def exactly(found, form):
+    """Whether the different answers are the labels, as Python values of the same type."""
+    values = sorted(set(found))
+    return values == PLAIN[form] and [type(v) for v in values] == [type(v) for v in PLAIN[form]]
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_rule_on_scores_answers_with_the_labels_in_every_form(form, tmp_path):
+    high = PLAIN[form][1]
+    clf = tb.tune(tb.Scores("s", high), TABLE, FORMS[form], limits=[tb.rates.miss(high) <= 0.4])
+    tb.save_model(clf, tmp_path / "rule.model")
+    names = {}
+    exec(clf.rule_.to_python(), names)
+    base = sqlite3.connect(":memory:")
+    TABLE.to_sql("t", base)
+    from_sql = [row[0] for row in base.execute(f"SELECT {clf.rule_.to_sql()} FROM t")]
+    if isinstance(high, bool):
+        assert set(map(type, from_sql)) == {int}  # SQLite has no booleans
+        from_sql = [bool(value) for value in from_sql]
+    answers = {
+        "predict": clf.predict(TABLE).tolist(),
+        "json": tb.ThresholdRule.from_dict(json.loads(json.dumps(clf.rule_.to_dict()))).predict(TABLE["s"]),
+        "python": [names["decide"](s) for s in TABLE["s"]],
+        "sql": from_sql,
+        "file": tb.load_model(tmp_path / "rule.model").predict(TABLE).tolist(),
+    }
+    for name, found in answers.items():
+        assert exactly(np.asarray(found).tolist() if name == "json" else found, form), name
+
+
+MODELS = {
+    "mixture": lambda: tb.RobustMixtureClassifier([("lr", LogisticRegression())]),
+    "worst class": lambda: tb.WorstClassBoostClassifier(n_estimators=3),
+    "AdaBoost": lambda: tb.AdaBoostClassifier("stump", n_estimators=3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("form", FORMS)
+def test_classifiers_answer_with_the_labels(form, model, as_frame):
+    table = pd.DataFrame(X, columns=["a", "b"]) if as_frame else X
+    assert exactly(MODELS[model]().fit(table, FORMS[form]).predict(table).tolist(), form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_given_probabilities_answer_with_the_labels(form):
+    P = {"m": np.c_[1 - TABLE["s"], TABLE["s"]]}
+    labels = np.ravel(FORMS[form]) if form == "table" else FORMS[form]
+    clf = tb.RobustMixtureClassifier.from_probabilities(P, labels, objective="error")
+    assert exactly(clf.predict(P).tolist(), form)
+    assert exactly(clf.rule_.predict(P).tolist(), form)

@@ -1,0 +1,81 @@
+"""Names in rules: equal labels or groups, and other types, are refused; the empty name is readable."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost import rates
+
+RNG = np.random.default_rng(0)
+N = 1000
+S = RNG.random(N)
+Y = (RNG.random(N) < S).astype(int)
+G = RNG.choice(["u", "v"], N)
+LIMITS = [rates.miss(1, by="group") <= 0.3]
+
+
+@pytest.fixture(scope="module")
+def documents():
+    scores = tb.tune(
+        tb.Scores("s", 1),
+        pd.DataFrame({"s": S}),
+        Y,
+        groups=G,
+        by_group=True,
+        limits=LIMITS,
+        objective="error",
+    )
+    models = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": np.c_[1 - S, S]}, Y, groups=G, by_group=True, limits=LIMITS
+    )
+    return {
+        "scores": (tb.ThresholdRule, json.dumps(scores.rule_.to_dict())),
+        "models": (tb.Rule, json.dumps(models.rule_.to_dict())),
+    }
+
+
+FORGED = {
+    "one group twice": ("groups", ["u", "u"]),
+    "equal groups of two types": ("groups", [1, 1.0]),
+    "groups of two types": ("groups", ["u", 1]),
+    "one label twice": ("classes", [1, 1]),
+    "a boolean for a number": ("classes", [0, True]),
+    "a decimal for a number": ("classes", [0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("kind", ["scores", "models"])
+@pytest.mark.parametrize("name", FORGED)
+def test_equal_or_mixed_names_are_refused(documents, name, kind):
+    cls, text = documents[kind]
+    assert cls.from_dict(json.loads(text)).groups == ["u", "v"]
+    field, value = FORGED[name]
+    with pytest.raises(ValueError, match="different"):
+        cls.from_dict(json.loads(text) | {field: value})
+
+
+@pytest.mark.parametrize("action", [True, 1.0, "1", None])
+def test_an_action_has_the_type_of_the_labels(documents, action):
+    document = json.loads(documents["scores"][1])
+    forged = copy.deepcopy(document)
+    forged["bands"][0][-1][1] = action
+    with pytest.raises(ValueError, match="an action is neither a label nor human review"):
+        tb.ThresholdRule.from_dict(forged)
+
+
+def test_the_empty_group_name_is_readable():
+    clf = tb.tune(
+        tb.Scores("s", 1),
+        pd.DataFrame({"s": S}),
+        Y,
+        groups=np.where(G == "u", "", G),
+        by_group=True,
+        limits=LIMITS,
+    )
+    assert [line.split(":")[0] for line in str(clf.rule_).splitlines()] == ["(empty)", "v"]
+    assert "  (empty)  " in str(clf.rates_)
