@@ -176,3 +176,17 @@ def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answe
         (bound,) = [b for b in certified.certificate_.rates if "precision" in str(b.rate)]
         assert bound.estimate == pytest.approx(labels[answered == 1].mean())
         assert answered[:100].max() == right
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+def test_a_changed_by_group_is_refused_by_name(by_group):
+    X, y, groups = made(0, 600)
+    clf = tb.tune(
+        tb.Scores("s", 1), X, y, groups=groups, limits=[rates.miss(1, by="g") <= 0.4], by_group=by_group
+    )
+    changed = clf.set_params(by_group=not by_group)
+    fresh, labels, named = made(1, 600)
+    with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
+        tb.calibrate(changed, fresh, labels, groups=named)
+    with pytest.raises(ValueError, match=f"by_group={not by_group} was set after the selection"):
+        changed.predict(fresh)

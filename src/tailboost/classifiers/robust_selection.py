@@ -413,6 +413,12 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     def _numbers(self, groups: Groups, n: int) -> Ints | None:
         """Return the numbers of the rows' groups, if the rule is group-aware."""
+        reads_groups = self._engine.probabilities.group_aware
+        if reads_groups != (self.by_group and len(self._group_names.values[0]) > 1):
+            reads = "reads the group" if reads_groups else "reads no group"
+            raise ValueError(
+                f"by_group={self.by_group} was set after the selection of a rule that {reads}: tune again"
+            )
         if not self.by_group:
             if groups is not None:
                 raise ValueError(GROUPS_UNUSED)
@@ -683,8 +689,6 @@ def with_member(rule: Selected, member: Any) -> Selected:
 def _names(classifier: ProbabilityMixture) -> tuple[list[Any], list[Any] | None]:
     """Return the labels, and the groups that the rule tells apart; None if it is group-blind."""
     groups = classifier._group_names.values[0].tolist() if classifier.by_group else None
-    if groups is not None and len(groups) > 1 and not classifier._engine.probabilities.group_aware:
-        raise ValueError("by_group=True was set after the selection, whose rule reads no group: tune again")
     return classifier.classes_.tolist(), groups
 
 
