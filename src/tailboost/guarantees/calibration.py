@@ -545,7 +545,7 @@ class Path:
             tighter = [limit.tightened(by) for limit, by in zip(self.limits, by_limit, strict=True)]
             self.made[key] = None
             with _silent(), suppress(InfeasibleLimitsError):
-                self.made[key] = self.model.reweight(limits=tighter, confidence=0)
+                self.made[key] = self.plain.reweight(limits=tighter, confidence=0)
         return self.made[key]
 
     def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
