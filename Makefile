@@ -10,8 +10,10 @@ READY_DEMO := $(VENV_DEMO)/.ready
 PYTHON_MIN ?= python3.11
 VENV_MIN := .venv-min
 READY_MIN := $(VENV_MIN)/.ready
+# The newest versions; without PyTorch, whose newest wheels contain CUDA (gigabytes).
+VENV_NEWEST := .venv-newest
 
-.PHONY: demo notebooks test test-experiments test-min test-gpu slow fuzz lint docs dist ci clean
+.PHONY: demo notebooks test test-experiments test-min test-newest test-gpu slow fuzz lint docs wheel dist ci clean
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,6 +42,12 @@ test-experiments: $(READY)  ## the tests of the experiments and of what the pape
 test-min: $(READY_MIN)  ## the fast test suite with the oldest versions that pyproject.toml declares
 	OMP_NUM_THREADS=1 $(VENV_MIN)/bin/python -m pytest -n 2
 
+test-newest:  ## the fast test suite with the newest versions of all libraries, which it prints
+	test -x $(VENV_NEWEST)/bin/python || $(PYTHON) -m venv $(VENV_NEWEST)
+	$(VENV_NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable ".[xgboost,app,dask,test]"
+	$(VENV_NEWEST)/bin/python -m pip freeze --exclude-editable
+	OMP_NUM_THREADS=1 $(VENV_NEWEST)/bin/python -m pytest -n 2
+
 test-gpu: $(READY)  ## the tests of nets on a GPU, the tasks of the papers at their scale, and what takes any device
 	$(BIN)/python -m pytest -m "gpu or not (slow or fuzz)" tests/learners tests/experiments
 
@@ -65,6 +73,11 @@ notebooks: $(READY)  ## run docs/notebooks again and write their outputs
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
+wheel: $(READY)  ## the wheel, tried without extras in an empty environment
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(BIN)/python tools/try_wheel.py build/wheel/*.whl --extras ""
+
 dist:  ## wheel and source, checked as a package index would, and the wheel tried in empty environments
 	rm -rf dist build
 	$(PYTHON) -m venv build/env
@@ -73,7 +86,7 @@ dist:  ## wheel and source, checked as a package index would, and the wheel trie
 	build/env/bin/python -m twine check --strict dist/*
 	build/env/bin/python tools/try_wheel.py dist/*.whl
 
-ci: test lint docs
+ci: test lint docs wheel
 
 clean:
-	rm -rf $(VENV) $(VENV_MIN) $(VENV_DEMO) tailboost-demo build dist docs/_build docs/api docs/gallery
+	rm -rf $(VENV) $(VENV_MIN) $(VENV_NEWEST) $(VENV_DEMO) tailboost-demo build dist docs/_build docs/api docs/gallery

@@ -48,7 +48,11 @@ def fitted(cls, **params):
 
 
 def torch_classifier():
-    return pytest.importorskip("tailboost.learners.torch").TorchClassifier
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    from tailboost.learners.torch import TorchClassifier
+
+    return TorchClassifier
 
 
 def check_parameters(cls):
@@ -125,6 +129,8 @@ def test_papers_are_in_the_list_of_references():
 def test_examples_run(name):
     if name.startswith("tailboost.learners.torch"):
         pytest.importorskip("torch")
+    if name.startswith("tailboost.dask"):
+        pytest.importorskip("dask")
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0

@@ -1,7 +1,9 @@
 """The declared and the tested dependencies are the same."""
 
+import ast
 import re
 import runpy
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -24,6 +26,55 @@ def test_all_is_for_users():
     (everything,) = extras.pop("all")
     inside = set(re.fullmatch(r"tailboost\[(.*)\]", everything)[1].split(","))
     assert inside == set(extras) - {"test", "lint", "docs", "experiments", "field"}
+
+
+#: The module of a requirement that has another name, and the folders whose files need an extra.
+MODULES = {"scikit-learn": "sklearn", "xgboost-cpu": "xgboost"}
+FOREIGN = {"experiments", "lightgbm", "skl2onnx"}  # of a checkout, and of models that the user brings
+NEEDING = {
+    "app": "app",
+    "dask": "dask",
+    "learners/torch": "torch",
+    "torch": "torch",
+    "storage/onnx.py": "onnx",
+}
+
+
+def imported(path):
+    """Return the libraries that a file imports, and those of them without which it cannot be imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    local = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Try)]
+    local += [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
+    ]
+    found, inside = [], {id(node) for part in local for node in ast.walk(part)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+        found += [(name.partition(".")[0], id(node) in inside) for name in names]
+    others = [(name, lazy) for name, lazy in found if name not in {*sys.stdlib_module_names, "", "tailboost"}]
+    return {name for name, _ in others}, {name for name, lazy in others if not lazy}
+
+
+def test_each_extra_declares_what_it_imports():
+    """A file is imported with its extra alone; what functions import is in some extra for users."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    def declared(requirements):
+        names = {re.match(r"[A-Za-z0-9_-]+", each)[0] for each in requirements}
+        return {MODULES.get(name, name) for name in names}
+
+    core, package = declared(project["dependencies"]), ROOT / "src" / "tailboost"
+    extras = {name: declared(needed) for name, needed in project["optional-dependencies"].items()}
+    users = core.union(*(extras[name] for name in ("xgboost", "app", "torch", "onnx", "dask")))
+    for path in package.rglob("*.py"):
+        place = path.relative_to(package).as_posix()
+        extra = next((name for start, name in NEEDING.items() if f"{place}/".startswith(f"{start}/")), None)
+        every, at_once = imported(path)
+        assert at_once <= core | extras.get(extra, set()), place
+        assert every - FOREIGN <= users, place
 
 
 def test_the_wheel_has_the_package_alone():

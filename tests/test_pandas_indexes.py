@@ -66,7 +66,8 @@ def given(X, y, **parts):
 
 def from_dask(X, y, **parts):
     dd = pytest.importorskip("dask.dataframe")
-    td = pytest.importorskip("tailboost.dask")
+    import tailboost.dask as td
+
     P = pd.DataFrame({"no": 1 - X["p"], "yes": X["p"]}, index=X.index)
     P, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (P, y, *parts.values()))
     parts = dict(zip(parts, others, strict=True))
@@ -75,7 +76,8 @@ def from_dask(X, y, **parts):
 
 def certified_by_dask(X, y, **parts):
     dd = pytest.importorskip("dask.dataframe")
-    certify = pytest.importorskip("tailboost.dask").certify
+    from tailboost.dask import certify
+
     X, y, *others = (dd.from_pandas(part, npartitions=2, sort=False) for part in (X, y, *parts.values()))
     return certify(BOOST, X, y, equal_rows="natural", **dict(zip(parts, others, strict=True)))
 

@@ -16,21 +16,57 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# The import must not load heavy libraries. Then: three lines of the README, and a model file.
+# The import must not load heavy libraries. Then: what needs no extra, on a table of arrays.
 CORE = """
 import sys
+import warnings
 import tailboost as tb
 heavy = {"pandas", "matplotlib", "torch", "dask", "xgboost", "sklearn"} & set(sys.modules)
 assert not heavy, heavy
-from sklearn.datasets import load_wine
+import numpy as np
+from sklearn.datasets import load_wine, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+warnings.simplefilter("ignore")
 X, y = load_wine(return_X_y=True)
+two = y > 0
+for name in tb.__all__:
+    if name.endswith("BoostClassifier"):
+        getattr(tb, name)(n_estimators=3).fit(X, two).predict(X)
+tree = DecisionTreeClassifier(max_depth=2)
+for of_paper in (
+    tb.published.adalpboost(tree, .2, T=3),
+    tb.published.lpboost(tree, .2, T=3),
+    tb.published.regularized_lpboost(tree, .2, T=3),
+    tb.published.average_boost(tree, T=3),
+    tb.published.adaboost(tree, T=3),
+    tb.published.rlp_boost(tree, T=3),
+    tb.published.vadaboost(tree, .1, T=3),
+    tb.published.ebboost(.1, T=3),
+    tb.published.worst_class_boost(tree, .4, gamma=.1),
+    tb.published.dro_boost(tree, T=3),
+):
+    of_paper.fit(X, two).predict(X)
 clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[::2], y[::2])
-cert = tb.certify(clf, X[1::2], y[1::2])
-mix = tb.RobustMixtureClassifier(random_state=0).fit(X[::2], y[::2])
+worst = tb.certify(clf, X[1::2], y[1::2]).bound("worst", "class").upper
 tb.save_model(clf, "m.model")
 assert (tb.load_model("m.model").predict(X) == clf.predict(X)).all()
-assert mix.rule_.to_sql()
-print(tb.__version__, sys.version.split()[0], round(cert.bound("worst", "class").upper, 3))
+
+X, y = make_classification(6000, flip_y=.1, random_state=0)
+model = LogisticRegression(max_iter=1000).fit(X[:2000], y[:2000])
+rule = tb.tune(model, X[2000:4000], y[2000:4000], limits=["miss(1) <= .2"], random_state=0)
+rule = tb.calibrate(rule, X[4000:], y[4000:])
+assert rule.certificate_ is not None
+tb.save_model(rule, "r.model")
+assert (tb.load_model("r.model").predict(X) == rule.predict(X)).all()
+P = model.predict_proba(X)
+score = tb.Scores(0, label=1)
+by_score = tb.tune(score, P[:2000, 1:], y[:2000], limits=["miss(1) <= .2"])
+assert by_score.rule_.to_sql()
+labels = [tb.Scores(k, label=k) for k in (0, 1)]
+Y = np.column_stack([y == 0, y == 1])
+tb.tune_labels(labels, P[:2000], Y[:2000].astype(int), limits=["miss(1, by=label) <= .3"]).predict(P)
+print(tb.__version__, sys.version.split()[0], round(worst, 3))
 """
 
 

@@ -331,7 +331,8 @@ def test_a_refit_starts_an_empty_ledger(first_fits):
 def test_a_refused_selection_on_dask_collections_leaves_no_object():
     """`fit` of Dask's classifier is refused, and the classifier from probabilities stays as it was."""
     da = pytest.importorskip("dask.array")
-    td = pytest.importorskip("tailboost.dask")
+    import tailboost.dask as td
+
     p = da.from_array(np.linspace(0, 1, 200), chunks=50)
     y = da.from_array((np.linspace(0, 1, 200) > 0.6).astype(int), chunks=50)
     mix = td.DaskRobustMixtureClassifier.from_probabilities({"model": p}, y)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -770,13 +769,13 @@ class _CalibratedScore:
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the calibrated probability at values of the score."""
-        P = self.score.predict_proba(pd.DataFrame({self.score.column_list[0]: values}))[:, 1]
+        P = self.score.probabilities_of(self.score.checked(values[:, None]))[:, 1]
         P = np.clip(P, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         return np.asarray(expit(self.slope * logit(P) + self.intercept))
 
     def checked(self, values: Floats) -> Floats:
         """Return values of the score, those of rows without one too."""
-        return self.score.values(pd.DataFrame({self.score.column_list[0]: values}))[:, 0]
+        return self.score.checked(values[:, None])[:, 0]
 
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""

@@ -168,13 +168,20 @@ class Scores(ClassifierMixin, BaseEstimator):
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
-        kind, owner = score_kind(self.kind), repr(self)
-        return kind.checked(score_columns(X, self.column_list, owner), owner, self.missing, kind.remedy)
+        return self.checked(score_columns(X, self.column_list, repr(self)))
+
+    def checked(self, values: NDArray[Any]) -> Floats:
+        """Return scores of shape (n, columns), checked; a missing score becomes that of ``missing``."""
+        kind = score_kind(self.kind)
+        return kind.checked(values, repr(self), self.missing, kind.remedy)
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K); ranks in [0, 1] in their place for kind="number"."""
         check_is_fitted(self, "classes_")
-        values = self.values(X)
+        return self.probabilities_of(self.values(X))
+
+    def probabilities_of(self, values: Floats) -> Floats:
+        """Return `predict_proba` of rows with these scores, shape (n, columns)."""
         if values.shape[1] > 1:
             if self.kind == "logit":
                 return np.asarray(softmax(values, axis=1))

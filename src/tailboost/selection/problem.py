@@ -31,6 +31,7 @@ from tailboost.rates import wrong as wrong_answers
 from tailboost.rates.make import OVERALL_ERROR
 from tailboost.selection.data import Candidate, Pool, plain_state, quotient
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
+from tailboost.solvers.highs import QuietHighs
 
 # The objectives that have a name, as rates.
 NAMED = {
@@ -609,9 +610,7 @@ class Master:
     def __init__(self, program: Program, pool: Pool) -> None:
         self.program, self.price = program, SLACK_PRICE
         infinity = highspy.kHighsInf
-        highs = highspy.Highs()
-        highs.setOptionValue("output_flag", False)
-        highs.setOptionValue("threads", 1)
+        highs = QuietHighs()
         n_free, n_rows = program.n_free, len(program.bound)
         for i in range(n_free):
             is_largest_rate = program.objective.worst and i == 0

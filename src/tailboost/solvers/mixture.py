@@ -19,6 +19,7 @@ from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.core.checks import check_alpha
 from tailboost.core.long_work import one_blas_thread
 from tailboost.solvers.bits import DenseLosses, Losses, PackedLosses, starting_mixture
+from tailboost.solvers.highs import QuietHighs
 from tailboost.solvers.regularized import NewtonResult, Quadratic, newton
 from tailboost.solvers.tail_game import Optimum, TailGame, feasible, tail, tail_boundary
 
@@ -683,9 +684,7 @@ def highs_model(
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
     lp.a_matrix_.value_ = sparse.data
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
+    highs = QuietHighs()
     highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
     highs.setOptionValue("dual_feasibility_tolerance", TOLERANCE)
     highs.passModel(model)

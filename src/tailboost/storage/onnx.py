@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
@@ -28,6 +26,12 @@ from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
 from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
 from tailboost.selection.rule import Rule, tie_break
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as error:
+    raise ImportError(f"export_onnx needs onnx ({error}): pip install 'tailboost[onnx]'") from error
 
 __all__ = ["export_onnx"]
 

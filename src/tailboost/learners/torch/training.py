@@ -137,7 +137,7 @@ class Training:
         with self.random.in_use():
             self.net = recipe.build().to(recipe.device)
         if len(recipe.feed.row_shape) == 3:
-            self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,unused-ignore]
         self.mixed = is_mixed(recipe.precision, self.net, recipe.device)
         self.optimizer = recipe.optimizer(self.net.parameters())
         if start is not None:
@@ -193,7 +193,7 @@ class Training:
         loss = self.loss(logits.float(), y, **self.seen)
         self.seen = {}  # releases this step's autograd graph, whose nodes belong to one stream
         self.optimizer.zero_grad()
-        (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call]
+        (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call,unused-ignore]
         self.optimizer.step()
         return loss.detach()
 
