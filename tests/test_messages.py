@@ -319,17 +319,6 @@ def test_a_pickle_is_no_model_file(tmp_path):
         tb.load_model(tmp_path / "m.model")
 
 
-def test_unknown_groups_are_not_missing_ones():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"sex": ["f", "unknown", "m"], "age": [1, 2, 3]})
-    with pytest.raises(ValueError, match="'sex' has the value 'unknown', the name that missing='own' gives"):
-        tb.GroupColumns(missing="own").fit(frame)
-    made = tb.GroupColumns(missing="own").fit(frame.assign(sex=["f", None, "m"]))
-    with pytest.raises(ValueError, match="rename the value"):
-        made.transform(frame)
-    assert tb.GroupColumns().fit_transform(frame)["sex"].tolist() == ["f", "unknown", "m"]
-
-
 def test_labels_are_shown_as_plain_values():
     """NumPy's numbers are labels as Python's are, and messages show them so."""
     one, scores = np.int64(1), X[:, :1]

@@ -160,10 +160,6 @@ def test_columns_of_groups_are_compared_one_by_one(form):
     name = "groups" if form == "frame" else r"groups\['age'\]"
     with pytest.raises(ValueError, match=f"{name} and X have different pandas indexes"):
         tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=table)
-    of_columns = tb.GroupColumns().fit_transform(pd.DataFrame({"sex": PARTS["groups"]}))
-    tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=of_columns)
-    with pytest.raises(ValueError, match="groups and X have different"):
-        tb.tune(SCORE, FRAME, PARTS["y"], limits=LIMITS, groups=shuffled(of_columns))
 
 
 def test_without_an_index_of_X_the_others_are_compared():
@@ -180,8 +176,6 @@ def test_groups_of_predict_and_labels_of_tune_labels():
         tb.tune_labels([tb.Scores("p", "toxic")], FRAME, shuffled(LABELS), limits=["selected(1) <= .9"])
     with pytest.raises(ValueError, match="Y and X have different pandas indexes"):
         RULES.certify(FRAME, shuffled(LABELS))
-    with pytest.raises(ValueError, match="errors and X have different pandas indexes"):
-        tb.WeakRegions().fit(FRAME, shuffled(pd.Series(Z * 1.0, index=INDEX)))
 
 
 def test_the_remedy_works_and_matters():

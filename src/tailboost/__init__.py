@@ -46,7 +46,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.core.exceptions import ResubstitutionWarning as ResubstitutionWarning
     from tailboost.core.exceptions import SmallSubgroupsWarning as SmallSubgroupsWarning
     from tailboost.core.exceptions import UselessRuleWarning as UselessRuleWarning
-    from tailboost.core.group_columns import GroupColumns as GroupColumns
     from tailboost.guarantees.additive_summary import AdditiveSummary as AdditiveSummary
     from tailboost.guarantees.certificates import Certificate as Certificate
     from tailboost.guarantees.certificates import Price as Price
@@ -61,8 +60,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.rate_bounds import Shortfall as Shortfall
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
-    from tailboost.guarantees.weak_regions import WeakRegion as WeakRegion
-    from tailboost.guarantees.weak_regions import WeakRegions as WeakRegions
     from tailboost.learners.scores import Scores as Scores
     from tailboost.selection.curve import Curve as Curve
     from tailboost.selection.probabilities import RulePart as RulePart
@@ -90,7 +87,6 @@ _MODULES = {
         "InfeasibleLimitsError LeakageError LimitBelowNoiseWarning NotCertifiedError ResubstitutionWarning "
         "SmallSubgroupsWarning UselessRuleWarning"
     ),
-    "core.group_columns": "GroupColumns",
     "guarantees.additive_summary": "AdditiveSummary",
     "guarantees.certificates": "Certificate Price certify",
     "selection.curve": "Curve",
@@ -100,7 +96,6 @@ _MODULES = {
     "guarantees.planning": "RowsForLimit RowsNeeded rows_needed",
     "guarantees.rate_bounds": "CertifiedBound Shortfall",
     "guarantees.recheck": "Recheck RecheckedBound",
-    "guarantees.weak_regions": "WeakRegion WeakRegions",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
     "selection.probabilities": "RulePart",

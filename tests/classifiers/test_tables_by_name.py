@@ -164,10 +164,6 @@ ENTRIES = {
         ),
         {"groups": GROUPS},
     ),
-    "GroupColumns": (
-        lambda groups: tb.GroupColumns(missing="own").fit(GROUPS).transform(groups).to_dict(),
-        {"groups": GROUPS},
-    ),
 }
 
 
