@@ -206,6 +206,22 @@ def test_certify_has_an_exit_code(files, rule):
     done("certify", rule, files / "fresh.csv", "--limit", "error() <= .001")
 
 
+def test_the_same_call_has_the_same_bounds_in_python_and_of_both_files(files):
+    """By default the limits alone are bounded, so that nothing else divides the level."""
+    limits = ["miss(toxic, by=lang) <= .3", "precision(toxic) >= .5"]
+    options = [word for limit in limits for word in ("--limit", limit)]
+    rows, fresh = (pd.read_csv(files / f"{name}.csv") for name in ("scores", "fresh"))
+    scores = tb.Scores("p_toxic", "toxic")
+    clf = tb.tune(scores, rows[["p_toxic"]], rows["label"], groups=rows[["lang"]], limits=limits)
+    found = tb.certify(clf, fresh[["p_toxic"]], fresh["label"], groups=fresh[["lang"]]).rates
+    bounds = [(b.subgroup, b.lower, b.upper) for b in found]
+    assert [subgroup for subgroup, *_ in bounds] == ["de", "en", None]
+    for name in ("alike.json", "alike.model"):
+        tune(files, "--group", "lang", *options, out=name)
+        of_shell = json.loads(done("certify", files / name, files / "fresh.csv", "--json"))["rates"]
+        assert [(b["subgroup"], b["lower"], b["upper"]) for b in of_shell] == bounds
+
+
 def test_evaluate_and_card_read_a_rule_file(files, rule):
     document = json.loads(done("evaluate", rule, files / "fresh.csv", "--json"))
     fresh = pd.read_csv(files / "fresh.csv")

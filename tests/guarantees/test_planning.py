@@ -106,6 +106,18 @@ def test_several_limits_together_need_more_rows_than_each():
     assert passing(n, 0.15, 0.2, LEVEL / 2) >= 0.8 > passing(n - 1, 0.15, 0.2, LEVEL / 2)
 
 
+@pytest.mark.parametrize("bound", ["precision(1, by=g) >= .7", "error(by=g) <= .3"])
+def test_thresholds_of_groups_divide_the_level_and_one_rule_does_not(bound):
+    expected = {"a": 0.75, "b": 0.8} if "precision" in bound else {"a": 0.25, "b": 0.2}
+    errors = [0.25, 0.2]
+    for by_group, level in ((True, LEVEL / 2), (False, LEVEL)):
+        needed = tb.rows_needed(bound, expected, by_group=by_group)
+        n = needed.limits[0].rows["a"]
+        both = [np.prod([passing(k, e, 0.3, level) for e in errors]) for k in (n, n - 1)]
+        assert both[0] >= 0.8 > both[1]
+        assert "`calibrate` certifies with a probability of at least 0.8" in str(needed)
+
+
 def test_three_classes_and_deferral_are_tested():
     """With one threshold the level is the same, with a group each it is not."""
     assert tb.rows_needed("miss(1, by='g') <= .2", {"a": 0.1}, n_classes=3).limits[0].procedure != "ranks"

@@ -396,8 +396,8 @@ def certify(
         0 (the row is left out) and one other value. Bounds for unequal weights are refused.
     rates : list of Rate, Limit or str, optional
         Rates to bound instead of errors, from `tailboost.rates` or as text. A rate is bounded on both sides
-        in each subgroup, a limit on its side. By default the objective and the limits of a model
-        fitted with limits; ``()`` bounds errors.
+        in each subgroup, a limit on its side. By default the limits of a model fitted with limits;
+        ``()`` bounds errors.
     costs : array-like of shape (n, K), optional
         Cost of each answer to each row, for ``rates.cost()`` without a matrix.
     cost_range : (float, float), optional
@@ -566,11 +566,8 @@ def requested_rates(
 
 
 def rates_of_fit(model: Model) -> list[Expression]:
-    """Return the objective and the limits of a model fitted with limits; none without limits."""
-    final = last_step(model)
-    limits = list(checked_limits(getattr(final, "limits", ()) or ()))
-    objective = as_expression(getattr(final, "objective_", None))
-    return [*([] if objective is None else [objective]), *limits] if limits else []
+    """Return the limits of a model fitted with limits."""
+    return list(checked_limits(getattr(last_step(model), "limits", ()) or ()))
 
 
 def targets_of(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> dict[tuple[Kind, Any], float]:
@@ -696,6 +693,7 @@ def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBou
         method=f"largest {top.kind} bound",
         target=top.target if len({b.target for b in bounds}) == 1 else None,
         of_seen=not all_listed,
+        sufficient_rows=None,  # the number of one subgroup does not certify all of them
     )
 
 

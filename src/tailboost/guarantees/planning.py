@@ -120,7 +120,10 @@ class RowsNeeded:
                 lines += [f"  {unit_name(name)}: {n:,} rows that count" for name, n in each.rows.items()]
         if self.total is not None and len(self.limits) > 1:
             lines.append(f"all limits together: {self.total:,} rows")
-        lines.append(f"Each number gives a certificate with a probability of at least {self.power:g}.")
+        lines.append(
+            f"With each number, `calibrate` certifies with a probability of at least {self.power:g}, if the "
+            "rates are true."
+        )
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +153,9 @@ def rows_needed(
 ) -> RowsNeeded:
     """Return the numbers of calibration rows for certificates of limits, from expected true rates.
 
-    The procedures and their exact probabilities are those of `tailboost.calibrate`.
+    The procedures and their exact probabilities are those of `tailboost.calibrate`. `tailboost.certify`
+    divides the level by all of its m bounds: for limits without gap or ratio, ``confidence=1 - 0.05 / m``,
+    ``attempts=1`` and ``by_group=False`` give its numbers.
 
     * *Tests.* The number of rows certifies a rule with the stated rates with a probability of at least
       ``power``. Stricter rules come first in the sequence; they are assumed to pass too.
@@ -176,7 +181,7 @@ def rows_needed(
     attempts : int, optional
         Declared attempts, as in `tailboost.calibrate`; the number of rows is for the first one.
     by_group : bool, default=True
-        Whether the rule reads the groups of the limits.
+        Whether the rule reads the groups of the limits. Thresholds of groups then divide the level.
     n_classes : int, default=2
         Number of classes. Ranks serve two classes.
 
@@ -198,7 +203,7 @@ def rows_needed(
     >>> import tailboost as tb
     >>> print(tb.rows_needed("precision(1) >= .95", 0.97, shares=0.1))
     precision of 1: at least 0.95: 7,000 rows (exact test of a count)
-    Each number gives a certificate with a probability of at least 0.8.
+    With each number, `calibrate` certifies with a probability of at least 0.8, if the rates are true.
     >>> needed = tb.rows_needed("miss(1, by='sex') <= .25", {"f": 0.2, "m": 0.2})
     >>> needed.limits[0].procedure, needed.limits[0].rows
     ('ranks', {'f': 774, 'm': 774})
@@ -236,6 +241,7 @@ class PlannedLimit:
     rates: Floats  # shape (m,)
     shares: Floats  # shape (m,)
     by_share: list[Share] | None  # None if the limit is not about the share of one of two answers
+    two_answers: bool  # whether the rule has two answers, so that thresholds describe it
 
     def sizes(self, rows: Ints) -> Ints:
         """Return the rows of each subgroup, shape (m, k), for k numbers of all rows."""
@@ -256,12 +262,25 @@ Powers = Callable[[Ints], Floats]
 
 def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
-    return _by_ranks(plans, level, by_group=by_group) or [
+    by_ranks = _by_ranks(plans, level, by_group=by_group)
+    if by_ranks is not None:
+        return by_ranks
+    each = level / _n_thresholds(plans) if by_group else level
+    return [
         (PAIRS, _powers_of_pairs(plan, level))
         if plan.limit.compares
-        else (COUNTS, _powers_of_counts(plan, level))
+        else (COUNTS, _powers_of_counts(plan, each))
         for plan in plans
     ]
+
+
+def _n_thresholds(plans: Sequence[PlannedLimit]) -> int:
+    """Return the number of groups with a sequence of thresholds each, which divide the level."""
+    if any(plan.limit.compares or not plan.two_answers for plan in plans):
+        return 1
+    return (
+        len({_group(plan.limit, name) for plan in plans if _columns(plan.limit) for name in plan.names}) or 1
+    )
 
 
 def _by_ranks(
@@ -391,7 +410,7 @@ def _plans(
             )
         none = np.zeros(0, dtype=np.intp)
         by_share = shares_of(limit, strata, [(name, none) for name in names])
-        plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share))
+        plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share, strata.n_actions == 2))
     return plans
 
 

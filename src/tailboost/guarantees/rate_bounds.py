@@ -9,8 +9,9 @@ from itertools import permutations
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.special import ndtri
 
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.subgroups import unit_name
@@ -22,10 +23,10 @@ from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_ends,
     clopper_pearson_upper,
-    rows_needed,
+    each_most_reached,
 )
 from tailboost.rates.pair_test import GAMMA, pair_p_value
-from tailboost.rates.power import MOST_ROWS
+from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 
@@ -40,6 +41,10 @@ EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exa
 LEVELS = 1000
 # A failed test of pairs puts the printed bound at least so far beyond the limit.
 VISIBLE = 1e-4
+# Probability of a certificate with the number of rows that a refusal names.
+POWER = 0.8
+# Multiples of a number of rows whose powers are compared with `POWER`.
+AHEAD = np.linspace(1.0, 1.1, 11)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class CertifiedBound:
         groups. For a gap or ratio: whether these are compared with the named groups.
     sufficient_rows : int or None
         For a target without a certificate: approximate number of rows, counted as ``n``, that would certify
-        the target if the estimate were the true value. None if the estimate does not meet the target.
+        the target with a probability of .8 if the estimate were the true value. None if the estimate does
+        not meet the target, and for the worst subgroup.
     """
 
     kind: Kind = "rate"
@@ -121,11 +127,16 @@ class CertifiedBound:
         """The reason why a target is not certified: too few rows, or the estimate; empty if unknown."""
         if self.certified is not False or self.estimate is None or not self.n:
             return ""
-        if self.sufficient_rows is None:
+        assert self.target is not None
+        room = (self.estimate - self.target) * (1.0 if self.sense == "≥" else -1.0)
+        if room <= 0.0:
             at = self.estimate == self.target
             return f"the estimate is {'at' if at else 'below' if self.sense == '≥' else 'above'} the limit"
-        digits = 1 - int(math.log10(self.sufficient_rows))  # two significant digits
-        return f"about {round(self.sufficient_rows, min(digits, 0)):,} rows would do"
+        if self.sufficient_rows is None:
+            return ""
+        step = 10 ** max(0, int(math.log10(self.sufficient_rows)) - 1)  # two digits, rounded up
+        rows = f"{math.ceil(self.sufficient_rows / step) * step:,}"
+        return f"about {rows} rows would do (probability {POWER:g}, if the estimate is true)"
 
     @property
     def counted(self) -> Rate:
@@ -406,10 +417,11 @@ class RateFamily:
         return [*each, replace(last, method=PAIRS, **beyond)]
 
     def sufficient_rows(self, bound: CertifiedBound, level: float) -> int | None:
-        """Return the rows that would certify the target of a bound, with the estimate as true value.
+        """Return the rows that certify the target of a bound with probability `POWER`.
 
-        The number is exact for a binomial count, and for a gap or ratio of such counts. For other bounds, the
-        distance from the estimate to the bound is taken as proportional to 1/√n.
+        The estimate is taken as true value. The power is exact for a binomial count. For a gap or ratio of
+        such counts, deviations are taken as normal. For other bounds, the distance from the estimate to the
+        bound is also taken as proportional to 1/√n.
         """
         if bound.certified is not False or bound.estimate is None or bound.target is None:
             return None
@@ -417,15 +429,21 @@ class RateFamily:
         room = sign * (bound.target - bound.estimate)
         if room <= 0:
             return None
-        if self.limit is not None and self.limit.compares and bound.subgroups and self.exact:
-            return self._rows_to_compare(self.limit, bound, level)
-        scaled = bound.n * (sign * (end - bound.estimate) / room) ** 2
-        if scaled > MOST_ROWS:
-            return MOST_ROWS
-        if bound.method != EXACT or self.rate.is_ratio or self.rate.kind == "cost":
-            return math.ceil(scaled)
-        error, target = ((x if sign > 0 else 1.0 - x) for x in (bound.estimate, bound.target))
-        return rows_needed(error, target, 1.0 - level)
+        if self.limit is not None and self.limit.compares and bound.subgroups:
+            if self.exact:
+                return self._rows_to_compare(self.limit, bound, level)
+            deviation = float(self._deviations(self.limit).max())
+        else:
+            sample = next(each for each in self.samples if each.name == bound.subgroup)
+            if self.exact and sample.among is None:
+                return _rows_of_count(sample, bound, level)
+            deviation = math.sqrt(_variance(sample))
+        scaled = bound.n * ((sign * (end - bound.estimate) + ndtri(POWER) * deviation) / room) ** 2
+        return MOST_ROWS if scaled > MOST_ROWS else math.ceil(scaled)
+
+    def _deviations(self, limit: Limit) -> Floats:
+        """Return the standard deviation of the difference of the rates of each pair of subgroups."""
+        return limit.deviations(np.array([_variance(sample) for sample in self.samples]))
 
     def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
         """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
@@ -433,11 +451,13 @@ class RateFamily:
         base, top, means = np.array([(each.low, each.high, each.mean) for each in self.samples]).T
         width = top - base
         shares = (means - base) / width
+        deviations, pairs = self._deviations(limit), ~np.eye(len(sizes), dtype=bool)
+        below = ndtri(1.0 - (1.0 - POWER) / max(1, pairs.sum()))  # each pair may fail (union bound)
 
         def certified(times: float) -> bool:
             low, high = clopper_pearson_ends(shares, times * sizes, level)
-            least, most = _ends_of_comparison(limit, base + width * low, base + width * high)
-            return bool(most <= limit.bound if limit.from_above else least >= limit.bound)
+            rooms = limit.rooms(base + width * high, base + width * low)
+            return bool((rooms >= below * deviations / math.sqrt(times))[pairs].all())
 
         if bound.n == 0:
             return MOST_ROWS
@@ -446,7 +466,7 @@ class RateFamily:
             enough *= 2.0
             if enough > most:
                 return MOST_ROWS
-        short = enough / 2.0
+        short = enough / 2.0 if enough > 1.0 else 0.0
         while (enough - short) * bound.n > 0.5:
             middle = (short + enough) / 2.0
             short, enough = (short, middle) if certified(middle) else (middle, enough)
@@ -468,6 +488,37 @@ class RateFamily:
         if sample.among is not None:
             return sample.low + width * _ratio_upper(scaled, sample.among, level)
         return sample.low + width * mean_bound(counts=self.exact).upper(scaled, level)
+
+
+def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
+    """Return the rows from which on an exact test passes with probability `POWER`, up to 1 % too many."""
+    assert bound.estimate is not None
+    assert bound.target is not None
+    width = sample.high - sample.low
+    rate, most = ((value - sample.low) / width for value in (bound.estimate, bound.target))
+    if bound.sense == "≥":
+        rate, most = 1.0 - rate, 1.0 - most
+
+    def power_at(rows: Ints) -> Floats:
+        # Counts are whole numbers, so the power rises and falls: the least one up to a tenth more rows.
+        some = np.ceil(np.outer(AHEAD, rows)).astype(np.intp).ravel()
+        powers = binomial_power(some, rate, each_most_reached(some, most, level))
+        return np.asarray(powers.reshape(len(AHEAD), -1).min(axis=0))
+
+    deviations = [math.sqrt(share * (1.0 - share)) for share in (most, rate)]
+    guess = (ndtri(1.0 - level) * deviations[0] + ndtri(POWER) * deviations[1]) / (most - rate)
+    start = math.ceil(min(guess**2, MOST_ROWS))
+    return fewest_rows(power_at, POWER, start=start, precision=0.01) or MOST_ROWS
+
+
+def _variance(sample: Sample) -> float:
+    """Return the estimated variance of the mean of a sample, by linearisation for a ratio of sums."""
+    if not len(sample.rows):
+        return 0.0
+    if sample.among is None:
+        return float(sample.values.var()) / len(sample.rows)
+    apart = sample.values - sample.mean * sample.among
+    return float(apart.var()) / (len(sample.rows) * float(sample.among.mean()) ** 2)
 
 
 def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float, float]:
@@ -561,8 +612,9 @@ class Shortfall:
     target : float
         The target or limit.
     more_rows : int or None
-        Approximate number of fresh rows of the subgroup that the next attempt needs (`rows_needed`), if
-        ``estimate`` is the true value or, should it miss the target, if ``possible`` is. Otherwise None.
+        Approximate number of fresh rows of the subgroup with which the next attempt certifies this target of
+        the tested rule with a probability of .8. The true value is taken to be ``estimate`` or, should it
+        miss the target, ``possible``. None if no number is known.
     possible : float
         The true value closest to meeting the target, by a one-sided 95 % confidence bound.
     sense : {"≤", "≥"}
@@ -593,7 +645,7 @@ class Shortfall:
             )
         if self.missing == "nothing that rows can give":
             return f"{words}. The true value is {least} {self.possible:.4f} (95 %): more rows would not help"
-        rows = "more fresh rows"
+        then = "more fresh rows may certify it"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
                 f"{words}. No practical number of rows certifies this rule. A limit that it breaks leads on, "
@@ -601,9 +653,10 @@ class Shortfall:
             )
         if self.more_rows is not None:
             rows = f"about {self.more_rows:,} fresh rows of this subgroup"
+            then = f"{rows} certify it with a probability of {POWER:g}"
         if self.keeps(self.estimate):
-            return f"{words}. If this is the true value, {rows} suffice"
-        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {rows} suffice"
+            return f"{words}. If this is the true value, {then}"
+        return f"{words}. The true value may be as {low} as {self.possible:.4f} (95 %); then {then}"
 
     def keeps(self, value: float) -> bool:
         """Return whether a value meets the target with room for a certificate."""
