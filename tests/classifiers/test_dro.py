@@ -17,10 +17,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import tailboost as tb
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdaBoost, AdditiveState
-from tailboost.boosting.players.dro import MARGIN_LOSSES, WorstCase, critical_radius
+from tailboost.boosting.players.dro import MARGIN_LOSSES, WorstCase
 from tailboost.solvers import entropic_weights
+from tailboost.solvers.worst_case import BALLS
 
-BALLS = ("kl", "chi2", "cvar")
 LOSSES = ("exponential", "logistic", "smoothed_hinge")
 
 # The formulas of the papers, written directly.
@@ -249,12 +249,12 @@ def test_the_ends_of_the_radius(uncertainty):
 def test_the_radius_that_stops_the_first_step(uncertainty, n_classes):
     for n_wrong in (1, 3, 7):
         wrong = np.arange(20) < n_wrong
-        limit = critical_radius(n_wrong / 20, 1 - 1 / n_classes, uncertainty)
+        limit = BALLS[uncertainty].critical(n_wrong / 20, 1 - 1 / n_classes)
         for radius, steps in ((limit * 0.99, True), (limit * 1.01, False)):
             rule = WorstCase(n_classes, radius, uncertainty)
             state = rule.update(rule.start(Units.samples(np.ones(20))), wrong)
             assert (state.steps[0] > 0) == steps
-    assert critical_radius(0.18, 0.5, "kl") == pytest.approx(-0.5 * np.log(4 * 0.18 * 0.82))
+    assert BALLS["kl"].critical(0.18, 0.5) == pytest.approx(-0.5 * np.log(4 * 0.18 * 0.82))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -522,7 +522,7 @@ def test_margins_are_those_of_the_rule():
         (dict(learning_rate=1.5), "'learning_rate' parameter"),
         (dict(smoothing=-0.1), "'smoothing' parameter"),
         (dict(smoothing=np.nan), "'smoothing' parameter"),
-        (dict(smoothing=0.1, uncertainty="chi2"), "smoothing=0.1 is for uncertainty='kl' and 'cvar'"),
+        (dict(smoothing=0.1, uncertainty="chi2"), "smoothing=0.1 is for uncertainty 'kl' and 'cvar'"),
     ],
 )
 def test_bad_input_is_named(noisy, params, message):

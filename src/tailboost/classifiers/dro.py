@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
-from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase, critical_radius
+from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
@@ -22,7 +22,7 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
 from tailboost.solvers import worst_case_weights
-from tailboost.solvers.worst_case import Uncertainty
+from tailboost.solvers.worst_case import BALLS, Uncertainty, check_smooths
 
 
 @with_parameters
@@ -143,10 +143,8 @@ class DROBoostClassifier(AdditiveClassifier):
     tol: float = 1e-3
 
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
-        if self.smoothing and self.uncertainty == "chi2":
-            raise ValueError(
-                f"smoothing={self.smoothing:g} is for uncertainty='kl' and 'cvar', got uncertainty='chi2'"
-            )
+        if self.smoothing:
+            check_smooths(self.uncertainty, self.smoothing)
 
     def _cost(self) -> Cost:
         combiner, rule = self.combiner_, cast("WorstCase", self.game_.player)
@@ -213,7 +211,7 @@ class DROBoostClassifier(AdditiveClassifier):
         if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error
             return
         K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
-        largest = critical_radius(error, 1 - 1 / K, self.uncertainty)
+        largest = BALLS[self.uncertainty].critical(error, 1 - 1 / K)
         if 0 < largest <= self.radius_:
             warn_user(
                 f"radius={self.radius_:.4g} is too large: the first hypothesis errs on {error:.4g} of the "

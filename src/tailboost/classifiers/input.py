@@ -55,6 +55,7 @@ from tailboost.core.subgroups import revealing_features
 from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import FOR_FITTED, weight_parameter
 from tailboost.rates.strata import plain
+from tailboost.solvers.worst_case import BALLS
 
 
 @dataclass(frozen=True)
@@ -434,7 +435,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "radius": [Interval(Real, 0, None, closed="left"), OneOf("auto")],
     "confidence": [_SHARE],
     "effective_dim": [_COUNT, OneOf("auto")],
-    "uncertainty": [OneOf("kl", "chi2", "cvar")],
+    "uncertainty": [OneOf(*BALLS)],
     "smoothing": [Interval(Real, 0, None, closed="left")],
     "variance_weight": [Interval(Real, 0, None, closed="left")],
     "stumps": ["boolean"],

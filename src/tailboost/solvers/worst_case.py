@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
+from scipy.special import rel_entr
 
 from tailboost.core.array_types import Floats
 from tailboost.core.checks import base_measure, check_number, loss_vector
@@ -100,12 +101,13 @@ def worst_case_weights(
     SolverError
         If the gap stays above ``1e-8 (1 + |value|)``.
     """
-    if uncertainty not in _BALLS:
-        raise ValueError(f"uncertainty must be one of {sorted(_BALLS)}, got {uncertainty!r}")
+    if uncertainty not in BALLS:
+        raise ValueError(f"uncertainty must be one of {sorted(BALLS)}, got {uncertainty!r}")
+    ball = BALLS[uncertainty]
     radius = check_number(radius, "radius", 0, closed=True)
     smoothing = check_number(smoothing, "smoothing", 0, closed=True)
-    if smoothing and uncertainty == "chi2":
-        raise ValueError("smoothing is for uncertainty 'kl' and 'cvar', got 'chi2'")
+    if smoothing:
+        check_smooths(uncertainty, smoothing)
     values, p = loss_vector(losses), base_measure(base, np.shape(losses)[0])
     used = p > 0
     if not used.all():
@@ -119,20 +121,20 @@ def worst_case_weights(
     scale = top - float(values.min())
     if radius == 0 or scale == 0:
         value = float(p @ values)
-        return WorstCaseSolution(p, value, value, 0.0, 0.0 if uncertainty == "kl" else top, "closed-form")
+        return WorstCaseSolution(p, value, value, 0.0, ball.parameter(0.0, top, 0.0), "closed-form")
     d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
     if smoothing and (smoothed := _smoothed(values, p, uncertainty, radius, smoothing)):
         return smoothed
     largest = float(p[d == 0].sum())
-    if radius >= _LIMITS[uncertainty](largest):
+    if radius >= ball.critical(largest, 1.0):
         w = np.where(d == 0, p / largest, 0.0)
-        return WorstCaseSolution(w, top, top, 0.0, np.inf if uncertainty == "kl" else top, "limit")
-    best = _BALLS[uncertainty](d, p, radius)
+        return WorstCaseSolution(w, top, top, 0.0, ball.parameter(ball.last, top, scale), "limit")
+    best = ball.solve(d, p, radius)
     gain = float(best.w @ d)
     # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
     value, gap = top + scale * gain - smoothing * radius, scale * (best.bound - gain)
     _check_gap(gap, value, scale + abs(top))
-    parameter = best.parameter / scale if uncertainty == "kl" else top + scale * best.parameter
+    parameter = ball.parameter(best.parameter, top, scale)
     return WorstCaseSolution(best.w, value, value + gap, gap, parameter, best.method)
 
 
@@ -148,14 +150,6 @@ class _Best(NamedTuple):
     bound: float
     parameter: float
     method: str
-
-
-#: Radius from which all mass is on the largest losses, as a function of their base mass m.
-_LIMITS: dict[str, Callable[[float], float]] = {
-    "kl": lambda m: -float(np.log(m)),
-    "cvar": lambda m: -float(np.log(m)),
-    "chi2": lambda m: 0.5 * (1.0 / m - 1.0),
-}
 
 
 def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
@@ -220,7 +214,63 @@ def _tail(d: Floats, p: Floats, radius: float) -> _Best:
     return _Best(w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, "closed-form")
 
 
-_BALLS: dict[str, Callable[[Floats, Floats, float], _Best]] = {"kl": _kl, "cvar": _tail, "chi2": _chi2}
+def _temperature(parameter: float, top: float, scale: float) -> float:
+    return parameter / scale if scale else 0.0
+
+
+def _threshold(parameter: float, top: float, scale: float) -> float:
+    return top + scale * parameter
+
+
+@dataclass(frozen=True)
+class Ball:
+    """A ball around the base measure.
+
+    Attributes
+    ----------
+    solve : callable
+        ``solve(d, p, radius)``: the best weights, for distances d ≤ 0 below the largest loss.
+    reach : callable
+        ``reach(mass, share)``: the least radius at which units of a smaller mass get a share.
+    parameter : callable
+        ``parameter(θ, top, scale)``: the parameter of a solution on the scale of the losses.
+    last : float
+        θ where all weight is on the largest losses.
+    smooths : bool
+        Whether the worst case can be smoothed.
+    """
+
+    solve: Callable[[Floats, Floats, float], _Best]
+    reach: Callable[[float, float], float]
+    parameter: Callable[[float, float, float], float] = _threshold
+    last: float = 0.0
+    smooths: bool = True
+
+    def critical(self, mass: float, share: float) -> float:
+        """Return the least radius at which weights can raise units of a base mass to a share."""
+        if mass >= share:
+            return 0.0
+        return float(self.reach(mass, share)) if mass > 0.0 else np.inf
+
+
+#: The balls by name: the only list.
+BALLS: dict[str, Ball] = {
+    "kl": Ball(
+        _kl,
+        lambda mass, share: rel_entr(share, mass) + rel_entr(1.0 - share, 1.0 - mass),
+        _temperature,
+        np.inf,
+    ),
+    "cvar": Ball(_tail, lambda mass, share: np.log(share / mass)),
+    "chi2": Ball(_chi2, lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)), smooths=False),
+}
+
+
+def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
+    """Raise if the worst case over a ball cannot be smoothed."""
+    if not BALLS[uncertainty].smooths:
+        smooth = " and ".join(repr(name) for name, ball in BALLS.items() if ball.smooths)
+        raise ValueError(f"smoothing={smoothing:g} is for uncertainty {smooth}, got {uncertainty!r}")
 
 
 def _smoothed(

@@ -220,20 +220,3 @@ class RealWorstCase(WorstCase):
         else:  # longer steps never raise the cost, but the true class's positive score may not be the largest
             a = self.learning_rate * PERFECT_STEP
         return self.worst_case(AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict))
-
-
-def critical_radius(mass: float, share: float, uncertainty: Uncertainty) -> float:
-    """Return the smallest radius at which worst-case weights can raise units of mass ``mass`` to ``share``.
-
-    For KL this is ``KL(share ‖ mass)`` of two Bernoulli distributions; 0 if ``share`` is at most ``mass``.
-    """
-    e, q = mass, share
-    if e >= q:
-        return 0.0
-    if e == 0:
-        return np.inf
-    if uncertainty == "kl":
-        return float(q * np.log(q / e) + (1 - q) * np.log((1 - q) / (1 - e)))
-    if uncertainty == "chi2":
-        return 0.5 * (q - e) ** 2 / (e * (1 - e))
-    return float(np.log(q / e))
