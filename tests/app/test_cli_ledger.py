@@ -85,6 +85,28 @@ def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
     assert attempts(rule) == 2
 
 
+def test_the_shell_refuses_another_model_on_spent_rows(tmp_path):
+    for seed, name in enumerate(("train", "fresh")):
+        r = np.random.default_rng(seed)
+        X = pd.DataFrame(r.normal(size=(500, 3)), columns=list("abc"))
+        X.assign(y=(X["a"] + r.normal(size=500) > 0.3).astype(int)).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    for name, estimator in {"one": "tree", "two": "stump"}.items():
+        fit = call(
+            *("fit", tmp_path / "train.csv", "--target", "y", "--method", "worstclassboost"),
+            *("--set", "n_estimators=3", "--set", f'estimator="{estimator}"'),
+            *("--model", tmp_path / f"{name}.model"),
+        )
+        assert fit.exit_code == 0, fit.output
+    given = tmp_path / "fresh.csv", "--max-error", "0.01", "--model", tmp_path / "out.model"
+    for _ in range(2):
+        assert call("calibrate", tmp_path / "one.model", *given).exit_code == 1
+    refused = call("calibrate", tmp_path / "two.model", *given, "--previous", tmp_path / "one.model")
+    assert refused.exit_code == 2
+    assert "attempt 1 used 500" in refused.stderr
+
+
 def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rule, tmp_path):
     out = tmp_path / "out.json"
     assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0
@@ -98,6 +120,42 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
     assert call("certify", rule, folder / "unspent.csv").exit_code == 0  # not used for this rule
     later = call(*command(folder, out, "c100.csv", tmp_path / "later.json"))
     assert "This was attempt 2." in later.stdout + later.stderr
+
+
+def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
+    out, edited, certificate = (tmp_path / name for name in ("out.json", "edited.json", "certificate.json"))
+    assert call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3")).exit_code == 0
+    assert "the calibration rows" in call("card", out, folder / "fresh.csv").stdout
+    certificate.write_text(call("certify", out, folder / "fresh.csv", "--json").stdout)
+    document = json.loads(out.read_text())
+    document["rule"]["bands"][0][1][0] += 0.1
+    edited.write_text(json.dumps(document))
+    card = call("card", edited, folder / "fresh.csv")
+    assert "the calibration rows" not in card.stdout
+    assert "edited.json: its certificate is about another rule, and is left out" in card.stderr
+    table(500, 9).to_csv(tmp_path / "later.csv", index=False)
+    given = tmp_path / "later.csv", "--certificate", certificate
+    refused = call("monitor", edited, *given, "--state", tmp_path / "edited.state")
+    assert refused.exit_code == 2
+    assert "it is about another rule than that of this RuleClassifier" in refused.stderr
+    assert call("monitor", out, *given, "--state", tmp_path / "state").exit_code == 0
+
+
+def test_no_output_replaces_an_input(folder, rule, tmp_path):
+    reference = shutil.copy(folder / "fresh.csv", tmp_path / "reference.csv")
+    calls = (
+        ("monitor", rule, folder / "fresh.csv", "--reference", reference, "--state", reference),
+        ("card", rule, folder / "fresh.csv", "--monitor", tmp_path / "m.md", "--out", tmp_path / "m.md"),
+        (*command(folder, rule, "unspent.csv", tmp_path / "p.json"), "--previous", tmp_path / "p.json"),
+    )
+    for name in ("m.md", "p.json"):
+        shutil.copy(folder / "tuned.json", tmp_path / name)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for each in calls:
+        refused = call(*each)
+        assert refused.exit_code == 2
+        assert "would overwrite the input file" in refused.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_targets_on_errors_are_those_of_the_calibration(folder, rule, tmp_path):

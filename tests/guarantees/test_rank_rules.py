@@ -125,7 +125,7 @@ def test_the_certified_rule_answers_alike_in_every_form(certified, tmp_path):
 def test_calibrate_changes_nothing_in_the_given_classifier_but_its_ledger(certified):
     rule, clf, _ = certified
     assert len(clf.ledger_.attempts) == len(rule.ledger_.attempts) == 1
-    assert not hasattr(clf, "certificate_")
+    assert clf.certificate_ is None
     assert [str(limit) for limit in clf.limits] == [str(limit) for limit in rule.limits]
 
 

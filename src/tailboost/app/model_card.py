@@ -13,7 +13,7 @@ from tailboost import Certificate, LeakageError, Monitor, certify
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
-from tailboost.core.judged import judged, last_step
+from tailboost.core.judged import judged, last_step, refuse_other_rule
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.recheck import formatted, percent
@@ -144,9 +144,12 @@ class ModelCard:
         Raises
         ------
         ValueError
-            If an argument is not as in `tailboost.certify`.
+            If an argument is not as in `tailboost.certify`, or the certificate of the monitor is about
+            another rule.
         """
         notes, final = dict(notes or {}), last_step(model)
+        if monitor is not None:
+            refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
         certificate, rates, leakage, rates_failure = None, None, "", ""
         given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
@@ -158,7 +161,7 @@ class ModelCard:
                 rates = certify(model, X, y, clusters=clusters, **given)
             except ValueError as failure:
                 rates_failure = str(failure)
-        calibrated = judged(final).latest_certificate
+        calibrated = judged(final).certificate_
         stated = next((one for one in (calibrated, rates, certificate) if _limits_of(one)), None)
         of_card = "the calibration rows" if stated is calibrated else rows_are
         sections = [

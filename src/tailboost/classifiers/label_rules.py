@@ -26,8 +26,8 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, hash_rounded_rows
-from tailboost.core.judged import Judged
+from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, digest, hash_rounded_rows
+from tailboost.core.judged import Judged, is_about
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
@@ -39,11 +39,13 @@ from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, c
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
+from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
 from tailboost.selection.threshold_rule import ThresholdRule
 
-# Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label.
-FORMAT = 3
+# Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label; certificates of
+# format 3 named no rule.
+FORMAT = 4
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
 LABEL, ANY = "label", "any label"
 SCORE = "score"
@@ -92,6 +94,10 @@ class LabelRules:
     used_rows_: tuple[UsedRows, ...] = field(default=(), compare=False, repr=False)
     ledger_: Ledger = field(default_factory=Ledger, compare=False, repr=False)
     selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.certificate_ is not None and not is_about(self.certificate_, LabelPairs(self, ())):
+            object.__setattr__(self, "certificate_", None)
 
     def predict(self, X: Table) -> dict[str, NDArray[Any]]:
         """Return the answers by label, and those to the rows as "any label".
@@ -366,8 +372,7 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         self.rules = rules
         self.limits = limits
         self.used_rows_, self.ledger_ = rules.used_rows_, rules.ledger_
-        if rules.certificate_ is not None:
-            self.certificate_ = rules.certificate_
+        self.certificate_ = rules.certificate_
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -385,6 +390,17 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def reads_scores(self) -> bool:
         """Whether the rule reads scores alone."""
         return True
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rules of all labels."""
+        each = [(name, digest_of_rule(rule)) for name, rule in self.rules.rules.items()]
+        return digest(repr(each).encode())
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The limited rates on the selection data, which tell selections apart as confusion counts do."""
+        return np.array([line.value for line in self.rates_.lines])
 
     @property
     def can_defer(self) -> bool:

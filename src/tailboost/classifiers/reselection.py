@@ -69,6 +69,11 @@ class Reselection:
         """Number of the rows on which the rule was selected; of weighted rows the effective number."""
         return float(self._engine.data.strata.size.sum())
 
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self._selected.counts
+
     # -- other selection data --------------------------------------------------------------------------
 
     def _name_groups(self, groups: Groups, used: Mask | None = None) -> None:

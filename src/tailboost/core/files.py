@@ -33,7 +33,8 @@ _PART = re.compile(r"(?P<name>.+)\.(?P<process>\d+)-\d+\.part")
 def write(path: Path, content: bytes, label: str) -> None:
     """Write a file completely or not at all, whenever the process or the machine stops.
 
-    An existing file is replaced, and keeps its permissions.
+    An existing file is replaced, and keeps its permissions. Who reads it meanwhile reads the old content.
+    Unfinished copies, which killed processes left beside the file, are removed.
 
     Parameters
     ----------
@@ -65,6 +66,8 @@ def write(path: Path, content: bytes, label: str) -> None:
         reason = error.strerror or str(error)
         message = f"{label} cannot be written ({reason}); the files written before it are good"
         raise OSError(error.errno, message, str(path)) from error
+    with suppress(OSError):
+        remove_parts(path.parent, path.name)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,8 +54,16 @@ INTERNAL = frozenset(
             "chosen_rows_",
             "used_rows_",
         ),
-        *("can_defer", "weighs_groups", "reads_scores", "draws", "selects_rule", "latest_certificate"),
-        *("opened", "cases", "count_known", "refuse_seen", "example_groups"),
+        *("can_defer", "weighs_groups", "reads_scores", "draws", "selects_rule", "rule_digest"),
+        *(
+            "opened",
+            "tested_values",
+            "counts_on_selection",
+            "cases",
+            "count_known",
+            "refuse_seen",
+            "example_groups",
+        ),
         *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
@@ -129,16 +137,29 @@ class Judged:
         return self.knows_rows and self.draws is not None
 
     @property
-    def latest_certificate(self) -> Any:
-        """The certificate of `tailboost.calibrate`, which is also ``certificate_``; None without one."""
-        return vars(self).get("certificate_")
+    def rule_digest(self) -> str | None:
+        """Digest of the decision function: of the rule and its models; None without a selected rule.
+
+        Copies, pickles and files keep it. `reweight`, other thresholds and other models change it.
+        """
+        return None
+
+    @property
+    def certificate_(self) -> Any:
+        """The certificate of `tailboost.calibrate` for this rule; None without one."""
+        certificate = vars(self).get("certificate_")
+        return certificate if certificate is not None and is_about(certificate, self) else None
+
+    @certificate_.setter
+    def certificate_(self, certificate: Any) -> None:
+        vars(self)["certificate_"] = certificate
 
     # -- pictures and notebooks ------------------------------------------------------------------------
 
     def _limit_lines(self) -> list[LimitLine]:
         """Return the limits of a fitted classifier: certified ones, or else those on the selection data."""
-        if self.latest_certificate is not None:
-            lines: list[LimitLine] = self.latest_certificate.limit_lines()
+        if self.certificate_ is not None:
+            lines: list[LimitLine] = self.certificate_.limit_lines()
             return lines
         try:
             check_is_fitted(self)
@@ -168,7 +189,7 @@ class Judged:
         ValueError
             If there is no limit.
         """
-        drawn = self.rates_ if self.latest_certificate is None else self.latest_certificate
+        drawn = self.rates_ if self.certificate_ is None else self.certificate_
         return drawn.plot(ax=ax, **kwargs)
 
     # What the limits of `_limit_lines` are, without a certificate.
@@ -181,7 +202,7 @@ class Judged:
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""
         lines = self._limit_lines()
-        words = self._limits_are if self.latest_certificate is None else "Certified from fresh rows"
+        words = self._limits_are if self.certificate_ is None else "Certified from fresh rows"
         limits = limits_html(lines, f"{words}:") if lines else ""
         return limits + self._rule_html() + estimator_html_repr(self)
 
@@ -201,6 +222,15 @@ class Judged:
             ``X`` itself, unless the models of the candidates can answer once for several classifiers.
         """
         return X
+
+    def tested_values(self, opened: Any) -> Iterable[NDArray[Any]]:
+        """Return the values by which all candidates answer the rows from `opened`, arrays of n rows each."""
+        return ()
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The confusion counts of the rule on the selection data; empty if they are not known."""
+        return np.zeros(0)
 
     def cases(self, X: Table) -> Mask | None:
         """Return which rows of a table stand for a case each.
@@ -397,6 +427,28 @@ def judged(model: Model) -> Judged:
     """Return the classifier at the end of a search or a pipeline, or the values of another library's."""
     final = last_step(model)
     return final if isinstance(final, Judged) else OTHER
+
+
+def is_about(certificate: Any, model: Model) -> bool:
+    """Return whether a certificate is about the rule of a classifier, by the digest of the rule.
+
+    This comparison decides for `certificate_`, reports, monitors and files: an object that was copied, edited
+    or selected anew carries no certificate of another rule.
+    """
+    return certificate.rule is not None and certificate.rule == judged(model).rule_digest
+
+
+def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
+    """Raise ValueError if a certificate is about another rule than that of a classifier.
+
+    A certificate without a rule, and answers or a model of another library, cannot be compared.
+    """
+    known = certificate.rule is not None and judged(model).rule_digest is not None
+    if known and not is_about(certificate, model):
+        raise ValueError(
+            f"{name} is about another rule than that of this {type(last_step(model)).__name__}: certify this "
+            "rule from fresh rows"
+        )
 
 
 def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:

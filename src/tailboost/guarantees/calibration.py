@@ -330,6 +330,7 @@ def _certified(
         attempts=attempts,
         rates=tuple(certified) if targets.limits else (),
         price=tuple(_price(fresh, answered, targets)),
+        rule=classifier.rule_digest,
     )
     return classifier
 

@@ -23,7 +23,7 @@ from tailboost.core.checks import (
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import EqualRows, Fingerprint
-from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step
+from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step, refuse_other_rule
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
@@ -104,6 +104,9 @@ class Certificate:
     price : tuple of Price
         From `tailboost.calibrate`: the overall error and each limited error or rate, of the given and of the
         certified rule.
+    rule : str or None
+        Digest of the decision function that the bounds are about; None for answers alone, and for models of
+        other libraries. A classifier with another rule has no ``certificate_``.
     """
 
     bounds: list[CertifiedBound]
@@ -115,6 +118,7 @@ class Certificate:
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     rates: tuple[CertifiedBound, ...] = ()
     price: tuple[Price, ...] = ()
+    rule: str | None = field(default=None, repr=False, compare=False)
 
     def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one bound on an error.
@@ -187,11 +191,12 @@ class Certificate:
         LeakageError
             If rows were used before: by the fit, the certificate or an earlier batch.
         ValueError
-            If an argument is not as in `certify`.
+            If an argument is not as in `certify`, or the certificate is about another rule.
         """
         judge = self.model if model is None else model
         if judge is None:
             raise ValueError("model is needed: this certificate was made from an array of answers")
+        refuse_other_rule(self, judge, "the certificate")
         before = Recheck.begun(self.tested, self.confidence) if previous is None else previous
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
@@ -228,6 +233,7 @@ class Certificate:
             "rates": [b.to_dict() for b in self.rates],
             "notes": list(self.notes),
             "price": [asdict(each) for each in self.price],
+            "rule": self.rule,
         }
 
     @classmethod
@@ -251,6 +257,7 @@ class Certificate:
             tuple(document["notes"]),
             rates=tuple(rates),
             price=price,
+            rule=document.get("rule"),
         )
 
     @property
@@ -633,10 +640,11 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of the rates of fresh rows, or without rates of their errors; see `certify`."""
     confidence = request.confidence
+    about = {"model": model, "rows": fingerprints, "rule": judged(model).rule_digest}
     if expressions:
         rates = tuple(rate_bounds(expressions, fresh, 1.0 - confidence))
         notes = tuple(_notes_of_rates(rates, fresh))
-        return Certificate([], confidence, len(fresh), notes, model, fingerprints, rates=rates)
+        return Certificate([], confidence, len(fresh), notes, rates=rates, **about)
     names = error_names(fresh)
     allowed = targets_of(max_error, names)
     parts: list[str] = list(names)
@@ -658,7 +666,7 @@ def certificate_of(
         bounds += [worst_of(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)]
         empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
     notes = tuple(_notes_of_errors(fresh, empty, parts, model))
-    return Certificate(bounds, confidence, len(fresh), notes, model, fingerprints)
+    return Certificate(bounds, confidence, len(fresh), notes, **about)
 
 
 def _tail_bounds(

@@ -14,7 +14,7 @@ from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mas
 from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, reading, take
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import CHANCE, EqualRows, RowCounts, digest, hash_rounded_rows
-from tailboost.core.judged import final_step, group_arguments, judged, last_step
+from tailboost.core.judged import final_step, group_arguments, judged, last_step, refuse_other_rule
 from tailboost.guarantees.batches import (
     GivenRows,
     LateRows,
@@ -276,9 +276,11 @@ class Monitor:
         LeakageError
             If rows were used before: by the fit, the certificate or another batch.
         ValueError
-            If an argument is not as described, if no row of a repeated batch waits for a label, or if its
-            rows or labels contradict those of an earlier look.
+            If an argument is not as described, if the certificate is about another rule than that of the
+            model, if no row of a repeated batch waits for a label, or if its rows or labels contradict those
+            of an earlier look.
         """
+        refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
         if not n:

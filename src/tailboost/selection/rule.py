@@ -13,6 +13,7 @@ from scipy.special import softmax
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions, reading
+from tailboost.core.fingerprints import digest
 from tailboost.core.html import html_details
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import (
@@ -76,6 +77,11 @@ class Rule:
     def defers(self) -> bool:
         """Whether rows may be deferred."""
         return any(part.defers for part in self.parts)
+
+    @property
+    def identity(self) -> Any:
+        """The rule as plain values, for `digest_of_rule`."""
+        return [self.classes, self.groups, _identity([asdict(part) for part in self.parts])]
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -421,6 +427,29 @@ def _average(part: RulePart) -> str:
     terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
     offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
     return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
+
+
+def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
+    """Return the digest of a rule that identifies it in every form: in memory, as a document and in a file.
+
+    Parameters
+    ----------
+    rule : Rule or ThresholdRule
+        The rule.
+    scores : sequence of Scores, optional
+        The columns that it reads.
+    """
+    about = [(each.column_list, each.label, each.kind, each.missing) for each in scores]
+    return digest(repr((rule.identity, about)).encode())
+
+
+def _identity(value: Any) -> Any:
+    """Return a value of a rule with numbers of nine digits, without the rounding errors of other machines."""
+    if isinstance(value, dict):
+        return [(name, _identity(each)) for name, each in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_identity(each) for each in value]
+    return f"{value:.9g}" if isinstance(value, float) else value
 
 
 def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:

@@ -106,6 +106,11 @@ class ThresholdRule:
         """Whether rows may be deferred."""
         return any(action == HUMAN_REVIEW for band in self.bands for _, action in band)
 
+    @property
+    def identity(self) -> Any:
+        """The rule as plain values, for `digest_of_rule`."""
+        return self.to_dict()
+
     # -- answers -------------------------------------------------------------------------------------
 
     def _places(self, score: Any, groups: Groups) -> tuple[Floats, Ints]:

@@ -13,7 +13,7 @@ from typing import Any
 from tailboost.core.fingerprints import digest
 
 RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
-FORMAT = 14
+FORMAT = 15
 # Largest size of the structure: max_bytes / 32. Its text becomes many small objects, with about twenty times
 # the memory of the text.
 _STRUCTURE_SHARE = 32

@@ -276,7 +276,7 @@ def _calibrate_model(
         raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
-        shared.check_output("--model", out, model, selection, *fresh.files)
+        shared.check_output("--model", out, model, selection, previous, *fresh.files)
         stored = stored if selection is None else stored.selected_again(selection, fresh.sep)
     else:
         check_model_output(out, model, previous, *fresh.files)
@@ -428,7 +428,7 @@ def card(
     from tailboost.app.model_card import ModelCard  # slow to import
 
     for path in out or []:
-        shared.check_output("--out", path, model, data)
+        shared.check_output("--out", path, model, data, monitor)
         if path.suffix not in (".md", ".html"):
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = stated.read_targets(max_error)

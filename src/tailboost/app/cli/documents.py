@@ -13,7 +13,7 @@ import pandas as pd
 
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
-from tailboost.app.cli.shared import BadInput, bad_input, read_json
+from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
@@ -40,6 +40,12 @@ def read_document(path: Path) -> dict[str, Any]:
         raise BadInput(f"there is no rule file {str(path)!r}")
     with bad_input(f"{path}: "), reading(RULE):
         return read_json(path)
+
+
+def warn_if_left_out(path: Path, content: dict[str, Any], certificate: Any) -> None:
+    """Warn if the rule of a file has no certificate although the file has one: somebody edited the rule."""
+    if content["certificate"] is not None and certificate is None:
+        warn(f"{path}: its certificate is about another rule, and is left out; calibrate again")
 
 
 @dataclass(frozen=True)

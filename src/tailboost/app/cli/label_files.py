@@ -18,6 +18,7 @@ from tailboost.app.cli.documents import (
     read_document,
     score_rows,
     text_of,
+    warn_if_left_out,
 )
 from tailboost.app.cli.models import NewRows, Reading
 from tailboost.app.cli.rates import print_rates
@@ -87,6 +88,7 @@ class LabelFile(StoredDocument):
             return None
         with bad_input(f"{path}: "):
             rules = LabelRules.from_dict(content)
+            warn_if_left_out(path, content, rules.certificate_)
         return cls(path, rules.classifier, {"group": [LABEL]}, {}, rules=rules)
 
     @property

@@ -21,7 +21,7 @@ from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.files import held
-from tailboost.core.judged import judged
+from tailboost.core.judged import judged, refuse_other_rule
 from tailboost.guarantees.monitor import monitored_columns
 
 ALARM = 3  # exit code
@@ -86,9 +86,9 @@ def monitor(
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
-    shared.check_output("--state", state, model, data)
+    shared.check_output("--state", state, model, data, certificate, reference)
     if page is not None:
-        shared.check_output("--page", page, model, data, state)
+        shared.check_output("--page", page, model, data, certificate, reference, state)
     with ExitStack() as stack:
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))
@@ -184,9 +184,9 @@ class Tested:
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
-        certificate = None if path is None else _certificate(path)
+        certificate = None if path is None else _certificate(path, stored.model)
         if not n_given:
-            certificate = judged(classifier).latest_certificate
+            certificate = judged(classifier).certificate_
         if not n_given and certificate is None:
             targets, limits = stated.fitted_targets(classifier), list(stated.fitted_limits(classifier) or ())
             if targets is None and not limits:
@@ -220,10 +220,13 @@ class Tested:
             return Monitor.against(self.classifier, targets, subgroups=subgroups, confidence=confidence)
 
 
-def _certificate(path: Path) -> Certificate:
-    """Return the certificate of a file."""
-    with shared.bad_input(f"--certificate {path}: "), reading(CERTIFICATE):
-        return Certificate.from_dict(shared.read_json(path))
+def _certificate(path: Path, model: Model) -> Certificate:
+    """Return the certificate of a file, of the rule of a model."""
+    with shared.bad_input(f"--certificate {path}: "):
+        with reading(CERTIFICATE):
+            certificate = Certificate.from_dict(shared.read_json(path))
+        refuse_other_rule(certificate, model, "it")
+    return certificate
 
 
 def _features(stored: StoredModel, rows: NewRows) -> Any:

@@ -118,7 +118,7 @@ def fitted_targets(classifier: Model) -> Any:
 
 def _certified_targets(classifier: Model) -> dict[Any, float]:
     """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
-    certificate = judged(classifier).latest_certificate
+    certificate = judged(classifier).certificate_
     bounds = [] if certificate is None else certificate.bounds
     return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 

@@ -25,6 +25,7 @@ from tailboost.app.cli.documents import (
     read_document,
     score_rows,
     text_of,
+    warn_if_left_out,
 )
 from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
@@ -41,12 +42,14 @@ from tailboost.core.score_kinds import score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
+from tailboost.selection.rule import digest_of_rule
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX
 
 SELECTED_ON = "selection data"
-# Form of a rule file. Files of form 1 had no number, and their rules no kind of score.
-FORMAT = 2
+# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
+# named no rule.
+FORMAT = 3
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -316,7 +319,7 @@ class RuleSelection:
 
     def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = judged(classifier).latest_certificate
+        certificate = judged(classifier).certificate_
         content = {
             "format": FORMAT,
             "rule": rule.to_dict(),
@@ -377,7 +380,7 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     _limits_are = "Limits of the selection"
 
     def _limit_lines(self) -> list[LimitLine]:
-        if self.latest_certificate is not None:
+        if self.certificate_ is not None:
             return super()._limit_lines()
         return [LimitLine("", None, str(limit), "", "") for limit in self.limits]
 
@@ -393,6 +396,11 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     def rule_(self) -> ThresholdRule | Rule:
         """The rule."""
         return self.rule
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rule and of the columns of scores."""
+        return digest_of_rule(self.rule, [self.scores])
 
     @property
     def reads_scores(self) -> bool:
@@ -463,6 +471,7 @@ class StoredRule(StoredDocument):
                 classifier.groups_ = [tuple(name) for name in content["groups"]]
             if certificate is not None:
                 classifier.certificate_ = Certificate.from_dict(certificate)
+                warn_if_left_out(path, content, classifier.certificate_)
             selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
             spent = ledger.attempts[: int(content["used"]["attempts"])]
             classifier.used_rows_ = (

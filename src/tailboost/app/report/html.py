@@ -68,7 +68,7 @@ def render_demo(demo: Demo) -> str:
         {**style, "title": "what you use today" if style["method"]["name"] == TODAY else style["title"]}
         for style in looks[credit.data["name"]]
     ]
-    certificate = judged(use.rule).latest_certificate
+    certificate = judged(use.rule).certificate_
     return page(
         "demo.html.j2",
         demo=demo,

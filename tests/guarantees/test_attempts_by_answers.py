@@ -1,0 +1,222 @@
+"""An attempt is what was tested: which calls are the same, and which are refused on spent rows."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+
+COLUMNS = list("abcd")
+STRICT = ["error() <= .33"]  # selected rules keep it, and 100 rows certify none of them
+
+
+def drawn(seed, n):
+    r = np.random.default_rng(seed)
+    signal = r.normal(size=n)
+    X = pd.DataFrame(signal[:, None] + 0.3 * r.normal(size=(n, 4)), columns=COLUMNS)
+    return X, (signal + r.normal(size=n) > 0.3).astype(int)
+
+
+TRAIN, SELECT, FRESH, BATCH = drawn(0, 400), drawn(1, 600), drawn(2, 100), drawn(3, 150)
+
+
+def tuned(estimator, **options):
+    model = estimator.fit(*TRAIN)
+    return tb.tune(model, *SELECT, limits=["miss(1) <= .4"], **options)
+
+
+def failed(model, rows=FRESH, previous=None, **options):
+    with pytest.raises(tb.NotCertifiedError) as error:
+        tb.calibrate(model, *rows, limits=STRICT, previous=previous, **options)
+    return error.value
+
+
+def boosted(n_estimators=3, random_state=0):
+    boosting = tb.WorstClassBoostClassifier("tree", n_estimators=n_estimators, random_state=random_state)
+    return boosting.fit(*TRAIN)
+
+
+def unselected(name):
+    """Return a function of one column as probabilities, which `calibrate` tunes on a part of its rows."""
+
+    def probabilities(X):
+        p = 1 / (1 + np.exp(-2 * X[name].to_numpy()))
+        return np.column_stack([1 - p, p])
+
+    return probabilities
+
+
+# -- other tests on the same rows --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        lambda: (tuned(LogisticRegression()), tuned(DecisionTreeClassifier(max_depth=3))),
+        lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(C=0.001))),
+        lambda: (tuned(LogisticRegression()), tuned(LogisticRegression(), randomized=True)),
+        lambda: (
+            tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=0)),
+            tuned(DecisionTreeClassifier(max_depth=4, max_features=2, random_state=1)),
+        ),
+    ],
+    ids=["model", "parameter", "randomized", "random_state"],
+)
+def test_another_model_on_spent_rows_is_refused(others):
+    first, second = others()
+    spent = failed(first)
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):
+        tb.calibrate(second, *FRESH, limits=STRICT, previous=spent)
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):
+        tb.calibrate(second, *FRESH, limits=STRICT, previous=first)  # by its ledger
+    assert len(failed(second, drawn(5, 100), spent).attempts) == 2
+
+
+def test_another_score_of_the_same_table_is_refused_in_one_batch():
+    rows = BATCH
+    spent = failed(unselected("a"), rows)
+    assert len(failed(unselected("a"), rows, spent).attempts) == 1
+    for other in ("b", "c"):
+        with pytest.raises(tb.LeakageError, match="attempt 1 used"):
+            tb.calibrate(unselected(other), *rows, limits=STRICT, previous=spent)
+    with pytest.raises(tb.LeakageError, match="attempt 1 used"):
+        tb.calibrate(tb.Scores("b", 1, kind="number"), *rows, limits=STRICT, previous=spent)
+
+
+def test_another_draw_after_the_selection_is_refused():
+    model = tuned(LogisticRegression())
+    failed(model)
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):
+        tb.calibrate(model.set_params(randomized=True), *FRESH, limits=STRICT)
+
+
+@pytest.mark.parametrize("change", [{"n_estimators": 4}, {"random_state": 7}])
+def test_another_boosting_on_spent_rows_is_refused(change):
+    with pytest.raises(tb.NotCertifiedError) as spent:
+        tb.calibrate(boosted(), *FRESH, max_error=0.3)
+    with pytest.raises(tb.NotCertifiedError) as again:
+        tb.calibrate(boosted(), *FRESH, max_error=0.3, previous=spent.value)
+    assert len(again.value.attempts) == 1
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):
+        tb.calibrate(boosted(**change), *FRESH, max_error=0.3, previous=spent.value)
+
+
+def test_a_selection_by_other_labels_is_another_attempt():
+    """Both plain rules answer alike, and their sequences of rules differ."""
+    model = LogisticRegression().fit(*TRAIN)
+    X, y = SELECT
+    other = np.where(np.random.default_rng(0).random(len(y)) < 0.02, 1 - y, y)
+    spent = failed(tb.tune(model, X, y))
+    assert len(failed(tb.tune(model, X, y), previous=spent).attempts) == 1
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 100"):
+        tb.calibrate(tb.tune(model, X, other), *FRESH, limits=STRICT, previous=spent)
+
+
+def test_other_rules_of_several_labels_are_refused():
+    def rows(seed, n):
+        r = np.random.default_rng(seed)
+        Y = pd.DataFrame({name: (r.random(n) < 0.3).astype(int) for name in ("x", "z")})
+        return (1.5 * Y + r.normal(size=Y.shape)).add_prefix("s_"), Y
+
+    scores = [tb.Scores(f"s_{name}", name, kind="logit") for name in ("x", "z")]
+
+    def rules(seed):
+        return tb.tune_labels(scores, *rows(seed, 300), limits=["miss(1, by=label) <= .3"])
+
+    fresh, first = rows(2, 40), rules(0)
+    limits = ["miss(1, by=label) <= .31", "selected(1) <= .6"]
+    with pytest.raises(tb.NotCertifiedError) as spent:
+        first.calibrate(*fresh, limits=limits)
+    with pytest.raises(tb.NotCertifiedError) as again:
+        rules(0).calibrate(*fresh, limits=limits, previous=spent.value)
+    assert len(again.value.attempts) == 1
+    with pytest.raises(tb.LeakageError, match="attempt 1 used 40"):
+        rules(1).calibrate(*fresh, limits=limits, previous=first)
+
+
+# -- the same call ------------------------------------------------------------------------------------------
+
+
+def changed_order(model):
+    order = np.random.default_rng(1).permutation(len(FRESH[1]))
+    return failed(model, (FRESH[0].iloc[order], FRESH[1][order]))
+
+
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(), MLPClassifier((20,), max_iter=60, random_state=0)]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_repetition_is_no_attempt(estimator, tmp_path):
+    model = tuned(estimator)
+    spent = failed(model)
+    tb.save_model(model, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model")
+    copies = [model, copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded]
+    for each in copies:
+        assert len(failed(each).attempts) == 1
+        assert len(failed(each, previous=spent).attempts) == 1
+        assert len(changed_order(each).attempts) == 1
+    (FRESH[0].assign(y=FRESH[1])).to_csv(tmp_path / "fresh.csv", index=False)
+    code = (
+        "import sys, pandas as pd, tailboost as tb\n"
+        "T = pd.read_csv(sys.argv[2])\n"
+        "try:\n    tb.calibrate(tb.load_model(sys.argv[1]), T[list('abcd')], T['y'], limits=sys.argv[3:])\n"
+        "except tb.NotCertifiedError as error:\n    print(len(error.attempts))\n"
+    )
+    line = [sys.executable, "-c", code, tmp_path / "m.model", tmp_path / "fresh.csv", *STRICT]
+    assert subprocess.run(list(map(str, line)), capture_output=True, text=True).stdout.strip() == "1"
+
+
+@pytest.mark.parametrize("noise", [1e-15, 1e-12])
+def test_rounding_errors_make_no_attempt(noise):
+    """The models of both calls differ by rounding errors alone."""
+
+    def rounded(scale):
+        def probabilities(X):
+            p = 1 / (1 + np.exp(-2 * X["a"].to_numpy()))
+            p = p * (1 - scale * np.random.default_rng(0).random(len(p)))
+            return np.column_stack([1 - p, p])
+
+        return probabilities
+
+    rows = BATCH
+    spent = failed(rounded(0.0), rows)
+    assert len(failed(rounded(noise), rows, spent).attempts) == 1
+    with pytest.raises(tb.LeakageError):
+        tb.calibrate(rounded(0.05), *rows, limits=STRICT, previous=spent)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_honest_attempts_keep_the_confidence():
+    """Model after model on the same rows, with previous= as the refusal asks: one of them is tested."""
+    false = 0
+    for seed in range(20):
+        r = np.random.default_rng(seed)
+        T = pd.DataFrame(r.random((1500, 6)).round(2), columns=list("abcdef"))
+        y = (r.random(1500) < 0.69999).astype(int)
+        previous, tested = None, 0
+        for name in T:
+
+            def marks(X, name=name):
+                return np.where((X[name] > 0.9).to_numpy()[:, None], [[0.3, 0.7]], [[0.6, 0.4]])
+
+            try:
+                tb.calibrate(marks, T, y, limits=["precision(1) >= .7"], previous=previous)
+                false += 1
+                tested += 1
+                break
+            except tb.NotCertifiedError as error:
+                previous, tested = error, tested + 1
+            except tb.LeakageError:
+                continue
+        assert tested == 1
+    assert false <= 4  # 5 % of 20: more than four have a probability of .003
