@@ -329,9 +329,9 @@ def test_errors_name_file_and_column(files, rule):
     pd.read_csv(fresh).replace({"lang": {"de": "fr"}}).to_csv(files / "french.csv", index=False)
     assert "fr" in refused("predict", rule, files / "french.csv")
     older = json.loads(rule.read_text())
-    assert older.pop("format") == 2
+    assert older.pop("format") == 3
     (files / "older.json").write_text(json.dumps(older))
-    assert "format 1, not 2; run tune again" in refused("predict", files / "older.json", fresh)
+    assert "format 1, not 3; run tune again" in refused("predict", files / "older.json", fresh)
     (files / "none.json").write_text("{}")
     assert "none.json: this is no rule" in refused("predict", files / "none.json", fresh)
 
@@ -376,7 +376,7 @@ def test_labels_of_scores_of_another_kind_are_refused(files, tmp_path):
         assert "the rule was selected on probabilities" in line
     older = json.loads((tmp_path / "r.json").read_text()) | {"format": 1}
     (tmp_path / "older.json").write_text(json.dumps(older))
-    assert "format 1, not 3; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
+    assert "format 1, not 4; select again" in refused("predict", tmp_path / "older.json", tmp_path / "b.csv")
 
 
 def test_only_commands_that_estimate_rates_need_fresh_rows(files, rule, tmp_path):

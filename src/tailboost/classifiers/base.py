@@ -44,7 +44,7 @@ from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, FitInterruptedWarning, ResubstitutionWarning
-from tailboost.core.fingerprints import Fingerprint, UsedRows, digest
+from tailboost.core.fingerprints import Fingerprint, UsedRows
 from tailboost.core.judged import Judged, cached, group_uses, holds_unknown, intervals_of, probe_rows
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
@@ -695,18 +695,6 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             raise ValueError(GROUPS_UNUSED)
         check_is_fitted(self)
         return self.ensemble_.scores(self._checked(X))
-
-    def tested_values(self, opened: Table) -> Iterator[NDArray[Any]]:
-        """Return the answers of all hypotheses to rows: class numbers, or a label distribution."""
-        return self.ensemble_.answers(self._checked(opened))
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the weights of the hypotheses and of their answers to the selection data."""
-        ensemble, pool = self.ensemble_, self.combiner_.pool
-        rule = repr((self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist()))
-        answers = (*pool.boosted_answers, *pool.extra_answers)
-        return digest(rule.encode(), *(each.tobytes() for each in answers))
 
     def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
         if groups is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -22,6 +22,7 @@ from tailboost.classifiers.input import (
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
 from tailboost.core.checks import n_rows_of, unpack
+from tailboost.core.fingerprints import digest
 from tailboost.core.judged import cached, group_uses
 from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.selection.curve import Curve, CurvePoint, CurveSource, MeasuredRows, front, rates_of_curve
@@ -73,6 +74,19 @@ class Reselection:
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
         return self._selected.counts
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
+        ensemble = self.ensemble_
+        rule = repr((self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist()))
+        return digest(rule.encode(), *(each.tobytes() for each in self._engine.known_outputs))
+
+    def tested_values(self, opened: Any) -> Iterator[NDArray[Any]]:
+        """Yield the answers of each candidate to opened rows: class numbers, or a label distribution."""
+        n, ask = self._asker(opened, None)
+        for candidate in range(len(self.ensemble_)):
+            yield ask(candidate, np.arange(n))
 
     # -- other selection data --------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from tailboost.classifiers.input import (
     with_parameters,
 )
 from tailboost.classifiers.robust_selection import (
+    OpenedRows,
     ProbabilityMixture,
     check_columns,
     check_groups,
@@ -54,7 +55,7 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.core.fingerprints import Fingerprint, UsedRows, fingerprint_of, hash_rounded_rows
+from tailboost.core.fingerprints import Fingerprint, UsedRows, digest, fingerprint_of, hash_rounded_rows
 from tailboost.core.judged import group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.guarantees.fresh_rows import as_table
@@ -67,6 +68,7 @@ from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import Models, averaging, check_named
 from tailboost.selection.problem import NAMED, Problem, Program, combination_of_unlabeled, strata_of
+from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.summary import Summary
 
@@ -686,6 +688,19 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Whether the rule reads scores alone, so that equal rows are different rows."""
         check_is_fitted(self)
         return only_scores(self._models.fitted)
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
+        models = self._models
+        if only_scores(models.fitted) and not models.are_given:
+            return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
+        outputs = self._engine.known_outputs
+        return digest(digest_of_rule(self.rule_).encode(), *(each.tobytes() for each in outputs))
+
+    def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
+        """Return the values by which all candidates answer opened rows."""
+        return opened.values(self._engine)
 
     def _rule_html(self) -> str:
         try:

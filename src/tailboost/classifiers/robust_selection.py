@@ -36,7 +36,7 @@ from tailboost.core.checks import (
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import Fingerprint, UsedRows, digest, hash_rounded_rows
+from tailboost.core.fingerprints import Fingerprint, UsedRows, hash_rounded_rows
 from tailboost.core.judged import Judged
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
@@ -53,7 +53,7 @@ from tailboost.selection.probabilities import (
     stratum_probabilities,
 )
 from tailboost.selection.problem import Problem, name_of
-from tailboost.selection.rule import Rule, digest_of_rule
+from tailboost.selection.rule import Rule
 from tailboost.selection.score_rule import Scale, ScoreRule, scores_in
 from tailboost.selection.selected import Selected
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -66,6 +66,19 @@ class OpenedRows:
     """Rows of a table with the models' probabilities, which are computed once for several rules."""
 
     tables: list[LogProbabilities]  # in batches
+
+    def values(self, engine: ProbabilityEngine) -> Iterator[Floats]:
+        """Yield the values by which all candidates answer the rows, shape (n, …) each.
+
+        These are the log-probabilities of the models, those of the strata, and a single score.
+        """
+        models = engine.outputs.models
+        for i in models.pooled_models:
+            yield np.concatenate([table[i] for table in self.tables])
+        strata = [stratum_probabilities(engine.probabilities, table) for table in self.tables]
+        yield np.concatenate(strata, axis=1).T
+        if models.score is not None:
+            yield np.concatenate([scores_in(table, models.score) for table in self.tables])
 
 
 class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
@@ -403,27 +416,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         OpenedRows
         """
         return OpenedRows(list(self._tables(X, groups if self.by_group else None)))
-
-    def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
-        """Yield the values by which all candidates answer opened rows, shape (n, …) each.
-
-        These are the log-probabilities of the models, those of the strata, and a single score.
-        """
-        models, probabilities = self._models, self._engine.probabilities
-        for i in models.pooled_models:
-            yield np.concatenate([table[i] for table in opened.tables])
-        strata = [stratum_probabilities(probabilities, table) for table in opened.tables]
-        yield np.concatenate(strata, axis=1).T
-        if models.score is not None:
-            yield _values_of(self, opened)
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
-        models = self._models
-        if only_scores(models.fitted) and not models.are_given:
-            return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
-        return digest(digest_of_rule(self.rule_).encode(), *(logs.tobytes() for logs in self._outputs.logs))
 
     def _read(self, X: Table) -> tuple[Models, Any]:
         """Return models that read a table or given probabilities, and the checked table."""

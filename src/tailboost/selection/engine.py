@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
@@ -469,6 +470,11 @@ class Engine(ABC):
         """The rows on which rates of the selected rule are estimated: usually the same."""
         return self.data
 
+    @property
+    @abstractmethod
+    def known_outputs(self) -> Sequence[NDArray[Any]]:
+        """The outputs of the models on the selection data, which tell the models from others."""
+
     @abstractmethod
     def first_candidates(self, program: Program) -> Pool:
         """Return the candidates of an objective, to which others may be added."""
@@ -653,6 +659,11 @@ class ProbabilityEngine(Engine):
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "known_scores"}
         return state | {"pools": {}}
+
+    @property
+    def known_outputs(self) -> Sequence[NDArray[Any]]:
+        """The log-probabilities of all models on the selection data."""
+        return self.outputs.logs
 
     @cached_property
     def known_scores(self) -> KnownScores:
@@ -847,6 +858,11 @@ class HypothesisEngine(Engine):
     def __post_init__(self) -> None:
         rows = self.mixture.pool.rows
         self.data, self.words, self.refit = self.mixture.table, rows.words, rows.refit
+
+    @property
+    def known_outputs(self) -> Sequence[NDArray[Any]]:
+        """The answers of all hypotheses to the selection data."""
+        return [*self.mixture.pool.boosted_answers, *self.mixture.pool.extra_answers]
 
     def first_candidates(self, program: Program) -> Pool:
         """Return all hypotheses as candidates."""
