@@ -484,7 +484,17 @@ class TestBombs:
 
     def test_structure(self, files, path):
         path.write_bytes(packed(files | {"parts.json": b'{"a":"' + b" " * 3_000_000 + b'"}'}))
-        self.refused(path, r"m\.model.*parts\.json of 3,000,008 bytes, more than 125,000")
+        self.refused(path, r"m\.model.*has 3,\d{3},\d{3} bytes of text, more than 125,000")
+
+    @pytest.mark.parametrize("member", ["parts.json", "ledgers.json", "tailboost.json", "further.json"])
+    def test_text_of_many_small_objects(self, files, path, member):
+        """All text together has one limit, as each of its objects takes twenty times its bytes."""
+        path.write_bytes(packed(files | {member: b'{"x":[' + b"{}," * 300_000 + b"{}]}"}))
+        self.refused(path, r"m\.model.*has \d{3},\d{3} bytes of text, more than 125,000", memory=4_000_000)
+
+    def test_many_members_without_content(self, files, path):
+        path.write_bytes(packed(files | {f"{k}": b"" for k in range(20_000)}))
+        self.refused(path, "more than 100 members")
 
     def test_the_default_limit(self, files, path):
         path.write_bytes(lying(files, b"x", 2**31))

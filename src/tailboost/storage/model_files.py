@@ -14,9 +14,11 @@ from tailboost.core.fingerprints import digest
 
 RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
 FORMAT = 15
-# Largest size of the structure: max_bytes / 32. Its text becomes many small objects, with about twenty times
-# the memory of the text.
-_STRUCTURE_SHARE = 32
+# Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
+# twenty times the memory of the text.
+_TEXT_SHARE = 32
+# Each member of a zip file has an entry with this beginning; also an entry takes memory.
+_ENTRY, _MOST_ENTRIES = b"PK\x01\x02", 100
 _PIECE = 2**20  # bytes decompressed at a time
 _LEVEL = 6
 _PICKLE = b"\x80"  # first byte of a pickle of protocol 2 or later
@@ -61,7 +63,10 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
                     "is not a model file but a pickle, which runs code when loaded: if you trust it, load "
                     "it by pickle or joblib, and write a model file by save_model"
                 )
-        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        content = path.read_bytes()
+        if content.count(_ENTRY) > _MOST_ENTRIES:
+            raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
             if (total := sum(entry.file_size for entry in entries)) > max_bytes:
@@ -70,7 +75,13 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
                 raise Unreadable("is damaged: a name occurs twice")
             if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
                 raise Unreadable("is not a model file, or is damaged")
-            members = {entry.filename: _member(archive, entry, max_bytes) for entry in entries}
+            text, most = total - archive.getinfo(ARRAYS).file_size, max_bytes // _TEXT_SHARE
+            if text > most:
+                raise Unreadable(
+                    f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} / "
+                    f"{_TEXT_SHARE}); load_model can set it"
+                )
+            members = {entry.filename: _member(archive, entry) for entry in entries}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
         if record["format"] != FORMAT:
             raise Unreadable(
@@ -83,13 +94,7 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
     return members, record
 
 
-def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> bytes:
-    most = max_bytes // _STRUCTURE_SHARE
-    if entry.filename in (STRUCTURE, RECORD) and entry.file_size > most:
-        raise Unreadable(
-            f"has a {entry.filename} of {entry.file_size:,} bytes, more than {most:,} "
-            f"(max_bytes={max_bytes:,} / {_STRUCTURE_SHARE}); load_model can set it"
-        )
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unreadable("is compressed by an unknown method")
     with archive.open(entry) as stream:

@@ -278,7 +278,7 @@ def load_model(
         Whether to compare predictions and versions. With False the model may predict differently than before.
     max_bytes : int, default=2**30
         Limit for the size of the unpacked file, in bytes. Loading needs about three times the size in memory.
-        The limit of the structure, which is text, is ``max_bytes`` / 32.
+        The limit of the text in it, as structure, record and ledgers, is ``max_bytes`` / 32.
     trusted : collection of str, optional
         Full names of other allowed classes and functions, as "package.module.Class". They are imported and
         get values from the file. Name only classes and functions that the author of the file may use.
