@@ -235,6 +235,11 @@ class TestRefusedFit:
                 "--set confidence=0.9: confidence=0.9 has no meaning without limits",
             ),
             (["--set", "objective=cvar"], "--set objective=cvar: objective='cvar' needs alpha"),
+            (
+                ["--set", 'estimators=["nosuch"]'],
+                '--set estimators=["nosuch"]: estimators must be a list of (name, classifier) pairs, got '
+                "'nosuch' in it",
+            ),
         ],
     )
     def test_a_refused_parameter_is_named_before_the_data_are_read(self, tmp_path, options, says):
@@ -615,6 +620,24 @@ class TestLaterTables:
             marked = set(pd.read_csv(out)["prediction"]) - {"-1"}
             assert len(marked) == 1
             assert marked.pop().startswith(first)
+
+    def test_formulas_are_told(self, tmp_path):
+        from shell import call, done
+
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame({"s": rng.random(200), "id": [f"@{k}" for k in range(200)]})
+        table["y"] = np.where(rng.random(200) < table["s"], "yes", "no")
+        table.to_csv(tmp_path / "d.csv", index=False)
+        rule = tmp_path / "r.json"
+        done(
+            "tune", tmp_path / "d.csv", "--score", "s", "--target", "y", "--positive", "yes",
+            "--objective", "error", "--out", rule,
+        )  # fmt: skip
+        predict = ["predict", rule, tmp_path / "d.csv"]
+        assert "--escape-formulas" not in call(*predict).stderr
+        told = call(*predict, "--id", "id").stderr
+        assert "a spreadsheet would run '@0' as a formula: --escape-formulas" in told
+        assert "formula" not in call(*predict, "--id", "id", "--escape-formulas").stderr
 
 
 @pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs POSIX signals")

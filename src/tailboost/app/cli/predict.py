@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,9 @@ from tailboost.core.array_types import Model, Table
 from tailboost.core.judged import judged
 from tailboost.core.schema import as_number
 from tailboost.core.subgroups import answers_or_review
+
+# A spreadsheet reads text with such a beginning as a formula.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def predict(
@@ -90,20 +94,35 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
 def _csv(columns: dict[str, Any], escape: bool) -> str:
     """Return columns as a CSV file. Names of columns may contain formulas too."""
     table = pd.DataFrame(columns)
-    if escape:
+    if not escape:
+        _warn_of_formulas(table)
+    else:
         for name in table.select_dtypes(exclude=["number", "bool"]):
             table[name] = _escaped(table[name].tolist())
         table.columns = pd.Index(_escaped(table.columns))
     return str(table.to_csv(index=False))
 
 
+def _warn_of_formulas(table: Table) -> None:
+    """Warn of the first formula for a spreadsheet, if there is any."""
+    texts = table.select_dtypes(exclude=["number", "bool"])
+    columns = [table.columns, *(texts[name].unique() for name in texts)]
+    formula = next(filter(_is_formula, chain.from_iterable(columns)), None)
+    if formula is not None:
+        shared.warn(
+            f"a spreadsheet would run {formula[:40]!r} as a formula: --escape-formulas puts an apostrophe "
+            "before it"
+        )
+
+
 def _escaped(labels: Iterable[Any]) -> list[Any]:
     """Return labels with an apostrophe before each text with a formula for a spreadsheet."""
-    formulas = ("=", "+", "-", "@", "\t", "\r")
-    return [
-        f"'{x}" if isinstance(x, str) and x.startswith(formulas) and as_number(x) is None else x
-        for x in labels
-    ]
+    return [f"'{x}" if _is_formula(x) else x for x in labels]
+
+
+def _is_formula(label: Any) -> bool:
+    """Whether a spreadsheet takes a label for a formula; a negative number is none."""
+    return isinstance(label, str) and label.startswith(FORMULAS) and as_number(label) is None
 
 
 def decide(
