@@ -579,11 +579,17 @@ def test_new_probabilities_are_checked():
         ([("a", GaussianNB()), ("a", GaussianNB())], ValueError, "not unique"),
         ([("a__b", GaussianNB())], ValueError, "__"),
         ([GaussianNB()], TypeError, "pairs"),
+        (["nosuch"], TypeError, r"\(name, classifier\) pairs, got 'nosuch' in it"),
+        (["ab"], TypeError, "got 'ab' in it"),
+        ([("a",)], TypeError, r"got \('a',\) in it"),
+        ([("a", "nosuch")], ValueError, "'a'='nosuch' is not the name of a learner"),
     ],
 )
 def test_bad_estimators_are_named(estimators, error, message):
     with pytest.raises(error, match=message):
         RobustMixtureClassifier(estimators).fit(X, Y)
+    with pytest.raises(error, match=message):
+        RobustMixtureClassifier().set_params(estimators=estimators).fit(X, Y)
 
 
 def test_weights_need_models_that_take_them():

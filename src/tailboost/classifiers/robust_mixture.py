@@ -327,15 +327,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         if "estimators" in params:
             params["estimators"] = _pairs(params["estimators"])
+            _check_pairs(params["estimators"])
         self._set_params("estimators", **params)
         return self
 
     def _given_estimators(self) -> list[tuple[str, Any]]:
         if not self.estimators:
             raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
-        for pair in self.estimators:
-            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+        _check_pairs(self.estimators)
         return [
             (name, named_learner(model, f"estimators: {name!r}") if isinstance(model, str) else model)
             for name, model in self.estimators
@@ -743,6 +742,13 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 def _pairs(estimators: Any) -> Any:
     return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
+
+
+def _check_pairs(estimators: Any) -> None:
+    """Raise TypeError for a list of anything but names with classifiers."""
+    for pair in estimators if isinstance(estimators, list) else ():
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
 
 
 def tune(
