@@ -680,3 +680,16 @@ def test_drift_names_values_as_group_columns_do():
     pd_na = pd.Series([1, 2, pd.NA] * 40, dtype=object)
     (found,) = Reference.of({"site": pd_na}).drift({"site": pd_na.where(pd_na.notna(), None)}, 0.05)
     assert found.psi == 0
+
+
+@pytest.mark.parametrize(
+    "limit", ["error(by=group) <= .3", "error(by=sex) <= .3", "gap(miss(1, by=sex)) <= .3"]
+)
+def test_limits_of_groups_without_groups_name_the_argument(limit):
+    class Sayer:
+        classes_ = np.array([0, 1])
+
+    with pytest.raises(ValueError, match=r"name them in subgroups="):
+        tb.Monitor.against(Sayer(), limits=[limit])
+    with pytest.raises(ValueError, match=r"subgroups as pairs of column and group"):
+        tb.Monitor.against(Sayer(), limits=["error(by=sex) <= .3"], subgroups=["f", "m"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
@@ -209,7 +209,10 @@ class Monitor:
         classes = np.asarray(model.classes_).tolist()
         groups = groups_of_fit(model) if subgroups is None else list(subgroups)
         if limits:
-            rates = [_bounds_of_limit(limit, classes, groups) for limit in checked_limits(limits)]
+            checked = checked_limits(limits)
+            if not groups:
+                _refuse_groups(checked)
+            rates = [_bounds_of_limit(limit, classes, groups) for limit in checked]
             return cls.of(Certificate([], confidence, 0, (), rates=tuple(chain.from_iterable(rates))))
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
@@ -532,6 +535,15 @@ class Monitor:
                 reference=None if reference is None else Reference.from_dict(reference),
                 waiting={name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()},
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
+            )
+
+
+def _refuse_groups(limits: Sequence[Limit]) -> None:
+    """Raise ValueError if a limit is about groups."""
+    for limit in limits:
+        if limit.rate.needs_groups:
+            raise ValueError(
+                f"{limit!r} needs groups, and the fit of the model had none: name them in subgroups="
             )
 
 
