@@ -14,13 +14,14 @@ from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Mas
 from tailboost.core.checks import (
     category_orders,
     column_name,
-    columns_by_name,
+    group_columns,
     in_category_order,
     n_rows_of,
     positions,
     refuse_missing,
 )
 from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, stratified_places, tiny_hashes
+from tailboost.core.spelling import warn_alike
 
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
@@ -179,6 +180,8 @@ class GroupNames:
             raise ValueError(
                 f"{name}: values of types that cannot be ordered ({error}); convert them to text"
             ) from None
+        for names_of_column in values:
+            warn_alike(names_of_column, "groups")
         pairs = zip(columns.values(), values, strict=True)
         numbers = [positions(column[used], of_column, name) for column, of_column in pairs]
         crossed = np.unique(np.column_stack(numbers), axis=0) if len(numbers) > 1 else np.empty((0, 1), int)
@@ -266,7 +269,7 @@ def _describe_columns(columns: tuple[Any, ...]) -> str:
 def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]:
     """Return the checked columns of a groups argument by name; an array of shape (n,) has the name None."""
     checked = {}
-    for column, values in columns_by_name(groups, name).items():
+    for column, values in group_columns(groups, name).items():
         label = name if column is None else f"{name}[{column!r}]"
         refuse_missing(values, label)
         checked[column] = column_or_1d(values)

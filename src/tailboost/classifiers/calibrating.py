@@ -18,7 +18,7 @@ from tailboost.core.checks import (
     check_indexes,
     check_length,
     check_number,
-    columns_by_name,
+    group_columns,
     label_column,
     n_rows_of,
     numbered,
@@ -284,7 +284,7 @@ class OneBatch:
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
         selects = drawn_part(answered.stratum, clusters, share, seed)
         _refuse_absent("y_cal", labels, selects)
-        for column in columns_by_name(groups, "groups").values() if by_group and groups is not None else ():
+        for column in group_columns(groups, "groups").values() if by_group and groups is not None else ():
             _refuse_absent("groups", label_column(column, "groups"), selects)
         rest = {name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")}
         if given.X_unlabeled is not None:

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Labels, Mask, Model, Table
-from tailboost.core.spelling import did_you_mean
+from tailboost.core.spelling import alike, did_you_mean
 
 # Maximum number of rows and of values in a batch of a prediction, which limits memory and tells progress.
 BATCH = 65_536
@@ -578,7 +578,10 @@ def positions(values: Column, known: Any, name: str, what: str = "labels not see
         place = np.array([number.get(value, -1) for value in values.tolist()])
         unknown = place < 0
     if np.any(unknown):
-        raise ValueError(f"{name} holds {what}: {sorted(set(values[unknown].tolist()), key=str)[:5]}")
+        strangers = sorted(set(values[unknown].tolist()), key=str)
+        sentence = alike([*strangers, *known.tolist()])
+        hint = f"; {sentence}" if sentence else ""
+        raise ValueError(f"{name} holds {what}: {strangers[:5]}{hint}")
     return place.astype(np.intp, copy=False)
 
 
@@ -634,6 +637,25 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
 
 
+def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
+    """Return the columns of a groups argument by name, as `columns_by_name`.
+
+    Raise ValueError also if the name of a column has another meaning in ``by=``: "class" and "cell", and
+    "group" if there are several columns.
+    """
+    columns = columns_by_name(groups, name)
+    meanings = {"class": "the true label", "cell": "class × group"}
+    if len(columns) > 1:
+        meanings["group"] = "all columns of groups"
+    for column in columns:
+        if column in meanings:
+            raise ValueError(
+                f"{name}: a column is named {column!r}, but by={column!r} stands for {meanings[column]}; "
+                "give the column another name"
+            )
+    return columns
+
+
 def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
     groups = as_pandas(groups)
@@ -651,9 +673,12 @@ def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[
 
 
 def column_name(groups: Groups) -> Any:
-    """Return the name of a column such as a Series of pandas; None for other objects."""
+    """Return the name of a column such as a Series of pandas; None for other objects.
+
+    None also for a name that means something else in ``by=``.
+    """
     name = getattr(groups, "name", None)
-    return name if isinstance(name, (str, int)) else None
+    return name if isinstance(name, (str, int)) and name not in ("class", "group", "cell") else None
 
 
 def _sorted(names: list[Any]) -> list[Any]:

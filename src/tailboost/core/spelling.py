@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
+
+from tailboost.core.warn import warn_user
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -39,3 +43,26 @@ def meant(name: object, known: Iterable[Any]) -> str:
         if str(other) == str(name) and other != name:
             return f"write the {'text' if isinstance(other, str) else 'number'} {other!r}; "
     return did_you_mean(str(name), map(str, names))
+
+
+def alike(names: Iterable[Any]) -> str:
+    """Return a sentence on two different names that look alike, or an empty text.
+
+    An accented letter is one character in composed text, and a letter and an accent in decomposed text.
+    """
+    texts = {str(name) for name in names if isinstance(name, str) and not name.isascii()}
+    composed = sorted((unicodedata.normalize("NFC", text), text) for text in texts)
+    for (one, first), (other, second) in pairwise(composed):
+        if one == other:
+            return (
+                f"{first!a} and {second!a} look alike and are different names; "
+                "unicodedata.normalize('NFC', name) makes them equal"
+            )
+    return ""
+
+
+def warn_alike(names: Iterable[Any], what: str) -> None:
+    """Warn of different names of classes or groups that look alike."""
+    sentence = alike(names)
+    if sentence:
+        warn_user(f"{what}: {sentence}")

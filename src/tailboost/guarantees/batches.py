@@ -21,6 +21,7 @@ from tailboost.core.checks import (
     check_length,
     check_same_kind,
     columns_by_name,
+    group_columns,
     label_column,
     n_rows_of,
     positions,
@@ -144,7 +145,7 @@ class RowWords:
         zeros = np.zeros(n, dtype=np.uint64)
         of_groups, of_clusters, of_costs = zeros, zeros, zeros
         if groups is not None:
-            of_groups = _words_of(list(columns_by_name(groups, "groups").values()), "groups", n)
+            of_groups = _words_of(list(group_columns(groups, "groups").values()), "groups", n)
         if clusters is not None:
             of_clusters = _words_of([as_pandas(clusters)], "clusters", n)
         if costs is not None and labels.any():

@@ -18,8 +18,8 @@ from tailboost.core.checks import (
     check_mask,
     check_probabilities,
     check_same_kind,
-    columns_by_name,
     distinct_labels,
+    group_columns,
     has_named_columns,
     in_class_order,
     label_column,
@@ -402,7 +402,7 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     if "group" not in lists:
         return classes, None
     names = [tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])]
-    columns = list(columns_by_name(groups, "groups"))
+    columns = list(group_columns(groups, "groups"))
     if not set(by_column(names)) <= set(columns):
         kind = "(column, value) pairs" if columns != [None] else "values of groups"
         raise ValueError(f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}")
@@ -431,7 +431,7 @@ def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
 def _group_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, Labels]:
     """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
     columns = {}
-    for name, values in ({} if groups is None else columns_by_name(groups, argument)).items():
+    for name, values in ({} if groups is None else group_columns(groups, argument)).items():
         called = argument if name is None else f"{argument} column {name!r}"
         refuse_missing(values, called)
         columns[name] = label_column(values, called)

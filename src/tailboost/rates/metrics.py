@@ -22,8 +22,8 @@ from tailboost.core.checks import (
     check_mask,
     check_probabilities,
     check_same_kind,
-    columns_by_name,
     distinct_labels,
+    group_columns,
     in_class_order,
     label_column,
     loss_vector,
@@ -317,9 +317,7 @@ def group_errors(
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
     truth = label_column(y_true, "y_true")
-    return _means(
-        columns_by_name(groups, "groups"), _zero_one(truth, y_pred, labels, deferred), sample_weight
-    )
+    return _means(group_columns(groups, "groups"), _zero_one(truth, y_pred, labels, deferred), sample_weight)
 
 
 def worst_group_error(

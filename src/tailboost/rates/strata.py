@@ -19,14 +19,15 @@ from tailboost.core.checks import (
     check_mask,
     check_same_kind,
     column_name,
-    columns_by_name,
+    group_columns,
     in_category_order,
     in_class_order,
     label_column,
     positions,
     relative_weights,
 )
-from tailboost.core.spelling import did_you_mean, meant
+from tailboost.core.spelling import did_you_mean, meant, warn_alike
+from tailboost.core.subgroups import HUMAN_REVIEW
 
 # Values of `by` that are not names of columns of `groups`.
 EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"
@@ -75,6 +76,13 @@ class Strata:
     known: tuple[tuple[Any, ...], ...] | None = ()
     has_unlabeled: bool = False
 
+    def __post_init__(self) -> None:
+        if self.defers and HUMAN_REVIEW in self.classes:
+            raise ValueError(
+                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the class another "
+                "name, or leave out deferral"
+            )
+
     @classmethod
     def of(
         cls,
@@ -111,6 +119,9 @@ class Strata:
         stratum : ndarray of int, shape (n,)
         """
         labels = tuple(map(plain, classes))
+        warn_alike(labels, "y")
+        for names in values:
+            warn_alike(names, "groups")
         if groups is None:
             combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
         else:
@@ -244,8 +255,8 @@ class Strata:
             return self.columns.index(name)
         if self.columns == (None,):
             raise ValueError(
-                f"by={name!r}: groups have no name; write by='group', or pass groups as a dict or data "
-                "frame with a column of this name"
+                f"by={name!r}: groups have no name; write by='group', or name the column: groups as a dict "
+                "or data frame, subgroups as pairs of column and group"
             )
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(f"by={name!r}: groups have no such column: {near}columns: {_few(self.columns)}")
@@ -411,7 +422,7 @@ class Answered:
         if groups is not None:
             table = {
                 name: label_column(column, "groups")
-                for name, column in columns_by_name(groups, "groups").items()
+                for name, column in group_columns(groups, "groups").items()
             }
             for column in table.values():
                 check_length(column, "groups", n, "y_true")

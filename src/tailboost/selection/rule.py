@@ -210,6 +210,8 @@ class Rule:
                 shapes = [(first, K, K), (first, K, K + 1)]
                 fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
                 _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
+        named_apart = not (self.defers and HUMAN_REVIEW in self.classes)
+        _need(named_apart, f"it defers rows, and a class is called {HUMAN_REVIEW!r}")
 
     # -- SQL -----------------------------------------------------------------------------------------
 

@@ -103,8 +103,9 @@ class ThresholdRule:
 
     @property
     def defers(self) -> bool:
-        """Whether rows may be deferred."""
-        return any(action == HUMAN_REVIEW for band in self.bands for _, action in band)
+        """Whether rows may be deferred. A rule with a class "human review" answers this class instead."""
+        actions = {action for band in self.bands for _, action in band}
+        return HUMAN_REVIEW in actions and HUMAN_REVIEW not in self.classes
 
     @property
     def identity(self) -> Any:
@@ -155,7 +156,8 @@ class ThresholdRule:
         place : ndarray of int, shape (n,)
             Number of each row's group.
         """
-        number = {action: k for k, action in enumerate([*self.classes, HUMAN_REVIEW])}
+        number = {HUMAN_REVIEW: len(self.classes)}
+        number |= {label: k for k, label in enumerate(self.classes)}
         numbers = np.empty(len(scores), dtype=np.intp)
         for g, band in enumerate(self.bands):
             rows = np.flatnonzero(place == g)
@@ -269,7 +271,7 @@ class ThresholdRule:
             score = f"COALESCE({score}, {self.missing!r})"
 
         def value(action: Any) -> str:
-            deferred = action == HUMAN_REVIEW
+            deferred = self.defers and action == HUMAN_REVIEW
             if what == "deferred":
                 return str(int(deferred))
             if what == "label":

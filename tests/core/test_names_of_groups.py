@@ -1,0 +1,148 @@
+"""Names of columns of groups that `by=` reads otherwise, and names of groups and classes that look alike."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+import tailboost as tb
+from tailboost import metrics, rates
+
+RNG = np.random.default_rng(0)
+N = 600
+S = RNG.random(N)
+Y = (RNG.random(N) < S).astype(int)
+GROUP = RNG.choice(["u", "v"], N)
+TABLE = pd.DataFrame({"s": S})
+SCORES = tb.Scores("s", 1)
+FITTED = tb.tune(SCORES, TABLE[:300], Y[:300], objective="error")
+LIMIT = [rates.error(by="class") <= 0.9]
+GIVEN = {"m": np.c_[1 - S, S]}
+COMPOSED, DECOMPOSED = "\u00e9", "e\u0301"
+
+
+def without_labels(groups):
+    first, last = slice(0, 400), slice(400, None)
+    named = {name: column[first] for name, column in groups.items()}
+    more = {name: column[last] for name, column in groups.items()}
+    tb.tune(
+        SCORES, TABLE[first], Y[first], groups=named, limits=LIMIT, X_unlabeled=TABLE[last],
+        groups_unlabeled=more,
+    )  # fmt: skip
+
+
+CALLS = {
+    "tune": lambda g: tb.tune(SCORES, TABLE, Y, groups=g, limits=LIMIT),
+    "rows without labels": without_labels,
+    "given probabilities": lambda g: tb.RobustMixtureClassifier.from_probabilities(
+        GIVEN, Y, groups=g, limits=LIMIT
+    ),
+    "boosting": lambda g: tb.WorstClassBoostClassifier(n_estimators=1).fit(TABLE, Y, groups=g),
+    "certify": lambda g: tb.certify(Y, None, Y, groups=g, rates=LIMIT),
+    "calibrate": lambda g: tb.calibrate(SCORES, TABLE, Y, groups=g, limits=LIMIT),
+    "measure": lambda g: rates.measure(rates.error(by="class"), Y, Y, groups=g),
+    "group_errors": lambda g: metrics.group_errors(Y, Y, g),
+    "monitor": lambda g: tb.Monitor.against(FITTED, limits=LIMIT).add(FITTED, TABLE, Y, groups=g),
+}
+
+
+@pytest.mark.parametrize("form", [dict, pd.DataFrame])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_column_is_not_named_as_something_else(call, form):
+    for names in (["class"], ["cell"], ["sex", "class"], ["group", "sex"]):
+        with pytest.raises(ValueError, match=r"a column is named .* stands for"):
+            CALLS[call](form(dict.fromkeys(names, GROUP)))
+
+
+def test_the_only_column_may_be_called_group():
+    found = rates.measure(rates.error(by="group"), Y, np.zeros(N, dtype=int), groups={"group": GROUP})
+    assert found == {name: pytest.approx(Y[name == GROUP].mean()) for name in ("u", "v")}
+
+
+@pytest.mark.parametrize("name", ["class", "cell", "group"])
+def test_the_name_of_a_single_column_does_not_count(name):
+    zeros = np.zeros(N, dtype=int)
+    column = pd.Series(GROUP, name=name)
+    assert rates.measure(rates.error(by="class"), Y, zeros, groups=column) == {0: 0.0, 1: 1.0}
+    by_group = rates.measure(rates.error(by="group"), Y, zeros, groups=column)
+    assert by_group == {value: pytest.approx(Y[value == GROUP].mean()) for value in ("u", "v")}
+    clf = tb.tune(SCORES, TABLE, Y, groups=column, limits=[rates.error(by="group") <= 0.9])
+    plain = tb.tune(SCORES, TABLE, Y, groups=GROUP, limits=[rates.error(by="group") <= 0.9])
+    assert str(clf.rates_) == str(plain.rates_)
+
+
+ALIKE = np.where(GROUP == "u", COMPOSED, np.where(RNG.random(N) < 0.5, DECOMPOSED, "v"))
+LOOKS = r"'\\xe9' look alike and are different names"
+
+
+@pytest.mark.parametrize("call", [name for name in CALLS if name not in ("monitor", "group_errors")])
+def test_groups_that_look_alike_are_told(call):
+    with pytest.warns(UserWarning, match=LOOKS):
+        CALLS[call]({"city": ALIKE})
+
+
+@pytest.mark.parametrize("names", [["u", "v"], [COMPOSED, "e"], ["\u00df", "ss"]])
+def test_other_groups_are_not_told(names):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rates.measure(rates.error(), Y, Y, groups={"city": np.where(GROUP == "u", *names)})
+
+
+def test_classes_that_look_alike_are_told():
+    with pytest.warns(UserWarning, match=LOOKS):
+        tb.tune(tb.Scores("s", COMPOSED), TABLE, np.where(Y == 1, COMPOSED, DECOMPOSED), objective="error")
+
+
+def test_a_later_group_that_looks_alike_is_told():
+    city = np.where(GROUP == "u", COMPOSED, "v")
+    limits = [rates.error(by="city") <= 0.9]
+    clf = tb.tune(SCORES, TABLE, Y, groups={"city": city}, limits=limits, by_group=True)
+    with pytest.raises(ValueError, match=LOOKS):
+        clf.predict(TABLE, groups={"city": np.where(GROUP == "u", DECOMPOSED, "v")})
+
+
+REVIEW = np.where(Y == 1, "human review", "ok")
+DEFERRAL = [rates.miss("human review") <= 0.3, rates.deferred() <= 0.3]
+
+
+def test_a_class_called_as_the_answer_to_deferred_rows_is_refused_where_rows_may_be_deferred():
+    score = tb.Scores("s", "human review")
+    answers = np.where(Y == 1, "ok", "human review")
+    given = [
+        lambda: tb.tune(score, TABLE, REVIEW, limits=DEFERRAL),
+        lambda: tb.calibrate(score, TABLE, REVIEW, limits=DEFERRAL),
+        lambda: tb.RobustMixtureClassifier(limits=DEFERRAL).fit(TABLE, REVIEW),
+        lambda: tb.RobustMixtureClassifier.from_probabilities(GIVEN, REVIEW, limits=DEFERRAL),
+        lambda: tb.certify(answers, None, REVIEW, rates=["error() <= .9"], deferred=Y == 0),
+        lambda: rates.measure(rates.error(), REVIEW, answers, deferred=Y == 0),
+    ]
+    for call in given:
+        with pytest.raises(ValueError, match="a class is called 'human review'"):
+            call()
+
+
+def test_a_class_called_as_the_answer_to_deferred_rows_is_answered_where_none_are_deferred():
+    import sqlite3
+
+    clf = tb.tune(tb.Scores("s", "human review"), TABLE, REVIEW, limits=DEFERRAL[:1])
+    rule, answers = clf.rule_, clf.predict(TABLE)
+    assert not rule.defers
+    assert set(answers) == {"human review", "ok"}
+    np.testing.assert_array_equal(rule.predict(S), answers)
+    again = tb.ThresholdRule.from_dict(rule.to_dict())
+    np.testing.assert_array_equal(again.predict(S), answers)
+    base = sqlite3.connect(":memory:")
+    TABLE.to_sql("t", base, index=False)
+    for what, wanted in (("action", answers.tolist()), ("label", answers.tolist()), ("deferred", [0] * N)):
+        assert [row[0] for row in base.execute(f"SELECT {rule.to_sql(what=what)} FROM t")] == wanted
+
+
+def test_a_forged_rule_that_defers_has_no_class_of_this_name():
+    clf = tb.RobustMixtureClassifier.from_probabilities(
+        GIVEN, np.where(Y == 1, "yes", "no"), limits=[rates.miss("yes") <= 0.3, rates.deferred() <= 0.3]
+    )
+    document = clf.rule_.to_dict() | {"classes": ["human review", "yes"]}
+    with pytest.raises(ValueError, match="a class is called 'human review'"):
+        tb.Rule.from_dict(document)
