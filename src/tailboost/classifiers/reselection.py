@@ -73,7 +73,9 @@ class Reselection:
     @property
     def counts_on_selection(self) -> Floats:
         """The confusion counts of the rule on the selection data."""
-        return self._selected.counts
+        bare = copy.copy(self)
+        bare._results = {}  # a calibration leaves nothing in the classifier but its attempt
+        return bare._selected.counts
 
     @property
     def rule_digest(self) -> str:
