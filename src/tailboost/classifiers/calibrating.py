@@ -33,11 +33,11 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.fingerprints import EqualRows, copies_of, hash_rounded_rows, stratified_places
-from tailboost.core.judged import Judged
+from tailboost.core.fingerprints import EqualRows, stratified_places
+from tailboost.core.judged import Judged, row_hashes
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import FreshInput, Rule, as_table
+from tailboost.guarantees.fresh_rows import FreshInput, Rule
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 
@@ -291,8 +291,8 @@ class OneBatch:
             # A row of the batch is no further row, whether it selects or certifies.
             unlabeled = {"X_unlabeled": given.X_unlabeled, "groups_unlabeled": given.groups_unlabeled}
             check_indexes(**unlabeled)
-            known, more = (hash_rounded_rows(as_table(table)) for table in (X, given.X_unlabeled))
-            new = np.flatnonzero(~copies_of(known, more))
+            more = row_hashes(model, given.X_unlabeled)
+            new = np.flatnonzero(~more.copied_from(row_hashes(model, X)))
             rest |= {name: take(table, new) for name, table in unlabeled.items()}
         about = {"training_rows": given.training_rows} | params
         with warnings.catch_warnings():

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import N_FOLDS, Rows, TrainingSet, UnlabeledRows
+from tailboost.boosting.training_set import N_FOLDS, TrainingSet, UnlabeledRows
 from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
 from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
 from tailboost.classifiers.input import (
@@ -56,9 +56,8 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.fingerprints import Fingerprint, UsedRows, digest, fingerprint_of, hash_rounded_rows
-from tailboost.core.judged import group_uses, holds_unknown, probe_rows
+from tailboost.core.judged import SelectionRecord, group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.guarantees.fresh_rows import as_table
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.named import named_learner
 from tailboost.learners.protocols import TableLearner
@@ -432,7 +431,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         named = None
         if training_rows is not None:
-            named = fingerprint_of(training_rows, lambda rows: checked_table(self, self, rows))
+            named = fingerprint_of(
+                training_rows, lambda rows: hash_rounded_rows(checked_table(self, self, rows))
+            )
         costs = check_costs(given.costs, training.n_given, self.classes_, training.used)
         if validation.any_given:
             costs = self._read_validation(training, given, validation, frozen=frozen)
@@ -473,8 +474,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             trained_on = named if frozen else Fingerprint.union([named, trained_on])
         complete = named is not None or not (others and holds_unknown(others))
         self.seen_rows_ = replace(trained_on, complete=complete)
+        self.chosen_rows_ = ()
+        read = outputs.models.row_hashes(features)
+        SelectionRecord.of(read, self.classes_[rows.y], features=False).added_to(self)
         if score_columns:  # a group-blind rule on scores estimates no group from them
-            self._keep_scores(features, rows, more)
+            if more is not None:
+                without_labels = outputs.models.row_hashes(X_unlabeled)
+                record = UsedRows.of_table(without_labels, (), "selection data")
+                self.used_rows_ = (*self.used_rows_, record)
             features = np.zeros((n_rows_of(features), 1))
             X_unlabeled = None if more is None else np.zeros((len(more), 1))
         else:
@@ -530,14 +537,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
         warn_of_limits(stated.limits, strata)
         return features, more
-
-    def _keep_scores(self, features: Table, rows: Rows, more: UnlabeledRows | None) -> None:
-        """Keep the selection data of a rule on scores, which are compared as whole tables."""
-        hashes = hash_rounded_rows(as_table(features))
-        self.chosen_rows_ = ()
-        self.used_rows_ = (UsedRows.of(hashes, self.classes_[rows.y], "selection data"),)
-        if more is not None:
-            self.used_rows_ = (*self.used_rows_, UsedRows.unlabeled(more.hashes, "selection data"))
 
     def _keep_selection(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
         """Keep the fingerprints of the selection data."""
@@ -614,10 +613,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged.check_order(mix.classes_)
         judged = averaging(judged)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
-        mix._first_selection(mix._engine_of(judged, costs=costs))
+        mix._kept_engine = mix._engine_of(judged, costs=costs)
+        mix._record_of(probabilities, y).added_to(mix)
+        mix._first_selection(mix._kept_engine)
         mix._selected.warn(forewarned=False)
-        hashes = hash_rounded_rows(as_table(probabilities))
-        mix.used_rows_ = (UsedRows.of(hashes, label_vector(y), "selection data"),)
         return mix
 
     @classmethod

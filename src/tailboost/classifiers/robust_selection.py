@@ -33,14 +33,14 @@ from tailboost.core.checks import (
     check_costs,
     check_indexes,
     has_named_columns,
+    label_vector,
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import Fingerprint, UsedRows, hash_rounded_rows
-from tailboost.core.judged import Judged
+from tailboost.core.fingerprints import RowHashes
+from tailboost.core.judged import Judged, SelectionRecord
 from tailboost.core.long_work import steps, telling
 from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
-from tailboost.guarantees.fresh_rows import as_table
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
@@ -194,11 +194,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         else:
             checked = self._checked(given.X)
             table = checked if rows.used is None else take(checked, rows.used)
-            self.chosen_rows_ = (*self.chosen_rows_, *filter(None, [self._fingerprint(checked)]))
             if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
-                hashes, labels = hash_rounded_rows(as_table(table)), self.classes_[rows.y]
-                self.used_rows_ = (*self.used_rows_, UsedRows.of(hashes, labels, "selection data"))
                 table = np.zeros((len(rows.y), 1))
+        self._record_of(given.X, given.y).added_to(self)
         if problem.needs_costs and costs is None:
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(outputs, table, costs)
@@ -373,11 +371,35 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             for c in classifiers
         ]
 
-    def _fingerprint(self, X: Table) -> Fingerprint | None:
-        """Return the fingerprints of rows; None for probabilities and scores, whose rows are not known."""
-        if has_named_columns(X) or only_scores(self._outputs.models.fitted):
-            return None
-        return Fingerprint.of_rows(self._checked(X))
+    def row_hashes(self, X: Table) -> RowHashes:
+        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict`.
+
+        Returns
+        -------
+        RowHashes
+            Of the whole rows, and of what single models read: `Scores`, and given probabilities. A table and
+            a dict of probabilities without a common score have no hash in common.
+        """
+        check_is_fitted(self)
+        return self._hashes(X)
+
+    def _hashes(self, X: Table) -> RowHashes:
+        """Return `row_hashes`, also before a rule is selected."""
+        models = self._outputs.models
+        if not has_named_columns(X):
+            return models.row_hashes(self._checked(X))
+        given = stacked(X, models.names, self.classes_)
+        return Models.given(models.names, self.classes_).row_hashes(given, X)
+
+    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+        """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
+        features = not (has_named_columns(X) or only_scores(self._outputs.models.fitted))
+        return SelectionRecord.of(self._hashes(X), label_vector(y), features=features)
 
     # -- answers ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ A message begins with the name of the argument. It gives the expected value and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any, TypeGuard
@@ -75,6 +75,26 @@ def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(X, Mapping) and not sp.issparse(X)
 
 
+def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
+    """Return rows as an object with a shape and row indexing.
+
+    Parameters
+    ----------
+    X : table
+        A dict of arrays becomes a table of their columns, in the order of their names.
+    names : sequence, optional
+        The order of the columns of a data frame that has all of them.
+    """
+    if has_named_columns(X):
+        return np.column_stack([np.asarray(X[name]) for name in sorted_names(list(X))])
+    X = as_pandas(X)
+    if sp.issparse(X):
+        return X.tocsr()  # some formats have no row indexing
+    if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
+        return X[list(names)]
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
 def summed(X: Table) -> Any:
     """Return a sparse matrix in canonical form as csr or csc; other tables unchanged.
 
@@ -117,10 +137,16 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
     if X is None:
         return None
     if has_named_columns(X):
-        return {name: np.asarray(column)[rows] for name, column in X.items()}
+        return {name: take(_column_of(column), rows) for name, column in X.items()}
     if sp.issparse(X):
         X = X.tocsr()  # other formats cannot be indexed
     return _safe_indexing(X, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+
+
+def _column_of(values: Any) -> Any:
+    """Return a value of a dict of columns as an array; a data frame of probabilities keeps its names."""
+    values = as_pandas(values)
+    return values if hasattr(values, "columns") else np.asarray(values)
 
 
 def batches(X: Table) -> list[Ints]:
@@ -627,7 +653,7 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
-        return {column: groups[column] for column in _sorted(names)}
+        return {column: groups[column] for column in sorted_names(names)}
     refuse_missing(groups, name)
     array = np.asarray(groups)
     if array.ndim not in (1, 2):
@@ -681,7 +707,8 @@ def column_name(groups: Groups) -> Any:
     return name if isinstance(name, (str, int)) and name not in ("class", "group", "cell") else None
 
 
-def _sorted(names: list[Any]) -> list[Any]:
+def sorted_names(names: list[Any]) -> list[Any]:
+    """Return the names of columns in an order that does not depend on theirs."""
     try:
         return sorted(names)
     except TypeError:  # text and numbers have no order

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -359,19 +359,57 @@ def unpacked(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u4").astype(np.uint32)
 
 
-def fingerprint_of(training_rows: Table, in_form: Callable[[Any], Any]) -> Fingerprint:
-    """Return the fingerprints of named training rows, brought into the form of the compared rows.
+def fingerprint_of(training_rows: Table, hashes_of: Callable[[Any], Hashes]) -> Fingerprint:
+    """Return the fingerprints of named training rows.
 
     Parameters
     ----------
     training_rows : table or Fingerprint
         The rows, or their fingerprints.
-    in_form : callable
-        Returns a table in the form in which fresh rows are compared; raises if that is impossible.
+    hashes_of : callable
+        Returns the hashes of a table as those of fresh rows; raises if that is impossible.
     """
     if isinstance(training_rows, Fingerprint):  # of rows that are not here
         return training_rows
-    return Fingerprint.of_rows(in_form(training_rows))
+    return Fingerprint.of(hashes_of(training_rows))
+
+
+@dataclass(frozen=True, eq=False)
+class RowHashes:
+    """Hashes of rows by content, from `hash_rounded_rows`.
+
+    Attributes
+    ----------
+    whole : ndarray of uint64, shape (n,)
+        Of the whole rows.
+    read : dict of str to ndarray of uint64, shape (n,)
+        Of the scores or given probabilities that a single model reads, by the name of the model. Tables of
+        equal rows with other columns have these in common.
+    """
+
+    whole: Hashes
+    read: Mapping[str, Hashes] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def taken(self, rows: Any) -> RowHashes:
+        """Return the hashes of some rows."""
+        return RowHashes(self.whole[rows], {name: hashes[rows] for name, hashes in self.read.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[RowHashes]) -> Self:
+        """Return the hashes of the rows of several tables, with the models that all of them have."""
+        names = [name for name in parts[0].read if all(name in part.read for part in parts)]
+        read = {name: np.concatenate([part.read[name] for part in parts]) for name in names}
+        return cls(np.concatenate([part.whole for part in parts]), read)
+
+    def copied_from(self, known: RowHashes) -> Mask:
+        """Return which rows are copies of known rows, as whole rows or as a model reads them."""
+        copies = copies_of(known.whole, self.whole)
+        for name in self.read.keys() & known.read.keys():
+            copies = copies | copies_of(known.read[name], self.read[name])
+        return copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -604,6 +642,15 @@ def stratified_places(hashes: Hashes, strata: Ints, weight: Floats) -> Ints:
 class UsedRows:
     """Used rows with labels: how often each content occurs, alone and with each label.
 
+    Attributes
+    ----------
+    contents, labelled : RowCounts
+        Counts of the contents, and of the pairs of content and label.
+    use : {"selection data", "calibration rows"}
+        The purpose of the rows.
+    read : dict of str to UsedRows
+        The same of the scores or probabilities that a single model reads, by its name, see `RowHashes`.
+
     Examples
     --------
     >>> import numpy as np
@@ -618,6 +665,13 @@ class UsedRows:
     contents: RowCounts
     labelled: RowCounts
     use: Use = "calibration rows"
+    read: Mapping[str, UsedRows] = field(default_factory=dict)
+
+    @classmethod
+    def of_table(cls, rows: RowHashes, labels: Any, use: Use = "calibration rows") -> Self:
+        """Return the rows of a table, as whole rows and as single models read them."""
+        read = {name: cls.of(hashes, labels, use) for name, hashes in rows.read.items()}
+        return replace(cls.of(rows.whole, labels, use), read=read)
 
     @classmethod
     def of(cls, hashes: Hashes, labels: Any, use: Use = "calibration rows") -> Self:
@@ -641,7 +695,9 @@ class UsedRows:
     def together(cls, parts: Sequence[UsedRows]) -> Self:
         """Return the rows of several parts of a table."""
         contents = RowCounts.together([part.contents for part in parts])
-        return cls(contents, RowCounts.together([part.labelled for part in parts]), parts[0].use)
+        labelled = RowCounts.together([part.labelled for part in parts])
+        read = {name: cls.together([part.read[name] for part in parts]) for name in parts[0].read}
+        return cls(contents, labelled, parts[0].use, read)
 
     def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
         """Return about how many of these rows are rows of an earlier table; 0 if chance explains them.
@@ -649,7 +705,16 @@ class UsedRows:
         Whole equal tables are the same rows, in any order. Otherwise `chance_of_agreement` decides, for the
         contents alone and with their labels. Where few contents occur, it recognises nearly whole tables at
         most. With ``equal_rows="copies"`` equal rows are copies, and `too_many` decides as well.
+
+        Rows are also compared as each model of both tables reads them. Such parts of rows are often equal,
+        so chance decides about them in any case.
         """
+        common = self.read.keys() & earlier.read.keys()
+        as_read = [self.read[name]._shared_contents(earlier.read[name], "natural") for name in common]
+        return max([self._shared_contents(earlier, equal_rows), *as_read])
+
+    def _shared_contents(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
+        """Return `shared_with` of the whole rows."""
         same = self.labelled.equals(earlier.labelled) and self.labelled.n_rows > 0
         if not same:
             pairs = (self.contents, earlier.contents), (self.labelled, earlier.labelled)
@@ -669,7 +734,12 @@ class UsedRows:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        return {"contents": self.contents.to_dict(), "labelled": self.labelled.to_dict(), "use": self.use}
+        return {
+            "contents": self.contents.to_dict(),
+            "labelled": self.labelled.to_dict(),
+            "use": self.use,
+            "read": {name: rows.to_dict() for name, rows in self.read.items()},
+        }
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
@@ -682,7 +752,8 @@ class UsedRows:
         """
         uses: dict[str, Use] = {"selection data": "selection data", "calibration rows": "calibration rows"}
         contents, labelled = (RowCounts.from_dict(state[name]) for name in ("contents", "labelled"))
-        return cls(contents, labelled, uses[state["use"]])
+        read = {str(name): cls.from_dict(rows) for name, rows in state.get("read", {}).items()}
+        return cls(contents, labelled, uses[state["use"]], read)
 
 
 def check_equal_rows(value: object) -> None:

@@ -17,12 +17,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Floats, Groups, Ints, Mask, Model, Table
-from tailboost.core.checks import n_rows_of
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Ints, Mask, Model, Table
+from tailboost.core.checks import as_table, n_rows_of, sorted_names
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     EqualRows,
     Fingerprint,
+    RowHashes,
     UsedRows,
     hash_rounded_rows,
     hash_rows,
@@ -60,6 +61,7 @@ INTERNAL = frozenset(
             "tested_values",
             "counts_on_selection",
             "cases",
+            "row_hashes",
             "count_known",
             "refuse_seen",
             "example_groups",
@@ -67,6 +69,34 @@ INTERNAL = frozenset(
         *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionRecord:
+    """Rows by which a rule is selected, to recognise them later.
+
+    Attributes
+    ----------
+    chosen : tuple of Fingerprint
+        Of rows with features, whose copies are never fresh rows.
+    used : tuple of UsedRows
+        Of rows with scores or given probabilities, which are compared as whole tables.
+    """
+
+    chosen: tuple[Fingerprint, ...] = ()
+    used: tuple[UsedRows, ...] = ()
+
+    @classmethod
+    def of(cls, rows: RowHashes, labels: Any, *, features: bool) -> SelectionRecord:
+        """Return the record of a table; with ``features`` it has more than scores."""
+        chosen = (Fingerprint.of(rows.whole),) if features else ()
+        used = (UsedRows.of_table(rows, labels, "selection data"),) if rows.read else ()
+        return cls(chosen, used)
+
+    def added_to(self, classifier: Any) -> None:
+        """Add the record to those of a classifier."""
+        classifier.chosen_rows_ = (*classifier.chosen_rows_, *self.chosen)
+        classifier.used_rows_ = (*classifier.used_rows_, *self.used)
 
 
 class Judged:
@@ -285,8 +315,21 @@ class Judged:
         1.0
         """
         check_is_fitted(self)
-        hashes = hash_rounded_rows(self._checked(X))
-        return self.seen_rows_.share(hashes)
+        return self.seen_rows_.share(self.row_hashes(X).whole)
+
+    def row_hashes(self, X: Table) -> RowHashes:
+        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict`.
+
+        Returns
+        -------
+        RowHashes
+        """
+        return RowHashes(hash_rounded_rows(as_table(self._checked(X))))
 
     def count_known(self, X: Table) -> Ints:
         """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
@@ -304,7 +347,7 @@ class Judged:
             The number of equal rows, and the number of rows compared.
         """
         check_is_fitted(self)
-        hashes = hash_rounded_rows(self._checked(X))
+        hashes = self.row_hashes(X).whole
         masks = [fingerprints.knows(hashes) for fingerprints, _ in self._own_records()]
         counts = np.array([(mask.sum(), len(mask)) for mask in masks], dtype=np.intp)
         return np.concatenate([counts, *count_by_frozen(self, X)])
@@ -383,9 +426,9 @@ class Judged:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
-    def _fingerprint(self, X: Table) -> Fingerprint | None:
-        """Return the fingerprints of rows; None of rows without features."""
-        return Fingerprint.of_rows(self._checked(X))
+    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+        """Return the record of rows with labels by which a rule is selected."""
+        return SelectionRecord((Fingerprint.of(self.row_hashes(X).whole),))
 
     @property
     def limits_probability_(self) -> float | None:
@@ -510,9 +553,14 @@ def came_fitted(estimator: Model) -> list[Any]:
     """Return the frozen estimators within one: this fit does not know their training rows.
 
     None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
+    Models within frozen models of other libraries are among them, such as that of a calibrated classifier.
     """
     if isinstance(estimator, FrozenEstimator):
-        return [estimator.estimator]
+        model = estimator.estimator
+        if isinstance(model, FrozenEstimator):
+            return came_fitted(model)
+        within = [] if isinstance(last_step(model), Judged) else came_fitted(model)
+        return [model, *within]
     if isinstance(estimator, (list, tuple)):
         return [model for each in estimator for model in came_fitted(each)]
     if not isinstance(estimator, BaseEstimator):
@@ -553,11 +601,25 @@ def last_step(model: Model) -> Any:
 
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
-    while hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
+    while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
+        model = model.estimator if isinstance(model, FrozenEstimator) else model.best_estimator_
     if not isinstance(model, Pipeline):
         return model, X
     return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
+
+
+def row_hashes(model: Model, X: Table) -> RowHashes:
+    """Return the hashes of rows as given to a model, equal for all forms that it answers alike.
+
+    The columns of a data frame are in the order of the model or, if it knows none, of their names.
+    """
+    if isinstance(model, Judged):
+        return model.row_hashes(X)
+    table = as_table(X)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and not hasattr(model, "n_features_in_"):  # no model of scikit-learn reads by position
+        names = sorted_names(list(getattr(table, "columns", ())))
+    return RowHashes(hash_rounded_rows(as_table(table, names)))
 
 
 def answer_shares(model: Model, X: Table) -> Floats:

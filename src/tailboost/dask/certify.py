@@ -10,18 +10,18 @@ import dask
 import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
-from tailboost.core.array_types import Column, Groups, Hashes, Ints, Mask, Model, Stated, Table
+from tailboost.core.array_types import Column, Groups, Ints, Mask, Model, Stated, Table
 from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions, take
 from tailboost.core.fingerprints import (
     EqualRows,
     Fingerprint,
+    RowHashes,
     UsedRows,
     check_equal_rows,
-    hash_rounded_rows,
     refuse_used,
     shortest,
 )
-from tailboost.core.judged import final_step, group_arguments, judged, last_step
+from tailboost.core.judged import final_step, group_arguments, judged, last_step, row_hashes
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
@@ -36,7 +36,6 @@ from tailboost.guarantees.fresh_rows import (
     FreshRows,
     Rule,
     answers_of,
-    as_table,
     fresh_rows,
     not_among,
     reason_of_equal_rows,
@@ -171,11 +170,11 @@ def _counted(
         more = partitions(X_more, DaskColumn("y", None), of_more, name="X_unlabeled")
     both = bool(labelled and more)
     judge, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
-    hashes_of = dask.delayed(_hashes, pure=False)
+    hashes_of = dask.delayed(row_hashes, pure=False)
     parts, known, own = dask.compute(
         [judge(shared, *block) for block in labelled],
-        [hashes_of(block[0]) for block in labelled if both],
-        [hashes_of(block[0]) for block in more if both],
+        [hashes_of(shared, block[0]) for block in labelled if both],
+        [hashes_of(shared, block[0]) for block in more if both],
     )
     some = _Counted.of(parts, "X", model, equal_rows) if labelled else None
     if not more:
@@ -183,7 +182,7 @@ def _counted(
     new: list[Any] = [None] * len(more)
     if both:
         ends = np.cumsum([len(hashes) for hashes in own])[:-1]
-        new = np.split(not_among(np.concatenate(known), np.concatenate(own)), ends)
+        new = np.split(not_among(RowHashes.joined(known), RowHashes.joined(own)), ends)
     parts = dask.compute(*(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True)))
     return some, _Counted.of(parts, "X_unlabeled", model, equal_rows)
 
@@ -216,29 +215,28 @@ class _Counted:
 
     def column(self, name: str) -> Any:
         """Return the value of each row."""
-        times = self.table[WEIGHT].to_numpy().astype(np.intp)
-        return np.repeat(values_of(self.table, name), times, axis=0)
+        return np.repeat(values_of(self.table, name), self.times, axis=0)
+
+    @property
+    def times(self) -> Ints:
+        """The number of rows of each line of the table."""
+        times: Ints = self.table[WEIGHT].to_numpy().astype(np.intp)
+        return times
 
     def groups(self, given: Groups) -> Any:
         """Return the groups of each row, with the names of the given columns; None without groups."""
         if given is None:
             return None
-        values = self.column("groups")
         if not hasattr(given, "columns"):
-            return values
-        columns = [values] if values.ndim == 1 else list(values.T)
-        return dict(zip(given.columns, columns, strict=True))
+            return self.column("groups")
+        columns = values_of(self.table, "groups", given)
+        return {name: np.repeat(values, self.times) for name, values in columns.items()}
 
 
 def _sum(counts: Sequence[Ints | None]) -> Ints | None:
     """Return the sum of counts of known rows; None if the model knows none."""
     known = [each for each in counts if each is not None]
     return np.sum(known, axis=0) if known else None
-
-
-def _hashes(X: Table) -> Hashes:
-    """Return the hashes of the rows of a partition."""
-    return hash_rounded_rows(as_table(X))
 
 
 def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None) -> _Counted | None:
@@ -271,11 +269,11 @@ def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None 
     if judged(final).can_defer:
         columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
-    hashes, used = _hashes(X), None
+    hashes, used = row_hashes(model, X), None
     if judged(final).used_rows_:
-        of_final = hashes if table is X else _hashes(table)
-        used = UsedRows.of(of_final, [] if labels is None else labels)
-    return _Counted(count(*columns), repeated, [shortest(hashes)], used)
+        of_final = hashes if final is model else row_hashes(final, table)
+        used = UsedRows.of_table(of_final, [] if labels is None else labels)
+    return _Counted(count(*columns), repeated, [shortest(hashes.whole)], used)
 
 
 def calibrate(

@@ -14,10 +14,9 @@ from typing import Any
 import dask
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Table
-from tailboost.core.checks import n_rows_of, refuse_missing
+from tailboost.core.checks import columns_by_name, n_rows_of, refuse_missing, sorted_names, unboxed
 from tailboost.dask.collections import DaskColumn, partitions, wide
 
 WEIGHT = "weight"
@@ -26,13 +25,23 @@ WEIGHT = "weight"
 def count(*columns: tuple[str, Any], weight: Column = None) -> Any:
     """Return a data frame of the distinct combinations of values with their summed weights.
 
-    Columns are pairs of a name and values of shape (n,) or (n, k); the default weight is 1.
+    Columns are pairs of a name and values of shape (n,) or (n, k), or a data frame, whose columns keep their
+    types and are sorted by name. The default weight is 1.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing.
     """
     table: dict[str, Any] = {}
     for name, values in columns:
-        array = np.asarray(values)
-        if array.ndim == 1:
-            refuse_missing(values, name)
+        if hasattr(values, "columns"):
+            for j, (title, column) in enumerate(columns_by_name(values, name).items()):
+                refuse_missing(column, f"{name} column {title!r}")
+                table[f"{name} {j}"] = np.asarray(unboxed(column))
+            continue
+        refuse_missing(values, name)
+        array = np.asarray(unboxed(values))
         table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
     n = n_rows_of(columns[0][1])
     return added([pd.DataFrame(table | {WEIGHT: np.ones(n) if weight is None else np.asarray(weight)})])
@@ -42,12 +51,14 @@ def added(tables: list[Any]) -> Any:
     """Return the sum of such data frames."""
     whole = pd.concat(tables, ignore_index=True)
     keys = [name for name in whole.columns if name != WEIGHT]
-    return whole.groupby(keys, sort=True, observed=True)[WEIGHT].sum().reset_index()
+    return whole.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
 
 
-def values_of(table: Table, name: str) -> NDArray[Any]:
-    """Return the values of a column of `count`, (m,) or (m, k)."""
+def values_of(table: Table, name: str, given: Any = None) -> Any:
+    """Return the values of a column of `count`, (m,) or (m, k); of a data frame ``given`` a dict."""
     values = [table[c].to_numpy() for c in table.columns if c.rpartition(" ")[0] == name]
+    if hasattr(given, "columns"):
+        return dict(zip(sorted_names(list(given.columns)), values, strict=True))
     return values[0] if len(values) == 1 else np.column_stack(values)
 
 
@@ -64,7 +75,7 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
         tables = dask.compute(*(delayed(names, *block[1:]) for block in blocks))
         table = added(list(tables))
         rest = args[len(names) :]
-        values = [values_of(table, name) for name in names]
+        values = [values_of(table, column.name, column.values) for column in columns]
         return function(*values, *rest, sample_weight=table[WEIGHT].to_numpy(), **options)
 
     return of_collections

@@ -29,7 +29,7 @@ from tailboost.core.checks import (
     refuse_missing,
     relative_weights,
 )
-from tailboost.core.fingerprints import hash_rows
+from tailboost.core.fingerprints import UsedRows, hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
 from tailboost.rates import Strata
 from tailboost.selection.data import RemoteSelectionData
@@ -39,6 +39,7 @@ from tailboost.selection.probabilities import (
     Models,
     StratumProbabilities,
     averaging,
+    stacked,
     stratum_probabilities,
 )
 from tailboost.selection.problem import Problem, strata_of
@@ -150,6 +151,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         models = mix._behind(probabilities, labels if classes is None else classes)
         if names is not None:
             mix._set_groups(names)
+        used = _folded([(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together)
+        mix.used_rows_ = (used,)
         mix._choose(_RemoteReader(mix, models, table.weight_scale()), table)
         mix._selected.warn(forewarned=False)
         return mix
@@ -308,6 +311,14 @@ def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels
     columns = zip(*(part.values for part in names if part is not None), strict=True)
     values = tuple(np.unique(np.concatenate(column)) for column in columns)
     return np.unique(np.concatenate(labels)), GroupNames(values, names[0].columns) if values else None
+
+
+def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
+    """Return the record of a partition of the selection data."""
+    if not n_rows_of(y):
+        return None
+    given = stacked(P, models.names, models.fitted[0].classes_, n_rows_of(y))
+    return UsedRows.of_table(models.row_hashes(given, P), label_vector(y), "selection data")
 
 
 def _weights(weight: Column) -> Floats | None:

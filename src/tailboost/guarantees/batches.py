@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +23,6 @@ from tailboost.core.checks import (
     columns_by_name,
     group_columns,
     label_column,
-    n_rows_of,
     positions,
     refuse_missing,
     take,
@@ -32,13 +31,13 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.fingerprints import (
     LABELS_LEVEL,
     RowCounts,
+    RowHashes,
     chance_of_agreement,
     hash_rounded_rows,
     hash_rows,
     is_missing,
     nth_of_kind,
 )
-from tailboost.guarantees.fresh_rows import as_table
 
 __all__ = [
     "GivenRows",
@@ -138,10 +137,17 @@ class RowWords:
 
     @classmethod
     def of(
-        cls, X: Table, labels: Ints, *, ids: Hashes | None, groups: Groups, clusters: Column, costs: Table
+        cls,
+        content: Hashes,
+        labels: Ints,
+        *,
+        ids: Hashes | None,
+        groups: Groups,
+        clusters: Column,
+        costs: Table,
     ) -> Self:
         """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
-        n = n_rows_of(X)
+        n = len(content)
         zeros = np.zeros(n, dtype=np.uint64)
         of_groups, of_clusters, of_costs = zeros, zeros, zeros
         if groups is not None:
@@ -157,7 +163,7 @@ class RowWords:
         names = {"id": ids, "groups": groups, "clusters": clusters}
         return cls(
             zeros if ids is None else ids,
-            hash_rounded_rows(as_table(X)),
+            content,
             of_groups,
             of_clusters,
             labels.astype(np.uint64),
@@ -381,40 +387,61 @@ class GivenRows:
     name: str
     ids: Hashes | None = None  # shape (n,), sorted: all of them, because ids identify rows exactly
     contents: RowCounts | None = None  # only if equal rows are different rows
+    # The same of what single models read, see `RowHashes`.
+    read: Mapping[str, RowCounts] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
+        """Return the rows of a batch; with ``rows``, equal rows are different rows."""
+        kept = None if ids is None else np.sort(ids)
+        if rows is None:
+            return cls(name, kept)
+        read = {model: RowCounts.of(hashes) for model, hashes in rows.read.items()}
+        return cls(name, kept, RowCounts.of(rows.whole), read)
+
+    @property
+    def counts(self) -> dict[str, RowCounts]:
+        """Counts of the contents: of whole rows under the empty name, and as each model reads them."""
+        return {} if self.contents is None else {"": self.contents, **self.read}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
         ids = None if self.ids is None else {"rows": len(self.ids), "words": _packed(self.ids)}
-        contents = (
-            None
-            if (own := self.contents) is None
-            else {
-                "different": len(own.contents),
-                "limit": own.limit,
-                "kept": _packed(own.contents),
-                "counts": _packed(own.counts),
-            }
-        )
-        return {"name": self.name, "ids": ids, "contents": contents}
+        contents = None if self.contents is None else _counts_to_dict(self.contents)
+        read = {model: _counts_to_dict(counts) for model, counts in self.read.items()}
+        return {"name": self.name, "ids": ids, "contents": contents, "read": read}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
         ids, own = state["ids"], state["contents"]
-        words, contents = None if ids is None else _unpacked(ids["words"], int(ids["rows"])), None
-        if own is not None:
-            kept, counts = (_unpacked(own[name], int(own["different"])) for name in ("kept", "counts"))
-            number = counts.astype(np.intp)
-            contents = RowCounts(kept.astype(np.uint32), number, int(own["limit"]), int(number.sum()))
-        return cls(str(state["name"]), words, contents)
+        words = None if ids is None else _unpacked(ids["words"], int(ids["rows"]))
+        contents = None if own is None else _counts_from_dict(own)
+        read = {str(model): _counts_from_dict(counts) for model, counts in state.get("read", {}).items()}
+        return cls(str(state["name"]), words, contents, read)
+
+
+def _counts_to_dict(counts: RowCounts) -> dict[str, Any]:
+    return {
+        "different": len(counts.contents),
+        "limit": counts.limit,
+        "kept": _packed(counts.contents),
+        "counts": _packed(counts.counts),
+    }
+
+
+def _counts_from_dict(state: Mapping[str, Any]) -> RowCounts:
+    kept, counts = (_unpacked(state[name], int(state["different"])) for name in ("kept", "counts"))
+    number = counts.astype(np.intp)
+    return RowCounts(kept.astype(np.uint32), number, int(state["limit"]), int(number.sum()))
 
 
 def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[GivenRows]) -> None:
     """Raise if a batch repeats rows of earlier ones; ``ids`` are those of its rows, in their order.
 
-    Ids are compared with ids. Batches without ids are compared by their contents, each and all together: a
-    batch is refused if fresh batches would have as many equal rows with a probability of less than
-    `LABELS_LEVEL`, divided by the number of comparisons.
+    Ids are compared with ids. Batches without ids are compared by their contents, each and all together, as
+    whole rows and as each model reads them. A batch is refused if fresh batches would have as many equal rows
+    with a probability of less than `LABELS_LEVEL`, divided by the number of comparisons.
 
     Raises
     ------
@@ -429,16 +456,18 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
                 f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, the first of them "
                 f"row {rows[0]}. An id must identify a row; for rows of the same person give clusters="
             )
-    if batch.contents is None:
-        return
-    others = [each for each in earlier if each.contents and (ids is None or each.ids is None)]
-    compared = [(f"batch {each.name!r}", each.contents) for each in others if each.contents is not None]
-    if len(compared) > 1:
-        compared.append(("the earlier batches", RowCounts.together([contents for _, contents in compared])))
-    for name, contents in compared:
-        chance = chance_of_agreement(batch.contents, contents, tolerant=True)
+    others = [each for each in earlier if ids is None or each.ids is None]
+    compared = list[tuple[str, RowCounts, RowCounts]]()
+    for model, own in batch.counts.items():
+        known = [(each.name, each.counts[model]) for each in others if model in each.counts]
+        compared += [(f"batch {name!r}", own, counts) for name, counts in known]
+        if len(known) > 1:
+            together = RowCounts.together([counts for _, counts in known])
+            compared.append(("the earlier batches", own, together))
+    for name, own, counts in compared:
+        chance = chance_of_agreement(own, counts, tolerant=True)
         if chance * len(compared) <= LABELS_LEVEL:
-            here, there = batch.contents.beside(contents)
+            here, there = own.beside(counts)
             raise LeakageError(
                 f"X: {np.minimum(here, there).sum():,} of {here.sum():,} rows have an equal row of their own "
                 f"in {name}. Fresh batches agree as much with a probability of at most {chance:.1g}: rows "

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 
 from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
 from tailboost.core.checks import (
-    as_pandas,
+    as_table,
     check_indexes,
     check_length,
     check_mask,
@@ -20,7 +19,6 @@ from tailboost.core.checks import (
     check_same_kind,
     distinct_labels,
     group_columns,
-    has_named_columns,
     in_class_order,
     label_column,
     n_rows_of,
@@ -32,11 +30,10 @@ from tailboost.core.checks import (
 from tailboost.core.fingerprints import (
     EqualRows,
     Fingerprint,
+    RowHashes,
     UsedRows,
     check_equal_rows,
-    copies_of,
     fingerprint_of,
-    hash_rounded_rows,
     hash_rows,
     nth_of_kind,
     random_numbers,
@@ -50,6 +47,7 @@ from tailboost.core.judged import (
     label_shares,
     last_step,
     refuse_known,
+    row_hashes,
 )
 from tailboost.core.subgroups import deferral_words
 from tailboost.guarantees.recheck import Claim
@@ -95,7 +93,7 @@ class FreshRows:
     answered: Answered  # by ``predict``; for rates also deferred and drawn answers
     drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
     rules: tuple[Rule, ...] = ("predict",)  # rules of the errors
-    hashes: Hashes | None = None  # shape (n,): hashes of the rows; None if only answers were given
+    rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
     # Shape (m, 2), from `Judged.count_known`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
@@ -121,6 +119,11 @@ class FreshRows:
         return numbers
 
     @property
+    def hashes(self) -> Hashes | None:
+        """Hashes of the whole rows, shape (n,); None if only answers were given."""
+        return None if self.rows is None else self.rows.whole
+
+    @property
     def only_scores(self) -> bool:
         """Whether the rule reads scores alone."""
         return judged(self.final).reads_scores
@@ -133,11 +136,12 @@ class FreshRows:
     @property
     def used(self) -> UsedRows:
         """The rows with their labels, to recognise them later."""
-        assert self.hashes is not None
+        assert self.rows is not None
         cases = slice(None) if self.cases is None else self.cases
         n = len(self) - self.n_unlabeled
         known = self.y[:n][cases if self.cases is None else self.cases[:n]]
-        return UsedRows.of(self.hashes[cases], np.asarray(self.answered.strata.classes)[known])
+        labels = np.asarray(self.answered.strata.classes)[known]
+        return UsedRows.of_table(self.rows.taken(cases), labels)
 
     def n_rows_of(self, rate: Rate) -> int:
         """Return the number of rows in a rate: rows with labels if labels are needed."""
@@ -315,7 +319,7 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
         raise ValueError(
             f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
         )
-    return table
+    return training_rows if isinstance(training_rows, Mapping) else table
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -475,16 +479,6 @@ class _ListedGroups:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def as_table(X: Table) -> Any:
-    """Return rows as an object with a shape and row indexing; probabilities by model as their columns."""
-    if has_named_columns(X):
-        return np.column_stack([np.asarray(P) for P in X.values()])
-    X = as_pandas(X)
-    if issparse(X):
-        return X.tocsr()  # some formats have no row indexing
-    return X if hasattr(X, "shape") else np.asarray(X)
-
-
 def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
@@ -588,7 +582,7 @@ class FreshInput:
 class _Met:
     """Rows as a classifier meets them: their hashes, and which are known."""
 
-    hashes: Hashes | None = None  # None: only the answers are known
+    rows: RowHashes | None = None  # None: only the answers are known
     repeated: Ints | None = None  # as of `FreshRows`
     cases: Mask | None = None  # as of `FreshRows`
 
@@ -596,40 +590,44 @@ class _Met:
     def of(
         cls,
         judge: _Judge,
-        hashes: Hashes,
-        X: Table,
+        rows: RowHashes,
+        of_final: RowHashes,
         table: Table,
         labels: Labels | None = None,
         name: str = "X",
     ) -> _Met:
-        """Return the rows ``X``, which are ``table`` after preparation; raise if the classifier used them.
+        """Return rows by their hashes as given, and as ``table`` after preparation.
 
         Rows without labels are compared by content alone.
+
+        Raises
+        ------
+        LeakageError
+            If the classifier used the rows.
         """
         final, equal_rows, repeated = judge.final, judge.equal_rows, None
         numbers = None if labels is None else positions(labels, judge.classes, "y")
         if judge.known is not None:
-            mask = judge.known.knows(hashes)
+            mask = judge.known.knows(rows.whole)
             refuse_known([(judge.known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
         if judged(final).knows_rows:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
         cases = judged(final).cases(table)
         if used := judged(final).used_rows_:
-            of_final = hashes if table is X else hash_rounded_rows(as_table(table))
             of_cases = slice(None) if cases is None else cases
             known = () if labels is None else labels[of_cases]
-            refuse_used(UsedRows.of(of_final[of_cases], known), used, equal_rows, name)
-        return cls(hashes, repeated, cases)
+            refuse_used(UsedRows.of_table(of_final.taken(of_cases), known), used, equal_rows, name)
+        return cls(rows, repeated, cases)
 
     def joined(self, more: _Met) -> _Met:
         """Return these rows and further ones."""
-        if self.hashes is None or more.hashes is None:
+        if self.rows is None or more.rows is None:
             return self
         counts = [each.repeated for each in (self, more) if each.repeated is not None]
         cases = [each.cases for each in (self, more) if each.cases is not None]
         return _Met(
-            np.concatenate([self.hashes, more.hashes]),
+            RowHashes.joined([self.rows, more.rows]),
             np.sum(counts, axis=0) if counts else None,
             np.concatenate(cases) if cases else None,
         )
@@ -700,13 +698,17 @@ class _Judge:
             classes,
             listed is not None,
             reason_of_equal_rows(final, given.equal_rows),
-            known=None if known is None else fingerprint_of(known, lambda rows: _in_form_of(X, rows)),
+            known=None
+            if known is None
+            else fingerprint_of(known, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole),
         )
         if labels is None:
             _refuse_lacking(rates, classes)
-            return replace(judge, met=_Met(np.zeros(0, dtype=np.uint64)))
+            return replace(judge, met=_Met(RowHashes(np.zeros(0, dtype=np.uint64))))
         check_same_kind(labels, "y", classes, "classes_ of the model")
-        return replace(judge, met=_Met.of(judge, hash_rounded_rows(as_table(X)), X, table, labels))
+        rows = row_hashes(model, X)
+        of_final = rows if final is model else row_hashes(final, table)
+        return replace(judge, met=_Met.of(judge, rows, of_final, table, labels))
 
     def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
         """Return the judge with those of the given rules that it has, by default all of them."""
@@ -838,7 +840,7 @@ def fresh_rows(
         answered,
         drawn,
         judge.rules,
-        hashes=met.hashes,
+        rows=met.rows,
         repeated=met.repeated,
         listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
         equal_rows=judge.equal_rows,
@@ -873,7 +875,7 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
         )
 
 
-def not_among(known: Hashes, own: Hashes) -> Mask:
+def not_among(known: RowHashes, own: RowHashes) -> Mask:
     """Return a mask of the rows without labels that are not among the rows with labels.
 
     Raises
@@ -881,7 +883,7 @@ def not_among(known: Hashes, own: Hashes) -> Mask:
     ValueError
         If there is no such row.
     """
-    new: Mask = ~copies_of(known, own)
+    new: Mask = ~own.copied_from(known)
     if not new.any():
         raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
     return new
@@ -910,13 +912,16 @@ class _Unlabeled:
             )
         if given.answers_unlabeled is not None:
             return cls(n, columns)
-        own, (final, table) = hash_rounded_rows(as_table(X)), final_step(model, X)
-        assert judge.met.hashes is not None
+        final, table = final_step(model, X)
+        own = row_hashes(model, X)
+        of_final = own if final is model else row_hashes(final, table)
+        assert judge.met.rows is not None
         # A classifier whose cases have several rows has left out copies before.
         has_cases = judged(final).cases(table) is not None
-        kept = np.arange(n) if has_cases else np.flatnonzero(not_among(judge.met.hashes, own))
+        kept = np.arange(n) if has_cases else np.flatnonzero(not_among(judge.met.rows, own))
         new = take(X, kept)
-        met = _Met.of(judge, own[kept], new, new if table is X else take(table, kept), name="X_unlabeled")
+        prepared = new if table is X else take(table, kept)
+        met = _Met.of(judge, own.taken(kept), of_final.taken(kept), prepared, name="X_unlabeled")
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, new, met)
 

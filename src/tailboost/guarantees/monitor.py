@@ -13,8 +13,15 @@ import numpy as np
 from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, reading, take
 from tailboost.core.drawing import display
-from tailboost.core.fingerprints import CHANCE, EqualRows, RowCounts, digest, hash_rounded_rows
-from tailboost.core.judged import final_step, group_arguments, judged, last_step, refuse_other_rule
+from tailboost.core.fingerprints import CHANCE, EqualRows, digest
+from tailboost.core.judged import (
+    final_step,
+    group_arguments,
+    judged,
+    last_step,
+    refuse_other_rule,
+    row_hashes,
+)
 from tailboost.guarantees.batches import (
     GivenRows,
     LateRows,
@@ -26,7 +33,7 @@ from tailboost.guarantees.batches import (
 )
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
 from tailboost.guarantees.drift import Drift, Reference, columns_of
-from tailboost.guarantees.fresh_rows import as_table, by_column, groups_of_fit, reason_of_equal_rows
+from tailboost.guarantees.fresh_rows import by_column, groups_of_fit, reason_of_equal_rows
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,
@@ -298,7 +305,8 @@ class Monitor:
         ids = None if id is None else row_ids(id, n)
         used, late, given = labels > 0, None, self.given
         if again or not used.all():
-            rows = RowWords.of(X, labels, ids=ids, groups=groups, clusters=clusters, costs=costs)
+            content = row_hashes(model, X).whole
+            rows = RowWords.of(content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs)
             late = LateRows.of(rows)
             if again:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
@@ -330,11 +338,11 @@ class Monitor:
         self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
     ) -> GivenRows:
         """Return the rows of a new batch, to recognise them later; raise if earlier batches had them."""
-        contents = None
+        hashes = None
         if reason_of_equal_rows(model, equal_rows) == "natural":
-            hashes, cases = hash_rounded_rows(as_table(X)), judged(last_step(model)).cases(X)
-            contents = RowCounts.of(hashes if cases is None else hashes[cases])
-        rows = GivenRows(called, None if ids is None else np.sort(ids), contents)
+            hashes, cases = row_hashes(model, X), judged(last_step(model)).cases(X)
+            hashes = hashes if cases is None else hashes.taken(cases)
+        rows = GivenRows.of(called, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows
 

@@ -342,7 +342,7 @@ def needs_adapter(model: Model) -> bool:
 
 def as_fitted(model: Model) -> Any:
     """Return a fitted model in any form as a frozen classifier, or as one that learns its labels."""
-    if needs_adapter(model):
+    if needs_adapter(model) or isinstance(model, FrozenEstimator):
         return model
     foreign = not hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
     return GivenModel(model) if foreign and hasattr(model, "predict_proba") else FrozenEstimator(model)

@@ -13,9 +13,8 @@ from tailboost.core.array_types import Axes, Column, Floats, Groups, Model, Stat
 from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
-from tailboost.core.fingerprints import Fingerprint
 from tailboost.core.html import html_table, text_table
-from tailboost.core.judged import group_arguments, judged
+from tailboost.core.judged import SelectionRecord, group_arguments, judged
 from tailboost.rates import GAP, RATIO, Largest, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.selection.rate_table import RateTable
@@ -48,8 +47,8 @@ class CurveSource(Protocol):
     def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
         """Return the answers of several classifiers of a curve, and which rows they defer."""
 
-    def _fingerprint(self, X: Table) -> Fingerprint | None:
-        """Return the fingerprints of rows; None of rows without features."""
+    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+        """Return the record of rows with labels by which a point is selected."""
 
     @property
     def rates_(self) -> RateTable:
@@ -115,26 +114,25 @@ class MeasuredRows:
     ----------
     points : list of classifiers
         Points of the curves, which record further rows at once.
-    fingerprints : list of Fingerprint
-        Fingerprints of the rows.
+    records : list of SelectionRecord
+        The rows.
     """
 
     points: list[Any] = field(default_factory=list)
-    fingerprints: list[Fingerprint] = field(default_factory=list)
+    records: list[SelectionRecord] = field(default_factory=list)
 
-    def add(self, fingerprint: Fingerprint) -> None:
-        """Record the fingerprints of rows."""
-        self.fingerprints.append(fingerprint)
+    def add(self, record: SelectionRecord) -> None:
+        """Record rows."""
+        self.records.append(record)
         for point in self.points:
-            point.chosen_rows_ = (*point.chosen_rows_, fingerprint)
+            record.added_to(point)
 
     def recorded_in(self, point: Any) -> Any:
-        """Return a point; its ``chosen_rows_`` include the recorded rows."""
-        if not self.fingerprints:
-            return point
-        known = {id(fingerprint) for fingerprint in point.chosen_rows_}
-        new = [fingerprint for fingerprint in self.fingerprints if id(fingerprint) not in known]
-        point.chosen_rows_ = (*point.chosen_rows_, *new)
+        """Return a point that knows the recorded rows."""
+        known = {id(rows) for rows in (*point.chosen_rows_, *point.used_rows_)}
+        for record in self.records:
+            if not known.issuperset(map(id, (*record.chosen, *record.used))):
+                record.added_to(point)
         return point
 
 
@@ -227,8 +225,9 @@ class Curve:
 
         Notes
         -----
-        Rows given to `predicted` before are selection data of the returned classifier: ``chosen_rows_``
-        contains their fingerprints, and `tailboost.certify` refuses them.
+        Rows given to `predicted` before are selection data of the returned classifier, and
+        `tailboost.certify` refuses them. So they are if given in another form; a table of features and a dict
+        of probabilities have no column in common by which rows could be recognised.
         """
         known = self._within_level(level)
         point = self._at(level, None if known is None else known.classifier)
@@ -358,8 +357,7 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        if (fingerprint := self._source._fingerprint(X)) is not None:
-            self._measured_rows.add(fingerprint)
+        self._measured_rows.add(self._source._record_of(X, y))
         answers = self._source._answers_of([p.classifier for p in self.points], X, groups)
         more = {"groups": groups, "sample_weight": sample_weight}
         pairs = [self._measured(y, *each, **more) for each in answers]

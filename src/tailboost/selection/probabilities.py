@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -19,17 +19,18 @@ from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
+    as_table,
     check_probabilities,
     has_named_columns,
     in_class_order,
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import hash_rows, stratified_places
+from tailboost.core.fingerprints import RowHashes, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.scores import GivenProbabilities, Scores
+from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.learners.table import TableReader
 from tailboost.rates import Strata
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs, spread
@@ -285,6 +286,17 @@ class Models:
         score = self.score
         scores = None if score is None else cache(lambda: score.values(X)[:, 0])
         return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average, scores)
+
+    def row_hashes(self, X: Table, given: Collection[str] | None = None) -> RowHashes:
+        """Return the hashes of rows: of the checked table, and of the scores that single models read.
+
+        Probabilities count as scores if they are given, those of the models ``given`` by name.
+        """
+        table, read = self.transform(X), {}
+        for i, name in enumerate(self.names):
+            if only_scores([self.fitted[i]]) and (given is None or name in given):
+                read[name] = hash_rounded_rows(table[i])
+        return RowHashes(hash_rounded_rows(as_table(X)), read)
 
     def logs(
         self, i: int, model: Model, columns: Ints, X: Table, read: Callable[[Any], Any] | None = None

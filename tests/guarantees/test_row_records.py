@@ -1,0 +1,428 @@
+"""Rows that a rule has read are refused in every form: a table of paths, kinds of models, and forms.
+
+A cell is a path that reads rows (the first use), a kind of model, a form of the same rows, and a second use.
+The second use must raise for the same rows, and take fresh rows in the same form.
+"""
+
+import copy
+import warnings
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import tailboost as tb
+from tailboost import dask as on_dask
+from tailboost import rates
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+N = 150
+LIMITS = ["miss(1) <= .9"]
+HARD, EASY = ["miss(1) <= .001"], ["miss(1) <= .95"]
+
+
+def features(seed, n=N):
+    """Return a data frame of three columns, and labels that depend on the first."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    return table, (table["a"] + rng.normal(size=n) > 0).astype(int).to_numpy()
+
+
+def first_column(table):
+    """Return probabilities of label 1, as a function of users does."""
+    table = table.toarray() if sp.issparse(table) else table
+    column = table["a"] if hasattr(table, "columns") else table[:, 0]
+    return 1 / (1 + np.exp(-np.asarray(column, dtype=float)))
+
+
+def probabilities(seed, n=N):
+    """Return probabilities of two models by name, and labels."""
+    table, y = features(seed, n)
+    return {"u": first_column(table), "v": first_column(table[["b"]].to_numpy())}, y
+
+
+def sparse(seed, n=N):
+    table, y = features(seed, n)
+    return sp.csr_matrix(table.where(table.abs() > 0.3, 0.0).to_numpy()), y
+
+
+def three_classes(seed, n=N):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    P = rng.dirichlet(np.ones(3), size=n) + np.eye(3)[y]
+    Q = rng.dirichlet(np.ones(3), size=n) + np.eye(3)[y]
+    return {"u": P / P.sum(axis=1, keepdims=True), "v": Q / Q.sum(axis=1, keepdims=True)}, y
+
+
+def scores(seed, n=N):
+    """Return a table with two scores and a month, and labels."""
+    P, y = probabilities(seed, n)
+    month = np.random.default_rng(seed).integers(12, size=n)
+    return pd.DataFrame({"u": P["u"], "v": P["v"], "month": month}), y
+
+
+def several_labels(seed, n=N):
+    rng = np.random.default_rng(seed)
+    Y = pd.DataFrame({"toxic": rng.random(n) < 0.5, "threat": rng.random(n) < 0.3}).astype(int)
+    return (2 * Y + rng.normal(size=Y.shape)).add_prefix("s_"), Y
+
+
+def lazy(values, chunks=40):
+    """Return a Dask collection of rows, or a dict of them."""
+    if isinstance(values, dict):
+        return {name: lazy(column, chunks) for name, column in values.items()}
+    if hasattr(values, "iloc"):
+        return dd.from_pandas(values.reset_index(drop=True), chunksize=chunks, sort=False)
+    return da.from_array(np.asarray(values), chunks=(chunks, *np.shape(values)[1:]))
+
+
+# -- forms of the same rows --------------------------------------------------------------------------------
+
+
+def polars(table):
+    return import_module("polars").from_pandas(table)
+
+
+def arrow(table):
+    return import_module("pyarrow").Table.from_pandas(table)
+
+
+#: Forms of libraries that are installed.
+OF_LIBRARIES = {
+    form.__name__: form for form, name in ((polars, "polars"), (arrow, "pyarrow")) if find_spec(name)
+}
+
+OF_FRAMES = {
+    "the same": lambda X: X,
+    "another order of rows": lambda X: X.iloc[::-1],
+    "two thirds of the rows": lambda X: X.iloc[: 2 * len(X) // 3],
+    "float32": lambda X: X.astype(np.float32),
+    "objects": lambda X: X.astype(object),
+    "another index": lambda X: X.set_axis(np.arange(len(X)) + 7),
+} | OF_LIBRARIES
+OF_ARRAYS = {
+    "array": lambda X: X.to_numpy(),
+    "columns of memory": lambda X: np.asfortranarray(X.to_numpy()),
+    "list": lambda X: X.to_numpy().tolist(),
+}
+OF_SPARSE = {
+    "the same": lambda X: X,
+    "coordinates": lambda X: X.tocoo(),
+    "columns": lambda X: sp.csc_array(X),
+    "lists of lists": lambda X: X.tolil(),
+    "another order of rows": lambda X: X[::-1],
+}
+OF_DICTS = {
+    "the same": lambda P: P,
+    "models in another order": lambda P: dict(reversed(P.items())),
+    "two thirds of the rows": lambda P: {k: p[: 2 * len(p) // 3] for k, p in P.items()},
+    "another order of rows": lambda P: {k: p[::-1] for k, p in P.items()},
+    "lists": lambda P: {k: np.asarray(p).tolist() for k, p in P.items()},
+    "float32": lambda P: {k: np.asarray(p, dtype=np.float32) for k, p in P.items()},
+}
+OF_PAIRS = OF_DICTS | {
+    "two columns": lambda P: {k: np.c_[1 - p, p] for k, p in P.items()},
+    "data frames": lambda P: {k: pd.DataFrame({1: p, 0: 1 - p}) for k, p in P.items()},
+    "series": lambda P: {k: pd.Series(p, name=1) for k, p in P.items()},
+    "unlike forms": lambda P: {"v": np.c_[1 - P["v"], P["v"]], "u": P["u"]},
+}
+OF_CLASSES = OF_DICTS | {
+    "columns in another order": lambda P: {k: pd.DataFrame(p)[[2, 0, 1]] for k, p in P.items()},
+}
+OF_SCORES = OF_FRAMES | {
+    "the score in a dict": lambda X: {"u": X["u"].to_numpy()},
+    "the score in two columns": lambda X: {"u": np.c_[1 - X["u"], X["u"]]},
+}
+OF_LABELS = {name: form for name, form in OF_FRAMES.items() if name not in ("objects", "another index")} | {
+    "columns in another order": lambda X: X[X.columns[::-1]],
+    "a further column": lambda X: X.assign(month=1),
+}
+
+
+# -- kinds of models: how they are selected, and the forms of their rows -------------------------------------
+
+
+def tuned(model):
+    """Return the selection of a rule for a model."""
+    return lambda X, y, **more: tb.tune(model, X, y, limits=LIMITS, random_state=0, **more)
+
+
+@cache
+def regression():
+    table, y = features(90)
+    return LogisticRegression().fit(table, y)
+
+
+@cache
+def boosted():
+    return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(*features(91))
+
+
+def mixed(X, y, **more):
+    models = {"u": tb.Scores("u", 1), "model": lambda T: first_column(T.rename(columns={"v": "a"}))}
+    return tuned(models)(X, y, **more)
+
+
+def given(X, y, **more):
+    return tb.RobustMixtureClassifier.from_probabilities(X, y, limits=LIMITS, **more)
+
+
+def given_on_dask(X, y):
+    return on_dask.DaskRobustMixtureClassifier.from_probabilities(lazy(X), lazy(y), limits=LIMITS).to_local()
+
+
+def boosting(X, y):
+    return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(X, y)
+
+
+def adaboost(X, y):
+    return tb.AdaBoostClassifier("stump", n_estimators=2, random_state=0).fit(X, y)
+
+
+def mixture(X, y, **more):
+    models = [("regression", LogisticRegression())]
+    return tb.RobustMixtureClassifier(models, limits=LIMITS, cv=2, random_state=0).fit(X, y, **more)
+
+
+def validated(X, y):
+    return tb.WorstClassBoostClassifier(n_estimators=2, random_state=0).fit(*features(92), X_val=X, y_val=y)
+
+
+def mixture_validated(X, y):
+    models = [("regression", LogisticRegression())]
+    return tb.RobustMixtureClassifier(models, limits=LIMITS).fit(*features(92), X_val=X, y_val=y)
+
+
+def frozen(wrap):
+    """Return rules of a model that holds a fitted classifier, whose training rows are asked for."""
+
+    def select(X, y):
+        return tuned(wrap(boosting(X, y)))(*features(93))
+
+    return select
+
+
+def labels(X, Y, **more):
+    names = [tb.Scores(f"s_{name}", name, kind="logit") for name in Y]
+    return tb.tune_labels(names, X, Y, limits=["miss(1, by=label) <= .9"], **more)
+
+
+FORMS_OF_FEATURES = OF_FRAMES | OF_ARRAYS
+#: Rows, the selection, and the forms of each kind.
+KINDS = {
+    "boosting": (features, boosting, FORMS_OF_FEATURES),
+    "AdaBoost": (features, adaboost, FORMS_OF_FEATURES),
+    "mixture": (features, mixture, FORMS_OF_FEATURES),
+    "boosting, X_val": (features, validated, FORMS_OF_FEATURES),
+    "mixture, X_val": (features, mixture_validated, FORMS_OF_FEATURES),
+    "fitted model": (features, lambda X, y, **more: tuned(regression())(X, y, **more), FORMS_OF_FEATURES),
+    "fitted rule": (features, lambda X, y, **more: tuned(boosted())(X, y, **more), FORMS_OF_FEATURES),
+    "function": (features, tuned(first_column), FORMS_OF_FEATURES),
+    "sparse": (sparse, tuned(first_column), OF_SPARSE),
+    "one score": (scores, tuned(tb.Scores("u", 1)), OF_SCORES),
+    "two scores": (scores, tuned([tb.Scores("u", 1), tb.Scores("v", 1)]), OF_FRAMES),
+    "score as number": (scores, tuned(tb.Scores("u", 1, kind="number")), OF_FRAMES),
+    "score and function": (scores, mixed, OF_FRAMES),
+    "given probabilities": (probabilities, given, OF_PAIRS),
+    "given, three classes": (three_classes, given, OF_CLASSES),
+    "given on Dask": (probabilities, given_on_dask, OF_PAIRS),
+    "frozen": (features, frozen(FrozenEstimator), FORMS_OF_FEATURES),
+    "frozen twice": (features, frozen(lambda m: FrozenEstimator(FrozenEstimator(m))), FORMS_OF_FEATURES),
+    "frozen in a pipeline": (
+        features,
+        frozen(lambda m: make_pipeline(FunctionTransformer(), FrozenEstimator(m))),
+        FORMS_OF_FEATURES,
+    ),
+    "frozen and calibrated": (
+        features,
+        frozen(lambda m: CalibratedClassifierCV(FrozenEstimator(m)).fit(*features(94))),
+        FORMS_OF_FEATURES,
+    ),
+    "several labels": (several_labels, labels, OF_LABELS),
+}
+HELD = {"frozen", "frozen twice", "frozen in a pipeline", "frozen and calibrated"}
+#: Kinds whose selection is on the rows themselves, not on those of a model inside.
+SELECTED = [kind for kind in KINDS if kind not in HELD]
+RESELECTED = [
+    kind
+    for kind in SELECTED
+    if kind not in ("AdaBoost", "several labels", "boosting, X_val", "mixture, X_val")
+]
+
+
+def rows_of(y, form):
+    """Return the labels of the rows of a form."""
+    taken = {"another order of rows": slice(None, None, -1), "two thirds of the rows": slice(2 * len(y) // 3)}
+    where = taken.get(form, slice(None))
+    return y.iloc[where] if hasattr(y, "iloc") else y[where]
+
+
+@cache
+def base(kind):
+    """Return a rule that has read other rows."""
+    rows, select, _ = KINDS[kind]
+    return select(*rows(1))
+
+
+def own(kind):
+    """Return a copy of it with a ledger of its own."""
+    return copy.deepcopy(base(kind))
+
+
+# -- first uses: each returns a rule that has read the rows --------------------------------------------------
+
+
+def by_selection(kind, X, y):
+    return KINDS[kind][1](X, y)
+
+
+def by_reweight(kind, X, y):
+    return base(kind).reweight(X, y)
+
+
+def by_predicted(kind, X, y):
+    curve = base(kind).tradeoff(rates.selected(KINDS[kind][0](1)[1][0]), rates.error())
+    curve.predicted(X, y)
+    return curve.at(curve.level(0))
+
+
+def by_attempt(kind, X, y):
+    rule = own(kind)
+    limits = ["miss(1, by=label) <= .001"] if kind == "several labels" else HARD
+    with pytest.raises(tb.NotCertifiedError):
+        calibrate(kind, rule, X, y, limits)
+    return rule
+
+
+def by_certified(kind, X, y):
+    limits = ["miss(1, by=label) <= .95"] if kind == "several labels" else EASY
+    return calibrate(kind, own(kind), X, y, limits)
+
+
+def by_unlabeled(kind, X, y):
+    rows, select, _ = KINDS[kind]
+    return select(*rows(2), X_unlabeled=X)
+
+
+# -- second uses ----------------------------------------------------------------------------------------------
+
+
+def calibrate(kind, rule, X, y, limits=None):
+    limits = limits or (["miss(1, by=label) <= .94"] if kind == "several labels" else ["miss(1) <= .94"])
+    if kind == "several labels":
+        return rule.calibrate(X, y, limits=limits)
+    return tb.calibrate(rule, X, y, **targets(kind, limits))
+
+
+def targets(kind, limits):
+    """Return limits as a classifier takes them: boosting has largest errors."""
+    if not kind.startswith("boosting"):
+        return {"limits": limits}
+    return {"max_error": {1: float(limits[0].split("<= ")[1])}}
+
+
+def certify(kind, rule, X, y):
+    if kind == "several labels":
+        return rule.certify(X, y)
+    return tb.certify(rule, X, y, rates=LIMITS)
+
+
+def certify_on_dask(kind, rule, X, y):
+    with dask.config.set(scheduler="synchronous"):
+        return on_dask.certify(rule, lazy(X), lazy(y), rates=() if kind.startswith("boosting") else LIMITS)
+
+
+def calibrate_on_dask(kind, rule, X, y):
+    with dask.config.set(scheduler="synchronous"):
+        return on_dask.calibrate(rule, lazy(X), lazy(y), **targets(kind, ["miss(1) <= .94"]))
+
+
+def monitored(kind, rule, X, y):
+    """Add rows to the monitor of a rule."""
+    if kind == "several labels":
+        certificate = certify(kind, rule, *KINDS[kind][0](5))
+        return tb.Monitor.of(certificate).add(**rule.pairs(X, y))
+    return tb.Monitor.against(rule, limits=LIMITS).add(rule, X, y)
+
+
+FIRST = {
+    "selection": (by_selection, list(KINDS)),
+    "reweight": (by_reweight, RESELECTED),
+    "predicted": (by_predicted, RESELECTED),
+    "attempt": (by_attempt, [kind for kind in SELECTED if kind != "AdaBoost"]),
+    "certified": (by_certified, [kind for kind in SELECTED if kind != "AdaBoost"]),
+    "unlabeled": (
+        by_unlabeled,
+        ["mixture", "fitted model", "function", "sparse", "one score", "two scores", "score and function",
+         "several labels"],
+    ),
+}  # fmt: skip
+SECOND = {
+    "certify": certify,
+    "calibrate": calibrate,
+    "monitor": monitored,
+    "certify on Dask": certify_on_dask,
+    "calibrate on Dask": calibrate_on_dask,
+}
+ON_DASK = {"the same", "two thirds of the rows", "models in another order", "two columns", "float32", "array"}
+
+
+def cells():
+    """Yield the path, kind, form and second use of each cell."""
+    for path, (_, kinds) in FIRST.items():
+        for kind in kinds:
+            for form in KINDS[kind][2]:
+                for second in SECOND:
+                    if "Dask" in second and (form not in ON_DASK or kind in ("several labels", "sparse")):
+                        continue
+                    if path == "attempt" and "calibrate" not in second:
+                        continue  # an attempt spends rows for calibrate alone
+                    if kind == "AdaBoost" and "calibrate" in second:
+                        continue  # it has no rule to select
+                    if "Dask" in second and form == "unlike forms":
+                        continue
+                    yield path, kind, form, second
+
+
+CELLS = list(cells())
+
+
+@cache
+def used_by(path, kind):
+    """Return a rule after the first use, and the rows."""
+    X, y = KINDS[kind][0](3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FIRST[path][0](kind, X, y), X, y
+
+
+@pytest.mark.thinned(60)
+@pytest.mark.parametrize(("path", "kind", "form", "second"), CELLS)
+def test_a_second_use_is_refused_and_fresh_rows_are_not(path, kind, form, second):
+    rule, X, y = used_by(path, kind)
+    as_given = KINDS[kind][2][form]
+    with pytest.raises(tb.LeakageError):
+        SECOND[second](kind, copy.deepcopy(rule), as_given(X), rows_of(y, form))
+    X_fresh, y_fresh = KINDS[kind][0](4)
+    try:
+        SECOND[second](kind, copy.deepcopy(rule), as_given(X_fresh), rows_of(y_fresh, form))
+    except tb.NotCertifiedError:
+        pass  # the rows were tested
+
+
+def test_the_matrix_is_large():
+    assert len(CELLS) == len(set(CELLS))
+    assert len(CELLS) >= 1500
