@@ -581,3 +581,70 @@ def test_partitions_without_rows(client):
         found = td.certify(fitted, there[columns].values, there["y"].values, groups=there["g"].values)
     expected = tb.certify(fitted, here[columns].to_numpy(), here["y"], groups=here["g"])
     assert [(b.name, b.upper) for b in found.bounds] == [(b.name, b.upper) for b in expected.bounds]
+
+
+def columns_of_groups(n, rng):
+    """Return columns of groups whose types differ, among them integers beyond 2⁵³."""
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(
+        {
+            "site": rng.choice([2**53, 2**53 + 1], n),
+            "flag": rng.random(n) < 0.5,
+            "dose": rng.choice([0.5, 1.5], n),
+            "level": pandas.array(rng.integers(0, 3, n), dtype="Int64"),
+            "sex": pandas.Categorical(rng.choice(["f", "m"], n)),
+        }
+    )
+
+
+def test_columns_of_groups_keep_names_and_types():
+    rng = np.random.default_rng(0)
+    groups = columns_of_groups(600, rng)
+    truth, answers = rng.integers(2, size=(2, 600))
+    lazy = pytest.importorskip("dask.dataframe").from_pandas(groups, chunksize=200, sort=False)
+    y, p = (da.from_array(values, chunks=200) for values in (truth, answers))
+    counted = td.metrics.group_errors(y, p, groups=lazy)
+    expected = {
+        (name, value): float((truth != answers)[(groups[name] == value).to_numpy(dtype=bool)].mean())
+        for name in sorted(groups)
+        for value in sorted(groups[name].unique().tolist())
+    }
+    assert [(key, type(key[1])) for key in counted] == [(key, type(key[1])) for key in expected]
+    assert counted == pytest.approx(expected, abs=1e-12)
+
+
+def test_certificates_of_columns_of_groups_are_those_of_one_machine():
+    rng = np.random.default_rng(1)
+    groups, scores = columns_of_groups(600, rng), rng.random(1200)
+    y = (rng.random(1200) < scores).astype(int)
+    rule = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": scores[600:]}, y[600:], limits=["miss(1) <= .3"]
+    )
+    X, z = scores[:600], y[:600]
+    lazy = {"groups": pytest.importorskip("dask.dataframe").from_pandas(groups, chunksize=200, sort=False)}
+    for name in groups:
+        rate = [rates.error(by=name) <= 0.9]
+        here = tb.certify(rule, {"m": X}, z, groups=groups, rates=rate)
+        there = td.certify(
+            rule, {"m": da.from_array(X, chunks=200)}, da.from_array(z, chunks=200), rates=rate, **lazy
+        )
+        of_both = [[(b.subgroup, type(b.subgroup), b.n, b.upper) for b in c.rates] for c in (here, there)]
+        assert of_both[0] == of_both[1]
+
+
+@pytest.mark.parametrize("place", [0, 350])  # in any partition
+def test_rows_with_a_missing_group_are_refused(place):
+    rng = np.random.default_rng(2)
+    groups, scores, y = columns_of_groups(400, rng), rng.random(400), rng.integers(2, size=400)
+    groups["sex"] = groups["sex"].astype(object)
+    groups.loc[place, "sex"] = None
+    lazy = pytest.importorskip("dask.dataframe").from_pandas(groups, chunksize=100, sort=False)
+    truth = da.from_array(y, chunks=100)
+    rule = tb.RobustMixtureClassifier.from_probabilities({"m": rng.random(400)}, y, objective="error")
+    with pytest.raises(ValueError, match="groups column 'sex' contains NaN or None: 1 of"):
+        td.certify(
+            rule, {"m": da.from_array(scores, chunks=100)}, truth, groups=lazy, rates=["error() <= .9"]
+        )
+    for metric in (td.metrics.group_errors, td.metrics.worst_group_error):
+        with pytest.raises(ValueError, match="groups column 'sex' contains NaN or None: 1 of"):
+            metric(truth, truth, groups=lazy)

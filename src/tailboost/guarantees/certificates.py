@@ -446,6 +446,8 @@ def certify(
     LeakageError
         If rows equal rows of the fit (those that the model knows, and ``training_rows``), unless rows are
         equal by nature.
+        Tables with other columns have equal rows if both contain the score of a model. Nothing can be
+        recognised where they have no column in common, as a table of features and a dict of probabilities.
     ValueError
         If an argument is not as described.
 
