@@ -76,11 +76,16 @@ def evaluate(
     classes = [line for line in errors if line["kind"] == "class" and line["error"] is not None]
     worst = max(classes, key=lambda line: line["error"])
     shared.say(f"Worst class: {worst['name']}, {worst['error']:.3f}.")
-    method, independent = "Clopper–Pearson", "rows"
+    method = "Clopper–Pearson"
+    independent = "rows"
+    confidence = "95 %"
     if cluster is not None:
         method += " with the effective number of rows, Korn and Graubard"
         independent = f"values of {cluster}"
-    shared.say(f"Each interval ({method}) holds alone with 95 % confidence, for independent {independent}.")
+        confidence = "about 95 %"  # rows of a value may depend on each other in part
+    shared.say(
+        f"Each interval ({method}) holds alone with {confidence} confidence, for independent {independent}."
+    )
     if measured is not None:
         shared.tell("")
         stated.print_rates(measured)
