@@ -504,3 +504,39 @@ def test_a_monitor_reads_probabilities_by_the_names_of_their_columns():
     bounds = [tb.Monitor.against(rule, limits=LIMITS).add(rule, X, late) for X in (P, frames)]
     estimates = [monitor.summary()["bounds"][0]["estimate"] for monitor in bounds]
     assert estimates[0] == estimates[1]
+
+
+@pytest.mark.parametrize("kind", ["one score", "given probabilities", "several labels", "fitted model"])
+def test_rows_of_a_certificate_are_no_later_rows(kind):
+    rows, rule = KINDS[kind][0], base(kind)
+    of_certificate, first, second = rows(3), rows(4), rows(5)
+    form = "models in another order" if kind == "given probabilities" else "another order of rows"
+
+    def later(X, y):
+        X, y = KINDS[kind][2][form](X), rows_of(y, form)
+        given = rule.pairs(X, y) if kind == "several labels" else {"X": X, "y": y, "model": rule}
+        pairs = {name: given[name] for name in ("X", "y", "groups") if name in given}
+        return given["model"], pairs
+
+    certificate = certify(kind, rule, *of_certificate)
+    for X, y in (of_certificate, first):
+        model, given = later(X, y)
+        before = certificate.recheck(model=model, **later(*first)[1])
+        with pytest.raises(tb.LeakageError):
+            certificate.recheck(model=model, previous=before, **given)
+    model, given = later(*of_certificate)
+    with pytest.raises(tb.LeakageError):
+        tb.Monitor.of(certificate).add(model, **given)
+    certificate.recheck(model=model, previous=before, **later(*second)[1])
+
+
+@pytest.mark.parametrize("on", ["one machine", "Dask"])
+@pytest.mark.parametrize("wrap", [lambda rule: rule, FrozenEstimator], ids=["rule", "frozen"])
+def test_a_rule_of_a_score_within_a_rule_knows_its_rows(wrap, on):
+    (X, y), others, fresh = scores(3), scores(4), scores(5)
+    rule = tuned(wrap(tuned(tb.Scores("u", 1))(X, y)))(*others)
+    use = certify if on == "one machine" else certify_on_dask
+    for used in ((X, y), others):
+        with pytest.raises(tb.LeakageError):
+            use("one score", rule, *used)
+    use("one score", rule, *fresh)

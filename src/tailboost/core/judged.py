@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -620,6 +620,15 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
     if names is None and not hasattr(model, "n_features_in_"):  # no model of scikit-learn reads by position
         names = sorted_names(list(getattr(table, "columns", ())))
     return RowHashes(hash_rounded_rows(as_table(table, names)))
+
+
+def with_frozen(model: Model, X: Table) -> Iterator[tuple[Any, Any]]:
+    """Yield a classifier of tailboost and those frozen within it, with the rows as each reads them."""
+    final, table = final_step(model, X)
+    if isinstance(final, Judged):
+        yield final, table
+        for inner in came_fitted(final):
+            yield from with_frozen(inner, table)
 
 
 def answer_shares(model: Model, X: Table) -> Floats:

@@ -21,7 +21,7 @@ from tailboost.core.fingerprints import (
     refuse_used,
     shortest,
 )
-from tailboost.core.judged import final_step, group_arguments, judged, last_step, row_hashes
+from tailboost.core.judged import final_step, group_arguments, judged, last_step, row_hashes, with_frozen
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
@@ -194,7 +194,7 @@ class _Counted:
     table: Table  # of `count`: labels, answers, groups, deferred rows, losses
     repeated: Ints | None  # as of `FreshRows`
     shortest: list[Any]  # for `Fingerprint.merged`
-    used: UsedRows | None
+    used: list[UsedRows]  # as each classifier of `with_frozen` reads the rows
 
     @classmethod
     def of(cls, parts: Sequence[_Counted | None], name: str, model: Model, equal_rows: EqualRows) -> _Counted:
@@ -202,14 +202,14 @@ class _Counted:
         there = [part for part in parts if part is not None]
         if not there:
             raise ValueError(f"{name} holds no rows")
-        final, used = last_step(model), None
+        final = last_step(model)
         equal_rows = reason_of_equal_rows(final, equal_rows)
         repeated = _sum([part.repeated for part in there])
         if repeated is not None:
             final.refuse_seen(repeated, equal_rows=equal_rows, name=name)
-        if judged(final).used_rows_:
-            used = UsedRows.together([part.used for part in there if part.used is not None])
-            refuse_used(used, judged(final).used_rows_, equal_rows, name)
+        used = [UsedRows.together(parts) for parts in zip(*(part.used for part in there), strict=True)]
+        for (reader, _), here in zip(with_frozen(final, None), used, strict=True):
+            refuse_used(here, reader.used_rows_, reason_of_equal_rows(reader, equal_rows), name)
         shortest_of_all = [short for part in there for short in part.shortest]
         return cls(added([part.table for part in there]), repeated, shortest_of_all, used)
 
@@ -269,10 +269,12 @@ def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None 
     if judged(final).can_defer:
         columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
     columns += [] if groups is None else [("groups", groups)]
-    hashes, used = row_hashes(model, X), None
-    if judged(final).used_rows_:
-        of_final = hashes if final is model else row_hashes(final, table)
-        used = UsedRows.of_table(of_final, [] if labels is None else labels)
+    hashes = row_hashes(model, X)
+    known: Any = () if labels is None else labels
+    used = [
+        UsedRows.of_table(hashes if reader is model else reader.row_hashes(read), known)
+        for reader, read in with_frozen(final, table)
+    ]
     return _Counted(count(*columns), repeated, [shortest(hashes.whole)], used)
 
 

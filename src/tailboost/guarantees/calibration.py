@@ -331,6 +331,7 @@ def _certified(
         rates=tuple(certified) if targets.limits else (),
         price=tuple(_price(fresh, answered, targets)),
         rule=classifier.rule_digest,
+        used=attempts[-1].rows,
     )
     return classifier
 

@@ -22,7 +22,7 @@ from tailboost.core.checks import (
 )
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import EqualRows, Fingerprint
+from tailboost.core.fingerprints import EqualRows, Fingerprint, UsedRows
 from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step, refuse_other_rule
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
@@ -119,6 +119,8 @@ class Certificate:
     rates: tuple[CertifiedBound, ...] = ()
     price: tuple[Price, ...] = ()
     rule: str | None = field(default=None, repr=False, compare=False)
+    # The rows, to compare them where equal rows are different rows.
+    used: UsedRows | None = field(default=None, repr=False, compare=False)
 
     def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one bound on an error.
@@ -207,6 +209,13 @@ class Certificate:
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
         counts = fresh.known_among(before.rows if self.rows is None else (self.rows, *before.rows))
+        used = (fresh.used,) if fresh.rows is not None and fresh.equal_rows == "natural" else ()
+        known = [rows for rows in (self.used, *before.used) if rows is not None]
+        if shared := max((new.shared_with(old) for new in used for old in known), default=0):
+            raise LeakageError(
+                f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or of an earlier "
+                "batch, which agree more than chance explains. Give new rows"
+            )
         if before.had(counts):
             raise LeakageError(
                 "X: more than one row in twenty, of this batch or of all batches together, equals a row of "
@@ -216,7 +225,8 @@ class Certificate:
         of_key = {key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
         rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
-        return before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
+        after = before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
+        return replace(after, used=(*before.used, *used))
 
     @property
     def tested(self) -> list[CertifiedBound]:
@@ -487,6 +497,8 @@ def certify(
         fresh = fresh_rows(model, given, asked, () if expressions else None)
     judge = model if hasattr(model, "predict") else None
     certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
+    if fresh.rows is not None:
+        certificate = replace(certificate, used=fresh.used)
     if judge is not None or deferred is not None:
         return certificate
     return replace(certificate, notes=(*certificate.notes, ANSWERED))

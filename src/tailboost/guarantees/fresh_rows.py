@@ -48,6 +48,7 @@ from tailboost.core.judged import (
     last_step,
     refuse_known,
     row_hashes,
+    with_frozen,
 )
 from tailboost.core.subgroups import deferral_words
 from tailboost.guarantees.recheck import Claim
@@ -614,10 +615,14 @@ class _Met:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
         cases = judged(final).cases(table)
-        if used := judged(final).used_rows_:
-            of_cases = slice(None) if cases is None else cases
-            known = () if labels is None else labels[of_cases]
-            refuse_used(UsedRows.of_table(of_final.taken(of_cases), known), used, equal_rows, name)
+        of_cases = slice(None) if cases is None else cases
+        known = () if labels is None else labels[of_cases]
+        for reader, read in with_frozen(final, table):
+            if reader.used_rows_:
+                hashes = of_final if reader is final else reader.row_hashes(read)
+                here = UsedRows.of_table(hashes.taken(of_cases), known)
+                why = reason_of_equal_rows(reader, equal_rows)
+                refuse_used(here, reader.used_rows_, why, name)
         return cls(rows, repeated, cases)
 
     def joined(self, more: _Met) -> _Met:

@@ -352,9 +352,9 @@ class Monitor:
         looks = [each.name for each in self.batches if each.labelled]
         earlier = self._evidence.rows
         others = [rows for rows, look in zip(earlier, looks, strict=True) if look != called]
-        previous = replace(self._evidence, rows=tuple(others))
+        previous = replace(self._evidence, rows=tuple(others), used=())
         recheck = self.certificate.recheck(X, y, model=model, previous=previous, **about)
-        return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]))
+        return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]), used=())
 
     def _batch(
         self, called: str, n: int, used: Mask, n_late: int, recheck: Recheck | None, drift: list[Drift]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tailboost.core.array_types import Floats, Stated
-from tailboost.core.fingerprints import Fingerprint, too_many
+from tailboost.core.fingerprints import Fingerprint, UsedRows, too_many
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
 from tailboost.core.subgroups import unit_name
@@ -280,6 +280,8 @@ class Recheck:
     rows: tuple[Fingerprint, ...] = field(default=(), repr=False)
     repeated: tuple[int, int] = (0, 0)
     unnamed: Mapping[str, int] = field(default_factory=dict)
+    # The rows of each batch in which equal rows are different rows. A monitor keeps them itself.
+    used: tuple[UsedRows, ...] = field(default=(), repr=False)
 
     @classmethod
     def begun(cls, tested: Sequence[Any], confidence: float) -> Recheck:
