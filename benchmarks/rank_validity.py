@@ -30,6 +30,7 @@ from tailboost.guarantees.threshold_rules import (
     ThresholdSequences,
     TieBreaks,
     at_ranks,
+    counted_answer,
     limited_rates,
     one_sided,
     ranks_of,
@@ -195,7 +196,9 @@ def shares(limits: Any, scores: Any, g: Any, y: Any, groups: int) -> list[Any]:
         share
         for limit in limits
         for share in shares_of(
-            limit, strata, [(s.name, s.rows) for s in limit.rate.samples(strata, stratum, nothing)]
+            limit,
+            counted_answer(limit.rate, strata),
+            [(s.name, s.rows) for s in limit.rate.samples(strata, stratum, nothing)],
         )
         or ()
     ]

@@ -16,6 +16,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
 
+from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
@@ -35,14 +36,33 @@ KINDS["false_discovery"] = Kind(
     ratio=True,
     lowered=False,
 )
+KINDS["representation"] = Kind(
+    "share among rows answered {label}",
+    lambda K, A, k: (_answer(K, A, k), _answer(K, A, k)),
+    labelled=True,
+    ratio=True,
+    lowered=False,
+    across=True,
+)
+KINDS["undeclared"] = Kind(
+    "precision of {label} without ratio=True",
+    lambda K, A, k: (_class(K, A, k) * _answer(K, A, k), _answer(K, A, k)),
+    labelled=True,
+)
 """,
         "rates/make.py": """
 def false_discovery(label, by=None):
     return Rate("false_discovery", checked_label(label), _by(by))
+
+def representation(label, by=None):
+    return Rate("representation", checked_label(label), _by(by))
+
+def undeclared(label, by=None):
+    return Rate("undeclared", checked_label(label), _by(by))
 """,
         "rates/__init__.py": """
-from tailboost.rates.make import false_discovery
-__all__ += ["false_discovery"]
+from tailboost.rates.make import false_discovery, representation, undeclared
+__all__ += ["false_discovery", "representation", "undeclared"]
 """,
     },
     "A weight player with its classifier.": {
@@ -126,6 +146,30 @@ rule = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=["false_discovery
 found["rule"] = rule.predict(s[600:, None]).tolist()
 (bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).rates
 found["rate"] = str(bound.rate), bound.estimate, bound.upper
+g = data["g"]
+limits = ["representation(1, by=group) >= {f: 30%}"]
+free = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], groups=g[:600], limits=limits, by_group=True)
+found["shares"] = [
+    (bound.subgroup, bound.n, bound.estimate, bound.upper)
+    for bound in tb.certify(
+        free, s[600:, None], y[600:], groups=g[600:], rates=["representation(1, by=group)"]
+    ).rates
+]
+found["answers"] = free.predict(s[600:, None], groups=g[600:]).tolist()
+limits = ["representation(1, by=group) >= {f: 60%}"]
+certified = tb.calibrate(free, s[600:, None], y[600:], groups=g[600:], limits=limits)
+found["certified"] = certified.predict(s[600:, None], groups=g[600:]).tolist()
+found["unlike"] = []
+for call in (
+    lambda: rates.undeclared(1),
+    lambda: rates.parse("undeclared(1) >= 50%"),
+    lambda: tb.calibrate(tb.Scores(0, 1), s[:, None], y, limits=["undeclared(1) >= 50%"]),
+    lambda: rates.Rate("nowhere", 1),
+):
+    try:
+        call()
+    except ValueError as refusal:
+        found["unlike"].append(str(refusal))
 mean = tb.certify_losses(losses).bound("mean")
 found["losses"] = mean.upper, mean.method
 clf = get_method("evenboost").make(random_state=0).set_params(n_estimators=3).fit(s[:300, None], y[:300])
@@ -140,7 +184,12 @@ main()
 """
 RNG = np.random.default_rng(0)
 S = RNG.random(1200)
-DATA = {"s": S, "y": (RNG.random(1200) < S).astype(int), "losses": RNG.random(200)}
+DATA = {
+    "s": S,
+    "y": (RNG.random(1200) < S).astype(int),
+    "losses": RNG.random(200),
+    "g": RNG.choice(["f", "m"], 1200, p=[0.4, 0.6]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +238,28 @@ def test_a_rate_has_limits_tables_text_and_certificates(extended):
         warnings.simplefilter("ignore")
         same = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=[rates.precision(1) >= 0.8])
     np.testing.assert_array_equal(answers, same.predict(s[600:, None]))  # the same limit in other words
+
+
+def test_a_rate_across_subgroups_is_certified_for_what_it_counts(extended):
+    """Its rows are all rows with the answer; a certified rule passes the binomial test of these rows."""
+    answers, g = np.array(extended["answers"]), DATA["g"][600:]
+    assert [name for name, *_ in extended["shares"]] == ["f", "m"]
+    for name, n, estimate, upper in extended["shares"]:
+        assert n == (answers == 1).sum() > 100
+        assert estimate == pytest.approx((g[answers == 1] == name).mean())
+        # Clopper-Pearson by its definition, at the level of one of four bounds.
+        assert binom.cdf(round(n * estimate), n, upper) == pytest.approx(0.05 / 4)
+    certified = np.array(extended["certified"])
+    of_f, n = (g[certified == 1] == "f").sum(), (certified == 1).sum()
+    assert binom.sf(of_f - 1, n, 0.6) <= 0.05
+    assert (g[answers == 1] == "f").mean() < 0.6
+
+
+def test_a_rate_that_contradicts_its_entry_or_has_none_is_refused(extended):
+    *undeclared, unknown = extended["unlike"]
+    assert len(undeclared) == 3
+    assert all("'undeclared'" in words and "needs ratio=True" in words for words in undeclared)
+    assert "'nowhere' is unknown" in unknown
 
 
 def test_a_player_has_a_classifier_for_comparisons_and_files(extended):

@@ -18,6 +18,7 @@ from tailboost.guarantees.calibration import Path
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
+from tailboost.rates.rate import KINDS
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -45,6 +46,24 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
         assert bound.n == n
         assert bound.upper == pytest.approx(beta.ppf(1 - 0.05 / 4, k + 1, n - k))
         assert bound.lower == pytest.approx(beta.ppf(0.05 / 4, k, n - k + 1))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "cost in steps"])
+def test_a_bound_that_names_clopper_pearson_is_one(kind):
+    """The printed method is the used one: Clopper–Pearson for a binomial count, no row in part."""
+    rng = np.random.default_rng(2)
+    y, a = rng.integers(2, size=(2, 200))
+    deferred = (rng.random(200) < 0.2) & (kind in ("deferred", "answered_error"))
+    if kind.startswith("cost"):
+        rate = rates.cost([[0, 1], [1, 0.5 * (kind != "cost")]])
+    else:
+        rate = getattr(rates, kind)(*[1] * KINDS[kind].labelled)
+    (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).rates
+    in_part = kind in ("f_score", "cost in steps")
+    assert bound.method == ("betting" if in_part else "Clopper–Pearson")
+    k = round(bound.estimate * bound.n)
+    upper = beta.ppf(0.975, k + 1, bound.n - k)
+    assert (bound.upper == pytest.approx(upper)) == (not in_part)
 
 
 def test_gaps_and_ratios_follow_from_their_subgroups():

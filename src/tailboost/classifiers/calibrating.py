@@ -338,7 +338,7 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) ->
     """Return the fraction of the rows that select, see `calibrate`."""
     if not limits or any(limit.rate.counts_deferral for limit in limits):
         return FOR_TESTS
-    if any(counted_answer(limit, strata) is None for limit in limits):
+    if any(counted_answer(limit.rate, strata) is None for limit in limits):
         return FOR_TESTS
     if any(limit.compares for limit in limits):
         return FOR_COMPARISONS if by_group and len(limits) == 1 else FOR_TESTS

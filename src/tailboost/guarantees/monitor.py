@@ -575,13 +575,15 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
         at = replace(empty, subgroup=name, lower=value, upper=value, target=value)
         return replace(at, subgroups=subgroups, others=others)
 
+    # The rows of other groups alone do not tell a rate whose denominator counts all rows.
+    has_others = limit.rate.needs_groups and not limit.rate.is_across
     every = tuple(names)
     if limit.compares:
         bounds = [bound(limit.form, limit.bound, every)]
-        return bounds + [bound(limit.form, limit.bound, every, True)] * limit.rate.needs_groups
+        return bounds + [bound(limit.form, limit.bound, every, True)] * has_others
     pairs = zip(names, limit.bounds(names).tolist(), strict=True)
     bounds = [bound(name, value) for name, value in pairs if value == value]
-    of_others = limit.rate.needs_groups and limit.rest == limit.rest
+    of_others = has_others and limit.rest == limit.rest
     return bounds + [bound(None, limit.rest, every, True)] * of_others
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,7 @@ from tailboost.core.drawing import display
 from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.certificates import read_rates
 from tailboost.guarantees.ledger import spent_by_next
-from tailboost.guarantees.threshold_rules import Share, level_of_each, shares_of
+from tailboost.guarantees.threshold_rules import Share, counted_answer, level_of_each, shares_of
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import each_most_reached, probability_within
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_power
@@ -409,7 +409,8 @@ def _plans(
                 "room to spare, so no number of rows certifies it"
             )
         none = np.zeros(0, dtype=np.intp)
-        by_share = shares_of(limit, strata, [(name, none) for name in names])
+        answer = counted_answer(replace(limit.rate, by=None), strata)
+        by_share = shares_of(limit, answer, [(name, none) for name in names])
         plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share, strata.n_actions == 2))
     return plans
 

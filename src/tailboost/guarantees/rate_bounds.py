@@ -313,7 +313,7 @@ class RateFamily:
         """Return the family of a rate, limit or objective, with the sides of its bound."""
         rate, limit = expression.rate, expression.limit
         strata = fresh.answered.strata
-        exact = not rate.needs_costs and not fresh.answered.draws
+        exact = not rate.needs_costs and not rate.is_weighted and not fresh.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
         of_seen = limit is not None and limit.of_every and not fresh.knows(rate.by)
         samples = fresh.samples(rate)
@@ -340,7 +340,7 @@ class RateFamily:
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples, method = self.limit, self.samples, mean_bound(counts=self.exact).name
+        limit, samples = self.limit, self.samples
         ends, names = [self.ends(sample, level) for sample in samples], [sample.name for sample in samples]
         compares = limit is not None and limit.compares
         targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
@@ -354,7 +354,7 @@ class RateFamily:
                 lower=low,
                 upper=high,
                 n=len(sample.rows),
-                method=method if len(sample.rows) else NO_ROWS,
+                method=self._method(sample),
                 target=_number_or_none(target),
                 of_seen=self.of_seen and not np.isnan(target),
             )
@@ -481,6 +481,12 @@ class RateFamily:
             if ABOVE in sides:
                 high = self._upper(sample, level)
         return low, high
+
+    def _method(self, sample: Sample) -> str:
+        """Return the name of the method of `_upper`."""
+        if not len(sample.rows):
+            return NO_ROWS
+        return BETTING if sample.among is not None else mean_bound(counts=self.exact).name
 
     def _upper(self, sample: Sample, level: float) -> float:
         width = sample.high - sample.low

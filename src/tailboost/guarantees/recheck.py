@@ -214,7 +214,9 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
         named = {name for bound in tested if bound.counted == rate for name in bound.claim.subgroups}
-        sizes = {sample.name: len(sample.rows) for sample in rate.samples_of(answered) if len(sample.rows)}
+        names, inside = answered.strata.subgroups(rate.by)
+        rows = inside @ np.bincount(answered.stratum, minlength=len(answered.strata.y))
+        sizes = {name: n for name, n in zip(names, rows.tolist(), strict=True) if n}
         counts: Counter[str] = Counter()
         for subgroup in sizes.keys() - named:
             counts[unit_name(subgroup[1] if rate.by == "cell" else subgroup)] += sizes[subgroup]

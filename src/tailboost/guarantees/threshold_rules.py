@@ -42,7 +42,7 @@ from scipy.special import ndtr
 from tailboost.core.array_types import Floats, Ints, Model
 from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.rates import GAP, Limit, Objective, Strata
+from tailboost.rates import GAP, Limit, Objective, Rate, Strata
 from tailboost.rates.bounds import each_most_reached, most_reached, probability_within
 from tailboost.selection.data import BEYOND, RESOLUTION, ScoredRows, SelectionData, ThresholdFamily, cuts
 
@@ -83,26 +83,43 @@ class Share:
         return np.unique(rows.place[self.rows])
 
 
-def counted_answer(limit: Limit, strata: Strata) -> int | None:
-    """Return the answer of which the limited rate is a share, 0 or 1; None if it is no such share."""
-    rate = limit.rate
-    if rate.is_ratio or rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
-        return None
-    counted, among = rate.tables(strata)
-    classes = np.flatnonzero(among[:, 0] > 0)
-    each = counted[classes]
-    same = len(classes) > 0 and (among[classes] == 1.0).all() and (each == each[0]).all()
-    if not same or sorted(each[0].tolist()) != [0.0, 1.0]:
-        return None
-    return int(each[0].argmax())
+def tables_by_answer(rate: Rate, strata: Strata) -> list[tuple[Any, Floats, Floats]]:
+    """Return the name of each subgroup, and its numerator and denominator by stratum and answer, (S, 2) each.
 
-
-def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
-    """Return the limited shares by subgroup; None if its rate is no share of one answer.
-
-    ``rows_of`` has the name and the counted rows of each subgroup.
+    They are `Rate.samples` of a row in each stratum with either answer. So thresholds are certified for what
+    certificates count. The list is empty if there are not two answers, or if costs count.
     """
-    answer = counted_answer(limit, strata)
+    if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
+        return []
+    each = np.arange(len(strata.y))
+    by_answer = [rate.samples(strata, each, np.full(len(each), answer)) for answer in (0, 1)]
+    tables = []
+    for samples in zip(*by_answer, strict=True):
+        counted, among = np.zeros((2, len(each), 2))
+        for answer, sample in enumerate(samples):
+            counted[sample.rows, answer] = sample.values
+            among[sample.rows, answer] = 1.0 if sample.among is None else sample.among
+        tables.append((samples[0].name, counted, among))
+    return tables
+
+
+def counted_answer(rate: Rate, strata: Strata) -> int | None:
+    """Return the answer of which the rate is a share, 0 or 1; None if it is no such share."""
+    found = set()
+    for _, counted, among in tables_by_answer(rate, strata):
+        if not ((among == 0.0) | (among == 1.0)).all() or (among[:, 0] != among[:, 1]).any():
+            return None
+        found |= set(map(tuple, counted[among[:, 0] == 1.0].tolist()))
+    if found == {(1.0, 0.0)}:
+        return 0
+    return 1 if found == {(0.0, 1.0)} else None
+
+
+def shares_of(limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
+    """Return the limited shares by subgroup; None if the rate is no share of one answer.
+
+    ``answer`` is from `counted_answer`. ``rows_of`` has the name and the counted rows of each subgroup.
+    """
     if answer is None:
         return None
     if limit.compares:
@@ -116,7 +133,8 @@ def shares_of(limit: Limit, strata: Strata, rows_of: Sequence[tuple[Any, Ints]])
 def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
     """Return the shares of a limit with their rows among the selection data."""
     samples = limit.rate.samples(data.strata, data.stratum, np.zeros(len(data), dtype=np.intp))
-    return shares_of(limit, data.strata, [(sample.name, sample.rows) for sample in samples]) or []
+    answer = counted_answer(limit.rate, data.strata)
+    return shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples]) or []
 
 
 def losses_of(objective: Objective, strata: Strata) -> Floats | None:
@@ -127,7 +145,8 @@ def losses_of(objective: Objective, strata: Strata) -> Floats | None:
     rate = objective.rate
     if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
         return None
-    losses: Floats = rate.by_stratum(strata)[0]
+    _, counted, _ = rate.by_subgroup(strata)
+    losses: Floats = counted[0]
     return losses
 
 
@@ -419,7 +438,11 @@ class RankRules:
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
         by_limit = [
-            shares_of(limit, strata, [(s.name, s.rows) for s in fresh.samples(limit.rate)])
+            shares_of(
+                limit,
+                counted_answer(limit.rate, strata),
+                [(sample.name, sample.rows) for sample in fresh.samples(limit.rate)],
+            )
             for limit in limits
         ]
         losses, compares = losses_of(model.objective_, strata), any(limit.compares for limit in limits)
@@ -606,7 +629,7 @@ def _means(losses: Floats, ties: Ints) -> Floats:
 class LimitedRate:
     """A limited rate of one subgroup as a share of errors, by answer."""
 
-    rows: Ints  # numbers of the rows of the subgroup
+    rows: Ints  # numbers of the rows of its groups
     wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
     among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
     most: float  # the largest share of errors
@@ -626,20 +649,20 @@ class LimitedRate:
 
 def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRate]:
     """Return the limited rates of all subgroups; none if a row may count in part, or costs count."""
-    rate = limit.rate
-    if limit.compares or rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
-        return []
-    counted, among = rate.by_stratum(strata)
-    if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
-        return []
-    wrong = counted if limit.from_above else among - counted
-    names, inside = strata.subgroups(rate.by)
-    bounds = limit.bounds(names) if limit.from_above else 1.0 - limit.bounds(names)
+    tables = [] if limit.compares else tables_by_answer(limit.rate, strata)
+    bounds = limit.bounds([name for name, _, _ in tables]).tolist() if tables else []
     found = []
-    for unit, most in zip(inside, bounds.tolist(), strict=True):
-        if not np.isnan(most):
-            rows, (first, second) = np.flatnonzero(unit[stratum]), (wrong[unit] == 0.0).all(axis=0).tolist()
-            found.append(LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second)))
+    for (_, counted, among), bound in zip(tables, bounds, strict=True):
+        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+            return []
+        if np.isnan(bound):
+            continue
+        wrong, most = (counted, bound) if limit.from_above else (among - counted, 1.0 - bound)
+        # All rows of these groups tell the threshold, also those of a class that does not count.
+        groups = np.unique(strata.combination[(among > 0).any(axis=1)])
+        rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
+        first, second = (wrong == 0.0).all(axis=0).tolist()
+        found.append(LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second)))
     return found
 
 

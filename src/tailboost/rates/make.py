@@ -676,7 +676,8 @@ _REFUSED = {
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Return the functions of this file that texts may call, by name."""
-    return {name: globals()[name] for name in (*KINDS, "largest", "gap", "ratio")}
+    names = (*KINDS, "largest", "gap", "ratio")
+    return {name: globals()[name] for name in names if name in globals()}
 
 
 def parse(text: str) -> Rate | Largest | Spread | Limit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -23,6 +24,7 @@ ROUNDING = 1e-9
 STRICT_ROOM = 1.5 * ROUNDING
 # Sides on which a rate is bounded.
 ABOVE, BELOW = "above", "below"
+NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answer"
 
 
 def wrong(answers: NDArray[Any], y: NDArray[Any]) -> Bits:
@@ -36,7 +38,7 @@ class Kind:
     """Kind of a rate: a numerator and a denominator over confusion counts.
 
     ``table(K, A, label)`` returns both for each class and action, arrays of shape (K, A) with values in [0,
-    1]. If `weighted`, the function takes β as a fourth argument.
+    1]. If `weighted`, the function takes β as a fourth argument. `fault` compares the table with the fields.
     """
 
     words: str  # printed name
@@ -47,6 +49,38 @@ class Kind:
     gain: bool = False  # whether large values are better; as objective, one minus the rate is minimised
     weighted: bool = False  # whether the rate has the parameter β, and denominators between 0 and 1
     counts_errors: bool = False  # whether the numerator counts errors
+    across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
+
+    def tables(self, K: int, A: int, label: int, beta: float = 1.0) -> tuple[Floats, Floats]:
+        """Return numerator and denominator by class and action, shape (K, A) each."""
+        counted, among = self.table(K, A, label, *([beta] if self.weighted else []))
+        return counted, among
+
+    def fault(self) -> str:
+        """Return how the table contradicts the fields, "" if it does not."""
+        for K, A, label in ((2, 2, 0), (2, 3, 1), (3, 3, 2), (3, 4, 1)):
+            counted, among = self.tables(K, A, label if self.labelled else -1)
+            if counted.shape != (K, A) or among.shape != (K, A):
+                return f"its tables have the shapes {counted.shape} and {among.shape}, not {(K, A)}"
+            if (counted < 0).any() or (counted > among).any() or (among > 1).any():
+                return "its numerator is not between 0 and its denominator, or this is above 1"
+            if not self.ratio and (among != among[:, :1]).any():
+                return "its denominator depends on the answers, which needs ratio=True"
+            if not self.weighted and not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+                return "rows count in part, which needs weighted=True"
+            if self.weighted and not self.ratio:
+                return "rows count in part, which needs ratio=True"
+        return ""
+
+    def tells_deferral(self) -> tuple[bool, bool]:
+        """Return whether the numerator, and the denominator, only tell deferred from answered rows."""
+        numerator, denominator = self.tables(2, 3, 1 if self.labelled else -1)
+        return _tells_deferral(numerator), _tells_deferral(denominator)
+
+
+def _tells_deferral(table: Floats) -> bool:
+    same = (table[:, :-1] == table[:, :1]).all()
+    return bool(same and (table[:, -1] != table[:, 0]).any())
 
 
 def _all(K: int, A: int) -> Floats:
@@ -137,6 +171,29 @@ KINDS = {
 }
 
 
+def defined_kind(name: str) -> Kind:
+    """Return the entry of `KINDS`.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or if its table contradicts its fields: nothing would count such a rate rightly.
+    """
+    if name not in KINDS:
+        raise ValueError(
+            f"a rate of the kind {name!r} is unknown, so it has no limit, table or certificate: "
+            f"{meant(name, KINDS)}there are {list(KINDS)}"
+        )
+    fault = _fault(KINDS[name])
+    if fault:
+        raise ValueError(f"a rate of the kind {name!r} has no limit, table or certificate: {fault}")
+    return KINDS[name]
+
+
+_fault = cache(Kind.fault)
+_tells = cache(Kind.tells_deferral)
+
+
 class Expression:
     """Common interface of rates, largest rates, gaps, ratios, objectives and limits."""
 
@@ -197,6 +254,9 @@ class Rate(Expression):
     beta: float = 1.0
     complement: bool = False
 
+    def __post_init__(self) -> None:
+        defined_kind(self.kind)
+
     # -- limits --------------------------------------------------------------------------------------
 
     def __le__(self, bound: Stated) -> Limit:
@@ -221,29 +281,41 @@ class Rate(Expression):
     # -- arithmetic ----------------------------------------------------------------------------------
 
     @property
+    def definition(self) -> Kind:
+        """The entry of `KINDS`; ValueError if there is none."""
+        return defined_kind(self.kind)
+
+    @property
     def is_ratio(self) -> bool:
         """Whether the denominator depends on the answers, as for a precision."""
-        return KINDS[self.kind].ratio
+        return self.definition.ratio
+
+    @property
+    def is_across(self) -> bool:
+        """Whether rows of other subgroups count in the denominator."""
+        return self.definition.across
 
     @property
     def needs_deferral(self) -> bool:
         """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
-        return self.kind == "deferred" or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+        counts_deferred, _ = _tells(self.definition)
+        return counts_deferred or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
 
     @property
     def counts_deferral(self) -> bool:
         """Whether the rate depends on the set of deferred rows."""
-        return self.needs_deferral or self.kind == "answered_error"
+        _, leaves_deferred_out = _tells(self.definition)
+        return self.needs_deferral or leaves_deferred_out
 
     @property
     def can_be_lowered(self) -> bool:
         """Whether the rate can be an objective."""
-        return KINDS[self.kind].lowered
+        return self.definition.lowered
 
     @property
     def is_weighted(self) -> bool:
         """Whether rows count in the denominator with weights between 0 and 1."""
-        return KINDS[self.kind].weighted
+        return self.definition.weighted
 
     @property
     def is_share(self) -> bool:
@@ -253,12 +325,12 @@ class Rate(Expression):
     @property
     def is_gain(self) -> bool:
         """Whether large values are better."""
-        return KINDS[self.kind].gain and not self.complement
+        return self.definition.gain and not self.complement
 
     @property
     def counts_errors(self) -> bool:
         """Whether the rate counts errors, so that small values are better."""
-        kind = KINDS[self.kind]
+        kind = self.definition
         return kind.counts_errors or (kind.gain and self.complement)
 
     @property
@@ -278,9 +350,9 @@ class Rate(Expression):
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
-        kind, K, A = KINDS[self.kind], strata.n_classes, strata.n_actions
+        kind = self.definition
         number = strata.label(self.label) if kind.labelled else -1
-        counted, among = kind.table(K, A, number, *([self.beta] if kind.weighted else []))
+        counted, among = kind.tables(strata.n_classes, strata.n_actions, number, self.beta)
         if self.matrix is not None:
             counted = self._costs(strata)
         return (among - counted if self.complement else counted), among
@@ -290,16 +362,20 @@ class Rate(Expression):
         differ = any((table != table[0]).any() for table in self.tables(strata))
         return differ or self.needs_costs or not {"class", "cell"}.isdisjoint(self.crossed)
 
-    def by_stratum(self, strata: Strata) -> tuple[Floats, Floats]:
-        """Return numerator and denominator by stratum and action, shape (S, A) each.
+    def by_subgroup(self, strata: Strata) -> tuple[list[Any], Floats, Floats]:
+        """Return names of subgroups, and their numerators and denominators by stratum and action, (m, S, A).
 
-        Rows without labels count like others if the rate needs no label, and otherwise not at all.
+        `terms` and `samples` are made of these alone, and everything else of one of the two. Rows without
+        labels count like others if the rate needs no label, and otherwise not at all.
         """
+        names, inside = strata.subgroups(self.by)
         counted, among = self.tables(strata)
         if strata.has_unlabeled:
             counts = 0.0 if self.needs_labels(strata) else 1.0
             counted, among = (np.concatenate([table, counts * table[:1]]) for table in (counted, among))
-        return counted[strata.y], among[strata.y]
+        within = inside[:, :, None]
+        whole = np.ones_like(within) if self.is_across else within
+        return names, within * counted[strata.y], whole * among[strata.y]
 
     def _costs(self, strata: Strata) -> Floats:
         assert self.matrix is not None
@@ -345,18 +421,18 @@ class Rate(Expression):
 
         Raise ValueError if the label, the groups or the costs of the rate are missing.
         """
-        names, inside = strata.subgroups(self.by)
-        top, bottom = (inside[:, :, None] * table for table in self.by_stratum(strata))
+        names, top, bottom = self.by_subgroup(strata)
         nothing = np.zeros_like(top)
         if strata.mean_costs is None:
             if self.needs_costs:
-                raise ValueError(f"{self!r} needs the costs of the rows: give costs=, one for each answer")
+                raise ValueError(NEEDS_COSTS.format(self))
         elif self.needs_costs:
             top, bottom = (np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing)))
         else:
             top, bottom = (np.concatenate([each, nothing], axis=1) for each in (top, bottom))
-        fixed = inside @ strata.mass if self.is_ratio else bottom[:, : len(strata.mass), 0] @ strata.mass
-        return Terms(names, top, bottom, fixed, self.is_ratio)
+        largest = bottom[:, : len(strata.mass)].max(axis=2)
+        counts = (largest > 0) if self.is_ratio else largest
+        return Terms(names, top, bottom, counts @ strata.mass, self.is_ratio)
 
     def samples(
         self, strata: Strata, stratum: Ints, actions: Any, costs: Floats | None = None
@@ -380,34 +456,31 @@ class Rate(Expression):
             One for each subgroup. A rate is the weighted mean of values between ``low`` and ``high``, so
             certificates of a bounded mean apply.
         """
-        names, inside = strata.subgroups(self.by)
-        counted, among = (table[stratum] for table in self.by_stratum(strata))
+        if self.needs_costs and costs is None:
+            raise ValueError(NEEDS_COSTS.format(self))
+        given = costs if self.needs_costs else None
         low, high = self.range(strata)
-        if self.needs_costs:
-            assert costs is not None
-            counted = costs
-        if actions.ndim == 1:
-            each = np.arange(len(actions)), actions
-            values, inclusion = counted[each], among[each]
-        else:
-            values, inclusion = ((table * actions).sum(axis=1) for table in (counted, among))
         part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
-        for name, unit in zip(names, inside, strict=True):
-            rows = np.flatnonzero((inclusion > 0) & unit[stratum])
-            samples.append(Sample(name, rows, values[rows], low, high, inclusion[rows] if part else None))
+        for name, counted, among in zip(*self.by_subgroup(strata), strict=True):
+            rows = np.flatnonzero((among > 0).any(axis=1)[stratum])
+            inclusion = _of_answers(among[stratum[rows]], actions[rows])
+            rows, inclusion = rows[inclusion > 0], inclusion[inclusion > 0]
+            table = counted[stratum[rows]] if given is None else given[rows]
+            values = _of_answers(table, actions[rows])
+            samples.append(Sample(name, rows, values, low, high, inclusion if part else None))
         return samples
-
-    # -- words ---------------------------------------------------------------------------------------
 
     def samples_of(self, answered: Answered) -> list[Sample]:
         """Return the `samples` of answered rows."""
         return self.samples(answered.strata, answered.stratum, answered.actions, answered.costs)
 
+    # -- words ---------------------------------------------------------------------------------------
+
     @property
     def words(self) -> str:
         """Printed name without the subgroups."""
-        words = KINDS[self.kind].words.format(label=repr(self.label), beta=self.beta)
+        words = self.definition.words.format(label=repr(self.label), beta=self.beta)
         return f"1 − {words}" if self.complement else words
 
     def __str__(self) -> str:
@@ -424,6 +497,14 @@ class Rate(Expression):
         if self.by is not None:
             arguments.append(f"by={self.by!r}")
         return "1 - " * self.complement + f"{self.kind}({', '.join(arguments)})"
+
+
+def _of_answers(table: Floats, actions: Any) -> Floats:
+    """Return the value of each row's answer, or its mean over a randomised answer, shape (n,)."""
+    if actions.ndim == 1:
+        return table[np.arange(len(actions)), actions]
+    values: Floats = (table * actions).sum(axis=1)
+    return values
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,7 +144,8 @@ class CountedRate:
         width, binomial_rows = max(most - least, 1e-300), rows
         if rate.matrix is not None:
             p = (np.nan_to_num(values, nan=least) - least) / width
-            squares, largest = _second_moments(rate, strata, terms, counts, least) / width**2, p * (1.0 - p)
+            squares = _second_moments(terms, len(strata.mass), counts, least) / width**2
+            largest = p * (1.0 - p)
             # One more row has the largest possible variance, because costs may vary more on new rows.
             variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
             binomial_rows = rows * quotient(largest, variance, 1.0)
@@ -218,10 +219,9 @@ class CountedRate:
         return sentences
 
 
-def _second_moments(rate: Rate, strata: Strata, terms: RateTerms, counts: Floats, least: float) -> Floats:
+def _second_moments(terms: RateTerms, n_strata: int, counts: Floats, least: float) -> Floats:
     """Return the mean square of costs less ``least``, for a matrix of costs, shape (m,)."""
-    n_strata = len(strata.mass)
-    squares = (rate.by_stratum(strata)[0] - least) ** 2
+    squares = (terms.top[:, :n_strata] - least) ** 2
     among = terms.bottom[:, :n_strata] * counts[:n_strata]
     total = among.sum(axis=(1, 2))
     return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)

@@ -1,0 +1,499 @@
+"""Every kind of rate in every place that counts it: each result is compared with a count row by row."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees.threshold_rules import counted_answer, limited_rates, shares_of
+from tailboost.rates.rate import KINDS, Kind
+
+BETA = 2.0
+DEFERRED = -1
+
+
+def error(y, a, k):
+    return a not in (y, DEFERRED), 1
+
+
+def found(y, a, k):
+    return y == k and a in (k, DEFERRED), y == k
+
+
+def missed(y, a, k):
+    return y == k and a not in (k, DEFERRED), y == k
+
+
+def false_alarm(y, a, k):
+    return y != k and a == k, y != k
+
+
+def rejected(y, a, k):
+    return y != k and a != k, y != k
+
+
+def f_score(y, a, k):
+    return y == k and a == k, (BETA**2 * (y == k) + (a == k)) / (1 + BETA**2)
+
+
+#: What a row with class y and answer a adds to numerator and denominator of a rate about class k.
+ROW = {
+    "error": error,
+    "miss": missed,
+    "fnr": missed,
+    "recall": found,
+    "sensitivity": found,
+    "tpr": found,
+    "false_alarm": false_alarm,
+    "fpr": false_alarm,
+    "specificity": rejected,
+    "tnr": rejected,
+    "selected": lambda y, a, k: (a == k, 1),
+    "cost": lambda y, a, k: (0.0 if a == DEFERRED else float(3 * y + a) / 8, 1),
+    "deferred": lambda y, a, k: (a == DEFERRED, 1),
+    "precision": lambda y, a, k: (y == k and a == k, a == k),
+    "npv": lambda y, a, k: (y != k and a not in (k, DEFERRED), a not in (k, DEFERRED)),
+    "jaccard": lambda y, a, k: (y == k and a == k, k in (y, a)),
+    "f_score": f_score,
+    "answered_error": lambda y, a, k: (a not in (y, DEFERRED), a != DEFERRED),
+}
+#: Kinds that are told by the answers alone.
+WITHOUT_LABELS = {"selected", "deferred"}
+BYS = [None, "class", "g", "group", "cell", ("class", "g")]
+
+
+def rate_of(kind, by=None, K=2, label=1):
+    """Return the rate of a kind about the class 1."""
+    if kind == "cost":
+        return rates.cost(np.arange(3 * K).reshape(K, 3)[:, :K] / 8, by=by)
+    if kind == "f_score":
+        return rates.f_score(label, BETA, by)
+    return getattr(rates, kind)(label, by=by) if KINDS[kind].labelled else getattr(rates, kind)(by=by)
+
+
+def is_inside(name, by, y, g, h):
+    """Return whether a row is in the subgroup of this name."""
+    if by is None:
+        return True
+    if by == "class":
+        return y == name
+    if by == "g":
+        return g == name
+    if by == ("class", "g"):
+        return (y, g) == name
+    column, value = name[1] if by == "cell" else name
+    of_group = (g if column == "g" else h) == value
+    return of_group and (by == "group" or y == name[0])
+
+
+def counted(kind, by, name, rows, k=1):
+    """Return numerator and denominator of a subgroup over rows (y, a, g, h, weight); y is None if unknown."""
+    top = bottom = 0.0
+    for y, a, g, h, w in rows:
+        if y is None and (kind not in WITHOUT_LABELS or by in ("class", "cell", ("class", "g"))):
+            continue
+        if is_inside(name, by, y, g, h):
+            numerator, denominator = ROW[kind](y, a, k)
+            top += w * numerator
+            bottom += w * denominator
+    return top, bottom
+
+
+def value(kind, by, name, rows, k=1):
+    top, bottom = counted(kind, by, name, rows, k)
+    return top / bottom if bottom > 0 else np.nan
+
+
+def drawn(n, seed, K=2, defers=False):
+    """Return rows (y, a, g, h, weight)."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(K, size=n)
+    a = np.where(rng.random(n) < 0.6, y, rng.integers(-1 if defers else 0, K, size=n))
+    g, h = rng.choice(["f", "m"], n), rng.integers(3, size=n)
+    return list(zip(y.tolist(), a.tolist(), g.tolist(), h.tolist(), rng.integers(3, size=n), strict=True))
+
+
+def columns(rows):
+    y, a, g, h, w = map(np.array, zip(*rows, strict=True))
+    return y, a, {"g": g, "h": h}, w
+
+
+def test_every_kind_has_a_count_here():
+    assert set(ROW) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", BYS)
+@pytest.mark.parametrize("K", [2, 3])
+def test_measured_is_what_rows_add(kind, by, K):
+    for defers in (False, True):
+        rows = drawn(40, 1, K, defers)
+        y, a, groups, w = columns(rows)
+        deferred = a == DEFERRED if defers else None
+        measured = rates.measure(
+            rate_of(kind, by, K), y, np.maximum(a, 0),
+            groups=groups, deferred=deferred, sample_weight=w, labels=np.arange(K),
+        )  # fmt: skip
+        assert len(measured) >= 1 + (by is not None)
+        for name, found_value in measured.items():
+            assert found_value == pytest.approx(value(kind, by, name, rows), nan_ok=True)
+
+
+class Given:
+    """A rule of another library: the second column has the answers."""
+
+    classes_ = np.arange(2)
+
+    def predict(self, X):
+        return X[:, 1].astype(int)
+
+
+def estimates(kind, by, model, X, rows, **given):
+    """Compare the estimates of a certificate with the count over rows."""
+    y, _, groups, _ = columns([row for row in rows if row[0] is not None])
+    certificate = tb.certify(model, X, y, rates=[rate_of(kind, by)], groups=groups, **given)
+    assert len(certificate.rates) >= 1 + (by is not None)
+    for bound in certificate.rates:
+        of_rows = value(kind, by, bound.subgroup, rows)
+        assert bound.estimate == (None if np.isnan(of_rows) else pytest.approx(of_rows))
+        assert bound.lower <= of_rows <= bound.upper or np.isnan(of_rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", BYS)
+def test_certified_estimates_are_what_rows_add(kind, by):
+    for defers in (False, True):
+        rows = [(*row[:4], 1) for row in drawn(45, 2, defers=defers)]
+        _, a, _, _ = columns(rows)
+        needed = defers or kind in ("deferred", "answered_error")
+        estimates(kind, by, np.maximum(a, 0), None, rows, deferred=a == DEFERRED if needed else None)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "deferred"])
+@pytest.mark.parametrize("by", BYS)
+def test_rows_without_labels_count_where_no_label_is_needed(kind, by):
+    rows = [(*row[:4], 1) for row in drawn(60, 3)]
+    _, a, groups, _ = columns(rows)
+    X = np.column_stack([np.arange(60), a])
+    rows = rows[:45] + [(None, *row[1:]) for row in rows[45:]]
+    more = {name: column[45:] for name, column in groups.items()}
+    estimates(kind, by, Given(), X[:45], rows, X_unlabeled=X[45:], groups_unlabeled=more)
+
+
+LIMITS = [rate_of(kind, by) <= 0.5 for kind in KINDS for by in BYS]
+
+
+def strata_of(rows):
+    """Return strata of rows with one column of groups."""
+    y, _, groups, w = columns(rows)
+    numbers = np.searchsorted(["f", "m"], groups["g"])[:, None]
+    return rates.Strata.of(y, numbers, np.ones(len(w)), (0, 1), ("g",), (("f", "m"),))
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+def test_errors_at_thresholds_are_what_rows_add(limit):
+    rows = [(*row[:3], None, 1) for row in drawn(50, 4)]
+    scores = np.random.default_rng(5).integers(9, size=50).astype(float)
+    strata, stratum = strata_of(rows)
+    thresholds = np.array([-1.0, 2.5, 4.5, 9.0])
+    kind, by = limit.rate.kind, "g" if limit.rate.by == "group" else limit.rate.by
+    whole = kind not in ("f_score", "cost")
+    for one in (limit, limit.rate >= 0.3):
+        limited = limited_rates(one, strata, stratum)
+        names, _ = strata.subgroups(limit.rate.by)
+        assert len(limited) == whole * len(names)
+        for name, each in zip(names, limited, strict=whole):
+            errors, n = each.errors(scores, thresholds)
+            for t, wrong, among in zip(thresholds, errors, n, strict=True):
+                answered = [(y, int(s > t), *rest) for (y, _, *rest), s in zip(rows, scores, strict=True)]
+                key = (name[0], ("g", name[1])) if by == "cell" else name
+                top, bottom = counted(kind, by, key, answered)
+                assert (wrong, among) == (top if one.from_above else bottom - top, bottom)
+            assert each.most == pytest.approx(0.5 if one.from_above else 0.7)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+def test_shares_of_an_answer_are_told_by_rows(limit):
+    """A rate is a share of an answer if, in each row that counts, this answer alone counts."""
+    rows = drawn(50, 6)
+    strata, stratum = strata_of(rows)
+    kind, by = limit.rate.kind, limit.rate.by
+    found = set()
+    for y in (0, 1):
+        zero, one = ROW[kind](y, 0, 1), ROW[kind](y, 1, 1)
+        inside = zero[1] > 0 or one[1] > 0
+        found |= {(*map(float, zero), *map(float, one))} if inside else set()
+    answer = {((1.0, 1.0, 0.0, 1.0),): 0, ((0.0, 1.0, 1.0, 1.0),): 1}.get(tuple(found))
+    assert counted_answer(limit.rate, strata) == answer
+    samples = limit.rate.samples(strata, stratum, np.zeros(50, dtype=int))
+    shares = shares_of(limit, answer, [(each.name, each.rows) for each in samples])
+    assert (shares is None) == (answer is None)
+    for share in shares or ():
+        name = (share.name[0], ("g", share.name[1])) if by == "cell" else share.name
+        by_column = "g" if by == "group" else by
+        here = [i for i, row in enumerate(rows) if counted(kind, by_column, name, [(*row[:4], 1)])[1] > 0]
+        assert share.rows.tolist() == here
+
+
+def scored(n, seed):
+    """Return scores, labels and groups; a label is likelier the larger the score."""
+    rng = np.random.default_rng(seed)
+    s, g = rng.random(n), rng.choice(["f", "m"], n)
+    y = (rng.random(n) < np.clip(1.4 * s - 0.2, 0, 1)).astype(int)
+    return s[:, None], y, {"g": g}
+
+
+def as_rows(y, a, groups):
+    return list(zip(y.tolist(), a.tolist(), groups["g"].tolist(), y.tolist(), np.ones(len(y)), strict=True))
+
+
+BETS = ("f_score", "cost")  # bounds by betting take seconds
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[pytest.mark.slow] * (kind in BETS)) for kind in KINDS if kind != "deferred"],
+)
+@pytest.mark.parametrize("by", [None, "g"])
+def test_a_certified_rule_passes_the_test_of_its_rows(kind, by):
+    """All procedures of `calibrate`: ranks, sequences of thresholds, bets on F scores and costs."""
+    (X, y, groups), (new, labels, new_groups) = scored(400, 0), scored(900, 1)
+    free = tb.tune(tb.Scores(0, 1), X, y, groups=groups, limits=[rates.error(by="g") <= 0.9], by_group=True)
+    before = as_rows(labels, free.predict(new, groups=new_groups), new_groups)
+    values = [value(kind, by, name, before) for name in ([None] if by is None else ["f", "m"])]
+    rate, grows = rate_of(kind, by), KINDS[kind].gain or not KINDS[kind].lowered
+    limit = rate >= min(values) - 0.12 if grows else rate <= max(values) + 0.12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rule = tb.calibrate(free, new, labels, groups=new_groups, limits=[limit])
+    answered = as_rows(labels, rule.predict(new, groups=new_groups), new_groups)
+    for bound in rule.certificate_.rates:
+        top, bottom = counted(kind, by, bound.subgroup, answered)
+        assert bound.estimate == pytest.approx(top / bottom)
+        assert limit.keeps(bound.estimate, limit.bound)
+        if kind not in BETS:
+            wrong, most = (top, limit.bound) if limit.from_above else (bottom - top, 1 - limit.bound)
+            assert binom.cdf(wrong, bottom, most) <= 0.05
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "deferred"])
+def test_the_selected_threshold_is_the_best_of_all(kind):
+    """If the likeliest labels break the limit, the best threshold within it answers; rows have weights."""
+    rng = np.random.default_rng(7)
+    X, y, _ = scored(60, 8)
+    w, rate = rng.integers(1, 4, size=60).astype(float), rate_of(kind)
+
+    def measured(answers):
+        rows = list(zip(y.tolist(), answers.tolist(), y, y, w, strict=True))
+        return value("error", None, None, rows), value(kind, None, None, rows)
+
+    def tuned(limit):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return tb.tune(tb.Scores(0, 1), X, y, objective="error", limits=[limit], sample_weight=w)
+
+    likeliest = tuned(rates.error() <= 0.9999).predict(X)
+    errors, values = np.array([measured((X[:, 0] > t).astype(int)) for t in np.r_[-1, X[:, 0]]]).T
+    compared = 0
+    for quantile in (0.25, 0.75):
+        bound = round(float(np.nanquantile(values, quantile)), 3)
+        for limit in (rate <= bound, rate >= bound):
+            rule = tuned(limit)
+            error, reached = measured(rule.predict(X))
+            line = next(line for line in rule.rates_ if line.rate == str(rate))
+            assert line.value == pytest.approx(reached, nan_ok=True)
+            if limit.keeps(measured(likeliest)[1], bound):
+                assert (rule.predict(X) == likeliest).all()
+                continue
+            kept = np.array([limit.keeps(each, bound) is not False for each in values])
+            assert error == pytest.approx(errors[kept].min())
+            compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by", [None, "g", "cell"])
+def test_rechecked_estimates_are_what_rows_add(kind, by):
+    rows, later = ([(*row[:4], 1) for row in drawn(n, seed, defers=True)] for n, seed in ((40, 9), (30, 10)))
+    given = []
+    for batch in (rows, later):
+        y, a, groups, _ = columns(batch)
+        given.append((np.maximum(a, 0), y, {"groups": groups, "deferred": a == DEFERRED}))
+    (answers, y, more), (new, labels, of_new) = given
+    certificate = tb.certify(answers, None, y, rates=[rate_of(kind, by)], **more)
+    rechecked = certificate.recheck(None, labels, model=new, **of_new)
+    for bound in rechecked.bounds:
+        of_rows = value(kind, by, bound.bound.subgroup, later)
+        assert bound.estimate == (None if np.isnan(of_rows) else pytest.approx(of_rows))
+
+
+ONE_OF_TWO = np.array([[0.0, 1.0], [0.0, 1.0]])
+
+
+def table_of(counted, among):
+    """Return a table function of two classes and answers; deferred rows do not count."""
+
+    def table(K, A, *_):
+        both = np.zeros((2, K, A))
+        both[0][:2, :2], both[1][:2, :2] = counted, among
+        return both[0], both[1]
+
+    return table
+
+
+WRONG = {
+    "denominator depends on the answers": Kind("share", table_of(ONE_OF_TWO, ONE_OF_TWO)),
+    "numerator is not between 0 and its denominator": Kind(
+        "odds", lambda K, A, k: (np.ones((K, A)), np.zeros((K, A)))
+    ),
+    "rows count in part, which needs weighted=True": Kind(
+        "half", lambda K, A, k: (np.full((K, A), 0.5), np.ones((K, A)))
+    ),
+    "rows count in part, which needs ratio=True": Kind(
+        "half", lambda K, A, k, b: (np.full((K, A), 0.5), np.ones((K, A))), weighted=True
+    ),
+    "shapes": Kind("flat", lambda K, A, k: (np.ones(A), np.ones(A))),
+}
+
+
+class Unasked:
+    """A model that must not be asked."""
+
+    classes_ = np.arange(2)
+
+    def predict(self, X):
+        raise AssertionError("the model was asked")
+
+    predict_proba = predict
+
+
+TABLE, LABELS = np.arange(40.0)[:, None] / 40, np.arange(40) % 2
+CONSUMERS = {
+    "measure": lambda rate: rates.measure(rate, LABELS, LABELS),
+    "certify": lambda rate: tb.certify(Unasked(), TABLE, LABELS, rates=[rate]),
+    "tune": lambda rate: tb.tune(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
+    "objective": lambda rate: tb.tune(Unasked(), TABLE, LABELS, objective=rate),
+    "fit": lambda rate: tb.RobustMixtureClassifier(limits=[rate <= 0.5]).fit(TABLE, LABELS),
+    "boosting": lambda rate: tb.WorstClassBoostClassifier().fit(TABLE, LABELS).reweight(limits=[rate <= 0.5]),
+    "calibrate": lambda rate: tb.calibrate(Unasked(), TABLE, LABELS, limits=[rate <= 0.5]),
+    "calibrate scores": lambda rate: tb.calibrate(tb.Scores(0, 1), TABLE, LABELS, limits=[rate <= 0.5]),
+    "monitor": lambda rate: tb.Monitor.against(Unasked(), limits=[rate <= 0.5]),
+    "rows_needed": lambda rate: tb.rows_needed(rate <= 0.5, 0.1, shares=0.5),
+}
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+@pytest.mark.parametrize("wrong", [None, "denominator depends on the answers"])
+def test_a_kind_that_is_unknown_or_wrong_is_refused_before_any_work(consumer, wrong, monkeypatch):
+    """As from a file of another version: the rate is there, its kind is not, or is another one."""
+    right = Kind("share of ones", lambda K, A, k: (np.eye(K, A), np.ones((K, A))))
+    monkeypatch.setitem(KINDS, "ones", right)
+    rate = rates.Rate("ones")
+    assert rates.measure(rate, LABELS, LABELS) == {None: 1.0}
+    if wrong is None:
+        monkeypatch.delitem(KINDS, "ones")
+    else:
+        monkeypatch.setitem(KINDS, "ones", WRONG[wrong])
+    with pytest.raises(
+        ValueError, match=r"kind 'ones' (is unknown, so it has|has) no limit, table or certificate"
+    ):
+        CONSUMERS[consumer](rate)
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_an_entry_that_contradicts_itself_makes_no_rate(fault, monkeypatch):
+    monkeypatch.setitem(KINDS, "wrong", WRONG[fault])
+    with pytest.raises(ValueError, match=f"a rate of the kind 'wrong' has no limit.*{fault}"):
+        rates.Rate("wrong")
+
+
+def test_an_unknown_kind_makes_no_rate():
+    with pytest.raises(ValueError, match=r"kind 'precisoin' is unknown.*did you mean 'precision'"):
+        rates.Rate("precisoin", 1)
+
+
+def test_what_counts_deferred_rows_is_told_by_the_table(monkeypatch):
+    """A rate among answered rows, or of answered rows, needs to know the deferred ones."""
+
+    def answered(K, A):
+        return np.broadcast_to((np.arange(A) < K).astype(float), (K, A))
+
+    of_answered = Kind("share answered", lambda K, A, k: (answered(K, A), np.ones((K, A))))
+    among = Kind("seen", lambda K, A, k: (answered(K, A) * np.eye(K)[k][:, None], answered(K, A)),
+                 labelled=True, ratio=True)  # fmt: skip
+    monkeypatch.setitem(KINDS, "coverage", of_answered)
+    monkeypatch.setitem(KINDS, "seen", among)
+    for rate in (rates.Rate("coverage"), rates.Rate("seen", 1)):
+        with pytest.raises(ValueError, match="deferred is needed"):
+            tb.certify(LABELS, None, LABELS, rates=[rate])
+    rule = tb.tune(tb.Scores(0, 1), TABLE, LABELS, objective="error", limits=[rates.Rate("coverage") >= 0.8])
+    assert 0 < rule.defers(TABLE).mean() <= 0.2
+    for kind in set(KINDS) - {"coverage", "seen"}:
+        assert rate_of(kind).counts_deferral == (kind in ("deferred", "answered_error"))
+        assert rate_of(kind).needs_deferral == (kind == "deferred")
+
+
+REPRESENTATION = Kind(
+    "share of {label}",
+    lambda K, A, k: (np.eye(A)[[k] * K], np.eye(A)[[k] * K]),
+    labelled=True,
+    ratio=True,
+    lowered=False,
+    across=True,
+)
+
+
+def represented(a, g, name):
+    """Return the share of a group among the rows that are answered 1."""
+    return np.mean(g[a == 1] == name)
+
+
+def test_a_rate_across_subgroups_is_what_rows_add_in_every_place(monkeypatch):
+    """The share of a group among the answers 1: rows of all groups are in its denominator."""
+    monkeypatch.setitem(KINDS, "representation", REPRESENTATION)
+    rate = rates.Rate("representation", 1, "g")
+    X, y, groups = scored(500, 11)
+    g, a = groups["g"], (X[:, 0] > 0.6).astype(int)
+    expected = {name: represented(a, g, name) for name in ("f", "m")}
+    assert rates.measure(rate, y, a, groups=groups) == pytest.approx(expected)
+    certificate = tb.certify(a, None, y, groups=groups, rates=[rate])
+    assert {bound.subgroup: bound.estimate for bound in certificate.rates} == pytest.approx(expected)
+    assert {bound.n for bound in certificate.rates} == {(a == 1).sum()}
+    rule = tb.tune(
+        tb.Scores(0, 1), X, y, groups=groups, objective="error", by_group=True, limits=[rate >= {"f": 0.6}]
+    )
+    assert represented(rule.predict(X, groups=groups), g, "f") >= 0.6 > expected["f"]
+    again = certificate.recheck(None, y[:100], model=a[:100], groups={"g": g[:100]})
+    assert again.bounds[0].estimate == pytest.approx(represented(a[:100], g[:100], "f"))
+    monitor = tb.Monitor.against(rule, limits=[rate <= 0.7])
+    assert [bound.others for bound in monitor.certificate.rates] == [
+        False,
+        False,
+    ]  # no bound on rows of other groups alone
+
+
+@pytest.mark.slow
+def test_no_certificate_across_subgroups_is_false(monkeypatch):
+    """`calibrate` with a threshold for each group: the limit is above the share of the best rule."""
+    monkeypatch.setitem(KINDS, "representation", REPRESENTATION)
+    limit = rates.Rate("representation", 1, "g") >= {"f": 0.55}
+    new, _, new_groups = scored(50_000, 99)
+    certified = broken = 0
+    for seed in range(30):
+        X, y, groups = scored(800, 100 + seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                rule = tb.calibrate(
+                    tb.Scores(0, 1), X, y, groups=groups, objective="error", limits=[limit], by_group=True
+                )
+            except tb.exceptions.NotCertifiedError:
+                continue
+        certified += 1
+        answers = rule.predict(new, groups=new_groups)
+        broken += represented(answers, new_groups["g"], "f") < 0.55
+    assert certified >= 10
+    assert broken <= 5  # of 30 with a probability of .05 each: .9997
