@@ -124,9 +124,9 @@ MEAN_BOUNDS.insert(1, MeanBound("Hoeffding", _hoeffding))
 from tailboost.app.cli import options, shared
 from tailboost.core.table_files import read_raw
 
-def count(data: options.Data, sep: options.Sep = ",") -> None:
+def count(data: options.Data, csv: options.CsvFormat = options.CSV) -> None:
     """Count the rows of a table."""
-    shared.tell(f"{len(read_raw(data, sep))} rows")
+    shared.tell(f"{len(read_raw(data, *csv))} rows")
 ''',
         "app/cli/app.py": ("COMMANDS = {\n", '    "count": ("yours.count", "Count the rows of a table."),\n'),
     },

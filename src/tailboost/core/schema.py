@@ -27,6 +27,7 @@ from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
 from tailboost.core.warn import warn_user
+from tailboost.core.written_numbers import MANY, MOSTLY, as_number, refuse_commas
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 DtypeKind: TypeAlias = Literal["number", "truth", "text", "categories", "dates", "complex"]
@@ -36,14 +37,12 @@ _DTYPE_KINDS |= dict.fromkeys("iuf", "number")
 _CODE = re.compile(r"\s*[+-]?0\d")  # 01234, but not 0.5
 _TRUTH = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)\.0+", re.ASCII)  # 12.0, but not 012.0
-# A text column is read as numbers if at least this fraction of its values spell numbers, and more than this
-# many numbers are different.
-MOSTLY, MANY = 0.95, 20
 # Largest number of categories compared with later frames; a column with more holds names or free text, and
 # new values are normal.
 MOST_COMPARED = 1000
 UNKNOWN = 0.1  # fraction of new categories above which a warning is given
 ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
+_AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
 _NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
@@ -92,9 +91,10 @@ class ColumnSchema:
             return cls(name, "truth", str(dtype))
         if types.is_numeric_dtype(dtype):  # also of decimals
             return cls(name, "number", str(dtype))
-        return cls(
-            name, "text", str(dtype), tuple(sorted({each for each in _texts(column) if each is not None}))
-        )
+        texts = {each for each in _texts(column) if each is not None}
+        if dtype_kind(dtype) == "text":
+            refuse_commas(texts, f"column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]"))
+        return cls(name, "text", str(dtype), tuple(sorted(texts)))
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class TableSchema:
     new column                      ignored
     missing column                  ValueError with its name
     infinite numbers, dates, lists  ValueError with the name of the column
+    decimal commas, 1,000           ValueError with the option that reads them
     ==============================  ====================================================================
 
     One `TableChangedWarning` has the counts of missing, new and ignored values and columns.
@@ -255,6 +256,9 @@ def _converted(
         converted = [None if value is None else convert(value) for value in values]
         numbers = np.array([np.nan if value is None else value for value in converted], dtype=np.float64)
         other = [i for i, value in enumerate(values) if value is not None and converted[i] is None]
+        if other and convert is as_number:
+            texts = [value for value in values if isinstance(value, str)]
+            refuse_commas(texts, f"column {column.name!r}", few=0)
     _refuse_infinite(numbers, column.name)
     if not other:
         return numbers, ""
@@ -287,19 +291,6 @@ _READERS: dict[Kind, Callable[[Any, ColumnSchema], tuple[Any, str]]] = {
     "truth": lambda column, schema: _converted(column, _truth, "are neither true nor false"),
     "text": _read_texts,
 }
-
-
-def as_number(value: object) -> float | None:
-    """Return a value, or the number that its ASCII text spells; None if it is no number."""
-    if isinstance(value, str):
-        if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
-            return None
-        try:
-            spelled = float(value)
-        except ValueError:
-            return None
-        return None if math.isnan(spelled) else spelled
-    return float(value) if isinstance(value, Real | Decimal) and not isinstance(value, bool) else None
 
 
 def _truth(value: object) -> float | None:
@@ -473,7 +464,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     Raises
     ------
     ValueError
-        If at least 20 values of a column are all unknown, or a number column holds dates.
+        If at least 20 values of a column are all unknown, or a number column holds dates or decimal commas.
 
     Warns
     -----
@@ -493,6 +484,9 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         if known.kind == "number":
             numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[code]
             unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
+            if unknown.any():
+                texts = [value for value in values if isinstance(value, str)]
+                refuse_commas(texts, f"X, column {name!r}", few=0)
             converted[j] = _with_gaps(column, numbers)
         else:
             unknown = ~np.array([text(value) in known.categories for value in values], dtype=bool)[code]
@@ -525,6 +519,8 @@ def _numbers(present: Any, name: Any) -> Any:
     odd = np.isnan(numbers)
     if not texts:
         return None if odd.any() or not len(values) else numbers[code]
+    if odd.any():
+        refuse_commas(texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]"))
     if not _are_numbers(numbers, texts, odd[code].mean(), MANY if len(texts) == len(values) else 0):
         return None
     n, but = int(odd[code].sum()), ""

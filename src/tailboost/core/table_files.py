@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import lzma
@@ -14,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tailboost.core.written_numbers import with_points
+
 _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv": open,
     ".csv.gz": gzip.open,
@@ -21,6 +24,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv.xz": lzma.open,
 }
 _PARQUET = (".parquet", ".pq")
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_SEP_LINE = re.compile(r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE)  # Excel's, before the header
 _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
 
 
@@ -43,11 +48,28 @@ def _suffix(path: Path) -> str | None:
     return next((s for s in (*_OPENERS, *_PARQUET) if name.endswith(s)), None)
 
 
-def read_raw(path: str | Path, sep: str = ",") -> Any:
-    """Return the table of a file; CSV values are text, missing ones NaN."""
+def read_raw(
+    path: str | Path, sep: str = ",", decimal: str | None = None, encoding: str | None = None
+) -> Any:
+    """Return the table of a file; CSV values are text, missing ones NaN.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV or Parquet file. An index of pandas is not read.
+    sep : str, default=","
+        Separator of a CSV file. Excel's first line ``sep=;`` states another one.
+    decimal : {".", ","}, optional
+        Decimal sign of a CSV file; the other sign may group thousands. Numbers become plain ones.
+    encoding : str, optional
+        Encoding of a CSV file, by default UTF-8. A byte-order mark in the file states another one.
+    """
     pandas = import_pandas("load_table")
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
         raise ValueError(f"sep={sep!r} must be one character that separates values, such as ';'")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal={decimal!r} must be '.' or ','")
+    check_encoding(encoding)
     path = Path(path)
     suffix = _suffix(path)
     if not path.is_file():
@@ -56,25 +78,11 @@ def read_raw(path: str | Path, sep: str = ",") -> Any:
         )
     if suffix is None:
         raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
+    if suffix in _OPENERS:
+        frame = _read_csv(path, _OPENERS[suffix], sep, encoding)
+        return frame if decimal is None else _with_points(frame, decimal, path)
     try:
-        if suffix in _OPENERS:
-            _check_csv(path, _OPENERS[suffix], sep)
-            # Otherwise pandas would use surplus leading columns as an index.
-            return pandas.read_csv(
-                path,
-                sep=sep,
-                dtype=str,
-                na_values=[_MISSING],
-                index_col=False,
-                low_memory=False,
-                encoding="utf-8-sig",
-            )
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{str(path)!r} is not UTF-8 text: {error}") from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-    try:
-        frame = pandas.read_parquet(path)
+        frame = pandas.read_parquet(path).reset_index(drop=True)
         for _, column in frame.select_dtypes("string").items():
             column.to_numpy(dtype=object)  # damaged text raises only when it is decoded
         return frame
@@ -84,23 +92,86 @@ def read_raw(path: str | Path, sep: str = ",") -> Any:
         raise ValueError(f"{str(path)!r} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _check_csv(path: Path, opener: Callable[..., Any], sep: str) -> None:
-    """Refuse repeated names and lines of the wrong length, which pandas renames, fills or shifts silently."""
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as lines:
+def check_encoding(encoding: str | None) -> None:
+    """Raise ValueError if an encoding of text is unknown; None is the default."""
+    try:
+        "".encode(encoding or "utf-8")
+    except LookupError:
+        raise ValueError(f"encoding={encoding!r} is unknown; examples are utf-8, cp1252 and utf-16") from None
+
+
+def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | None) -> Any:
+    """Return the text of a CSV file."""
+    try:
+        encoding = _marked_encoding(path, opener) or encoding or "utf-8"
+        sep, n_before, n_columns = _check_csv(path, opener, sep, encoding)
+        return import_pandas("load_table").read_csv(
+            path,
+            sep=sep,
+            dtype=str,
+            na_values=[_MISSING],
+            skiprows=n_before,
+            usecols=range(n_columns),
+            index_col=False,  # otherwise pandas would use surplus leading columns as an index
+            low_memory=False,
+            encoding=encoding,
+        )
+    except UnicodeError as error:
+        raise ValueError(
+            f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, such as "
+            "encoding='cp1252' (in the shell: --encoding cp1252)"
+        ) from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
+
+
+def _marked_encoding(path: Path, opener: Callable[..., Any]) -> str | None:
+    """Return the encoding that the byte-order mark of a file states; None without a mark."""
+    with opener(path, "rb") as stream:
+        start = stream.read(4)
+    return next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
+
+
+def _check_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str) -> tuple[str, int, int]:
+    """Return the separator, the number of lines before the header and the number of columns.
+
+    Refuse repeated names and lines of the wrong length, which pandas renames, fills or shifts silently.
+    Columns at the end without a name and values are no columns.
+    """
+    with opener(path, "rt", encoding=encoding, newline="") as lines:
+        stated = _SEP_LINE.fullmatch(lines.readline())
+        if stated is None:
+            lines.seek(0)
+        else:
+            sep = stated["sep"]
+        n_before = int(stated is not None)
         reader = csv.reader(lines, delimiter=sep)
         header = next(reader, None)
+        if header is None:
+            raise ValueError("it is empty")
+        while header and not header[-1].strip():
+            header.pop()
         if not header:
-            raise ValueError(
-                "it is empty" if header is None else "its first line is empty; a header is needed"
-            )
+            raise ValueError("its first line is empty; a header is needed")
+        if "\0" in "".join(header):
+            raise ValueError("its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'")
         checked_names(header, "its header")
         for row in reader:
-            if row and len(row) != len(header):
+            if row and (len(row) < len(header) or any(value.strip() for value in row[len(header) :])):
                 odd = re.search(r"[;\t|]", header[0]) if len(header) == 1 else None
-                raise ValueError(
-                    f"line {reader.line_num} has {len(row)} values, the header has {len(header)}"
-                    + (f"; if {odd[0]!r} separates them, set sep" if odd else "")
-                )
+                advice = f"; if {odd[0]!r} separates them, set sep (in the shell: --sep)" if odd else ""
+                line = reader.line_num + n_before
+                raise ValueError(f"line {line} has {len(row)} values, the header has {len(header)}{advice}")
+        return sep, n_before, len(header)
+
+
+def _with_points(frame: Any, decimal: str, path: Path) -> Any:
+    """Return the text of a CSV file with plain numbers in place of those with a decimal sign."""
+    columns = {
+        name: with_points(column.to_numpy(dtype=object).tolist(), decimal, f"{str(path)!r}: column {name!r}")
+        for name, column in frame.items()
+    }
+    return import_pandas("load_table").DataFrame(columns, index=frame.index)
 
 
 def checked_names(columns: Iterable[Any], source: str) -> list[str]:

@@ -13,6 +13,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import datasets
+from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups, Table
@@ -33,7 +34,7 @@ def read_to_fit(
     drop: Sequence[str] | None,
     keep: Sequence[str] | None,
     cluster: str | None = None,
-    sep: str = ",",
+    csv: CsvFormat = CSV,
     weight: str | None = None,
 ) -> tuple[Any, list[str], Any]:
     """Read a training table and warn of suspicious columns.
@@ -44,14 +45,20 @@ def read_to_fit(
     no_features = [*(drop or []), *([] if cluster is None else [cluster])]
     with bad_input(), warnings_as_lines():
         table = datasets.load_table(
-            data, target, group=group or (), drop=no_features, weight=weight, text_labels=True, sep=sep
+            data,
+            target,
+            group=group or (),
+            drop=no_features,
+            weight=weight,
+            text_labels=True,
+            **csv._asdict(),
         )
     ids = _drop_ids(table, keep or [])
     for alert in _alerts(table.data, table.target, table.groups):
         warn(alert)
     if cluster is None:
         return table, ids, None
-    clusters = datasets.read_raw(data, sep)[cluster]
+    clusters = datasets.read_raw(data, *csv)[cluster]
     unusable = clusters.is_unique or clusters.isna().any()
     return table, ids, None if unusable else clusters.astype(str).to_numpy()
 

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from tailboost import __version__
+from tailboost.app.cli.options import CSV, OF_CSV, CsvFormat
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
@@ -49,19 +50,27 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of
 
 
 def ending_with_a_code(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --quiet, --verbose and exit codes to a command."""
+    """Add --quiet, --verbose and exit codes to a command, and the options of CSV files if it reads some."""
     signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.annotation is not CsvFormat]
+    reads_csv = len(own) < len(signature.parameters)
     shared = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=kind)
-        for name, kind in (("quiet", Quiet), ("verbose", Verbose))
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, kind, default in (
+            *((name, kind, getattr(CSV, name)) for name, kind in OF_CSV.items() if reads_csv),
+            ("quiet", Quiet, False),
+            ("verbose", Verbose, False),
+        )
     ]
 
     @wraps(command)
-    def run(*, quiet: bool, verbose: bool, **options: Any) -> None:
+    def run(*, quiet: bool, verbose: bool, **given: Any) -> None:
+        if reads_csv:
+            given["csv"] = CsvFormat(*(given.pop(name) for name in OF_CSV))
         with exit_codes(verbose, quiet):
-            command(**options)
+            command(**given)
 
-    vars(run)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *shared])
+    vars(run)["__signature__"] = signature.replace(parameters=[*own, *shared])
     return run
 
 

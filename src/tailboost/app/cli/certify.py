@@ -83,7 +83,7 @@ def certify(
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
     training_rows: options.TrainingRows = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     as_json: options.Json = False,
 ) -> None:
     """Compute confidence bounds for a model's errors or rates from fresh rows.
@@ -98,7 +98,7 @@ def certify(
     if (labelled := LabelFile.read_if_several(model)) is not None:
         if group or not all(value is None for value in (targets, costs, cost_range, target, training_rows)):
             raise shared.BadInput("rules of several labels per row are certified by --limit alone")
-        _print_certificate(labelled.certify(data, sep, asked, cluster, confidence), as_json, require)
+        _print_certificate(labelled.certify(data, csv, asked, cluster, confidence), as_json, require)
         return
     between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
     stored = score_rules.read_model(model)
@@ -112,8 +112,8 @@ def certify(
     elif not group:
         targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
-    with stored.labelled_rows(data, sep, target, Reading(Purpose.CERTIFY, columns, cluster)) as rows:
-        table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, sep)
+    with stored.labelled_rows(data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)) as rows:
+        table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
             classifier,
             rows.features,
@@ -126,7 +126,7 @@ def certify(
             cost_range=between,
             equal_rows=equal_rows,
             clusters=rows.clusters,
-            training_rows=stored.features_of(training_rows, sep),
+            training_rows=stored.features_of(training_rows, csv),
         )
     _print_certificate(certificate, as_json, require)
 
@@ -177,7 +177,7 @@ def calibrate(
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
     equal_rows: options.EqualRows = "copies",
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
 
@@ -194,7 +194,7 @@ def calibrate(
         raise shared.BadInput("--max-error and --limit: give one of them")
     if unlabeled is not None and cluster is not None:
         raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
-    fresh = _Fresh(data, unlabeled, training_rows, sep, target, cluster, equal_rows)
+    fresh = _Fresh(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
     fresh.refuse_errors(targets)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = max_error, target, group, previous, positive, objective, training_rows
@@ -224,7 +224,7 @@ class _Fresh:
     data: Path | None
     unlabeled: Path | None
     training_rows: Path | None
-    sep: str
+    csv: options.CsvFormat
     target: str | None
     cluster: str | None
     equal_rows: EqualRows
@@ -249,13 +249,13 @@ class _Fresh:
         with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
             given = FreshInput(None, None, equal_rows=self.equal_rows)
             if self.data is not None:
-                rows = stored.read_labelled(self.data, self.sep, self.target, reading)
+                rows = stored.read_labelled(self.data, self.csv, self.target, reading)
                 groups = rows.groups if with_groups else None
                 given = replace(given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters)
             if self.unlabeled is not None:
-                more = stored.read_rows(self.unlabeled, self.sep, reading)
+                more = stored.read_rows(self.unlabeled, self.csv, reading)
                 given = replace(given, **more.unlabeled(with_groups=with_groups))
-            yield replace(given, training_rows=stored.features_of(self.training_rows, self.sep))
+            yield replace(given, training_rows=stored.features_of(self.training_rows, self.csv))
 
 
 def _calibrate_model(
@@ -277,7 +277,7 @@ def _calibrate_model(
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, selection, previous, *fresh.files)
-        stored = stored if selection is None else stored.selected_again(selection, fresh.sep)
+        stored = stored if selection is None else stored.selected_again(selection, fresh.csv)
     else:
         check_model_output(out, model, previous, *fresh.files)
     classifier, ledger = stored.classifier, FileLedger(stored)
@@ -355,15 +355,15 @@ def _calibrate_scores(
     of_call: dict[str, Any],
 ) -> None:
     """Calibrate a rule on the scores of one table."""
-    data, columns, sep = fresh.data, of_rule["columns"], fresh.sep
+    data, columns, csv = fresh.data, of_rule["columns"], fresh.csv
     assert data is not None
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
     shared.check_output("--model", out, *fresh.files)
     with shared.warnings_as_lines():
-        selection, rows = score_rules.RuleSelection.stated(data, sep, score, target, **of_rule)
+        selection, rows = score_rules.RuleSelection.stated(data, csv, score, target, **of_rule)
         rows = replace(rows, cluster_column=fresh.cluster)
-        more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, sep, score, columns)
+        more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, csv, score, columns)
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
             given = FreshInput(rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on)
@@ -394,10 +394,10 @@ def _calibrate_labels(
     shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)
     with shared.warnings_as_lines(), shared.bad_input(f"{named}: "), _missing_said(labelled.path, ledger):
-        settings, rules = labelled.selected_again(selection, fresh.sep)
-        rows = labelled.fresh_rows(fresh.data, fresh.sep, fresh.cluster)
+        settings, rules = labelled.selected_again(selection, fresh.csv)
+        rows = labelled.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
         if fresh.unlabeled is not None:
-            rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.sep).features
+            rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.csv).features
         rules = replace(rules, ledger_=ledger).calibrate(**rows, limits=limits or None, confidence=confidence)
     shared.write_out(out, settings.document(rules), "--model")
     shared.tell(str(rules.certificate_))
@@ -417,7 +417,7 @@ def card(
     confidence: options.Confidence = 0.95,
     equal_rows: options.EqualRows = "copies",
     monitor: MonitorState = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
 ) -> None:
     """Write a model card: the stated limits and their certificates, data, rule, price, and open questions.
 
@@ -437,7 +437,7 @@ def card(
     if monitor is not None and not monitor.exists():
         raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
     monitored = None if monitor is None else read_state(monitor, stored, "--monitor")[1]
-    with stored.labelled_rows(data, sep, target, Reading(Purpose.MEASURE, columns, cluster)) as rows:
+    with stored.labelled_rows(data, csv, target, Reading(Purpose.MEASURE, columns, cluster)) as rows:
         model_card = ModelCard.of(
             stored.classifier,
             rows.features,

@@ -143,7 +143,7 @@ def compare_methods(
     alpha: Alphas = "0.1,0.3,0.5",
     repeats: Repeats = 5,
     out: options.Out = Path("tailboost-compare"),
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
 ) -> None:
@@ -153,9 +153,9 @@ def compare_methods(
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
     stated = {str(each.name): context.params.get(str(each.name)) for each in context.command.params}
-    for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (sep == ",")):
+    for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (csv.sep == options.CSV.sep)):
         stated.pop(name, None)
-    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep)
+    table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv)
     shared.make_folder(out)
     with shared.bad_input("--rows: "):
         taken = _drawn(table.data.index, table.target, rows, seed)

@@ -13,11 +13,13 @@ import pandas as pd
 
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.fingerprints import digest
+from tailboost.core.written_numbers import refuse_commas
 from tailboost.guarantees.ledger import Ledger
 
 RULE_FILE = ".json"
@@ -71,11 +73,16 @@ class StoredDocument(StoredModel):
 
 
 def score_rows(
-    data: Path, sep: str, score: Sequence[str], *, target: str | None = None, columns: Sequence[str] = ()
+    data: Path,
+    csv: CsvFormat,
+    score: Sequence[str],
+    *,
+    target: str | None = None,
+    columns: Sequence[str] = (),
 ) -> NewRows:
     """Read a file of scores; labels are text. Errors name the file and the column."""
     with bad_input():
-        table = datasets.read_raw(data, sep)
+        table = datasets.read_raw(data, *csv)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")
     options = [*(("--score", name) for name in score), *(("--group", name) for name in columns)]
@@ -95,6 +102,8 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
     """Return a column as numbers; missing values stay missing."""
     numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
     if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
+        with bad_input():
+            refuse_commas(table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}", few=0)
         text = str(table[name].iloc[odd[0]])[:40]
         raise BadInput(f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}")
     return numbers

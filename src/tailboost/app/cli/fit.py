@@ -58,7 +58,7 @@ def fit(
     settings: Settings = None,
     test: TestRows = None,
     unlabeled: options.Unlabeled = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
 ) -> None:
@@ -88,16 +88,16 @@ def fit(
     check_model_output(model, data, test, costs, unlabeled)
     with shared.bad_input("--test: "):
         if test is not None:
-            datasets.read_raw(test, sep)  # a faulty file must fail before the fit
+            datasets.read_raw(test, *csv)  # a faulty file must fail before the fit
 
-    table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, sep, weight)
+    table, ids, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv, weight)
     _use_labels(classifier, table, parameters["max_error"], columns)
-    arguments = _use_costs(classifier, table, columns, costs, data, sep)
+    arguments = _use_costs(classifier, table, columns, costs, data, csv)
     arguments |= {} if weight is None else {"sample_weight": table.weight}
     arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
     if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    more = None if unlabeled is None else _without_labels(unlabeled, sep, table, columns)
+    more = None if unlabeled is None else _without_labels(unlabeled, csv, table, columns)
     pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
@@ -107,7 +107,7 @@ def fit(
     shared.say(f"Model: {model}")
     for sentence in group_sentences(classifier, columns, no_features):
         shared.say(f"G{sentence[1:]}.")
-    _print_summary(classifier, model, test, sep)
+    _print_summary(classifier, model, test, csv)
 
 
 def _notes(
@@ -172,11 +172,16 @@ def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
 
 
 def _use_costs(
-    classifier: Model, table: Table, group: Sequence[str], costs: Path | None, data: Path, sep: str
+    classifier: Model,
+    table: Table,
+    group: Sequence[str],
+    costs: Path | None,
+    data: Path,
+    csv: options.CsvFormat,
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
-    cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, sep)
+    cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
         objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
@@ -188,10 +193,10 @@ def _use_costs(
     return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
 
 
-def _without_labels(path: Path, sep: str, table: Table, group: Sequence[str]) -> NewRows:
+def _without_labels(path: Path, csv: options.CsvFormat, table: Table, group: Sequence[str]) -> NewRows:
     """Read rows without labels, with the columns of the training table."""
     with shared.bad_input("--unlabeled: "):
-        raw = datasets.read_raw(path, sep)
+        raw = datasets.read_raw(path, *csv)
         if absent := [name for name in table.data if name not in raw]:
             raise shared.BadInput(f"{str(path)!r} has no column {absent[0]!r}, which is a feature")
         return NewRows(raw, raw[list(table.data)], path, group)
@@ -220,10 +225,10 @@ def _fitted(
     return Pipeline([*steps.steps, ("classifier", classifier)])
 
 
-def _print_summary(classifier: Model, model: Path, test: Path | None, sep: str) -> None:
+def _print_summary(classifier: Model, model: Path, test: Path | None, csv: options.CsvFormat) -> None:
     """Print rates and summary of a stored model; a fault of the summary is a warning."""
     if test is not None:
-        evaluate(model, test, sep=sep)
+        evaluate(model, test, csv=csv)
     if shared.is_quiet():
         return
     if test is None:

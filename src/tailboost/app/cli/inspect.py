@@ -32,7 +32,7 @@ def evaluate(
     limit: options.Limits = None,
     costs: options.Costs = None,
     cluster: options.Cluster = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     as_json: options.Json = False,
 ) -> None:
     """Measure a model's errors on new rows, by class and by group, with exact 95 % intervals.
@@ -43,7 +43,7 @@ def evaluate(
     """
     asked, stored = [*stated.read_rates(rate), *stated.read_limits(limit)], read_model(model)
     classifier, columns = stored.classifier, stored.group_columns if group is None else group
-    with stored.labelled_rows(data, sep, target, Reading(Purpose.EVALUATE, columns, cluster)) as rows:
+    with stored.labelled_rows(data, csv, target, Reading(Purpose.EVALUATE, columns, cluster)) as rows:
         ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
         by_column = {} if rows.groups is None else rows.groups
         groups = stored.group_arguments(rows)
@@ -51,7 +51,7 @@ def evaluate(
         deferred = classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None
         leakage = warn_of_leakage(classifier, rows.features)
         measured = stated.measured_rates(
-            asked or stated.fitted_rates(classifier, columns), stored, rows, costs, sep
+            asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
         )
     targets = targets_by_name(classifier)
     errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)

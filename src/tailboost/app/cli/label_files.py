@@ -21,6 +21,7 @@ from tailboost.app.cli.documents import (
     warn_if_left_out,
 )
 from tailboost.app.cli.models import NewRows, Reading
+from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.rates import print_rates
 from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
 from tailboost.core.array_types import Stated
@@ -41,12 +42,12 @@ class LabelSettings:
     data: str  # digest of the selection data
     unlabeled: str | None  # digest of the file of rows without labels
 
-    def run(self, data: Path, sep: str, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
+    def run(self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
         with warnings_as_lines():
-            rows = score_rows(data, sep, self.scores)
-            more = None if unlabeled is None else score_rows(unlabeled, sep, self.scores)
+            rows = score_rows(data, csv, self.scores)
+            more = None if unlabeled is None else score_rows(unlabeled, csv, self.scores)
             with bad_input(f"{data}: "):
                 return tune_labels(
                     [
@@ -60,9 +61,9 @@ class LabelSettings:
                     X_unlabeled=None if more is None else more.features,
                 )
 
-    def tune(self, data: Path, out: Path, sep: str, *, limits: Stated, unlabeled: Path | None) -> None:
+    def tune(self, data: Path, out: Path, csv: CsvFormat, *, limits: Stated, unlabeled: Path | None) -> None:
         """Select, write the rule file, and print the rules."""
-        rules = self.run(data, sep, limits, unlabeled)
+        rules = self.run(data, csv, limits, unlabeled)
         write_out(out, self.document(rules))
         tell(str(rules))
         say("")
@@ -101,12 +102,12 @@ class LabelFile(StoredDocument):
         with bad_input("--limit: "):
             return self.rules.by_label(limits)
 
-    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
+    def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores as pairs of row and label, and of row and "any label".
 
         Without columns of all labels the pairs have no labels. A column of row ids gets the label appended.
         """
-        rows = self.scores_of(data, sep)
+        rows = self.scores_of(data, csv)
         names = list(self.rules.rules)
         known = all(name in rows.table for name in names)
         with bad_input(f"{data}: "):
@@ -121,26 +122,26 @@ class LabelFile(StoredDocument):
             table[name] = table[name] + "|" + table[LABEL]
         return NewRows(table, pairs["X"], data, reading.columns, cluster)
 
-    def scores_of(self, data: Path, sep: str) -> NewRows:
+    def scores_of(self, data: Path, csv: CsvFormat) -> NewRows:
         """Read the scores of a file."""
-        return score_rows(data, sep, [rule.column for rule in self.rules.rules.values()])
+        return score_rows(data, csv, [rule.column for rule in self.rules.rules.values()])
 
-    def fresh_rows(self, data: Path | None, sep: str, cluster: str | None) -> dict[str, Any]:
+    def fresh_rows(self, data: Path | None, csv: CsvFormat, cluster: str | None) -> dict[str, Any]:
         """Return the rows and labels of a file as arguments of `LabelRules`; none without a file."""
         if data is None:
             return {"X": None, "Y": None}
-        rows = replace(self.scores_of(data, sep), cluster_column=cluster)
+        rows = replace(self.scores_of(data, csv), cluster_column=cluster)
         return {"X": rows.features, "Y": _indicators(rows, list(self.rules.rules)), "clusters": rows.clusters}
 
     def certify(
-        self, data: Path, sep: str, limits: Sequence[Any], cluster: str | None, confidence: float
+        self, data: Path, csv: CsvFormat, limits: Sequence[Any], cluster: str | None, confidence: float
     ) -> Certificate:
         """Return the certificate of the rules from a file of fresh rows."""
-        rows = self.fresh_rows(data, sep, cluster)
+        rows = self.fresh_rows(data, csv, cluster)
         with bad_input(f"{data}: "):
             return self.rules.certify(**rows, limits=limits or None, confidence=confidence)
 
-    def selected_again(self, data: Path, sep: str) -> tuple[LabelSettings, LabelRules]:
+    def selected_again(self, data: Path, csv: CsvFormat) -> tuple[LabelSettings, LabelRules]:
         """Return the settings of the selection, and the rules selected again on the same file."""
         try:
             settings = LabelSettings(**read_document(self.path)["selection"])
@@ -152,7 +153,7 @@ class LabelFile(StoredDocument):
             raise BadInput(
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune without it"
             )
-        return settings, settings.run(data, sep, self.rules.limits)
+        return settings, settings.run(data, csv, self.rules.limits)
 
 
 def _indicators(rows: NewRows, target: Sequence[str]) -> Any:

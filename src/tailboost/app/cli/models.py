@@ -17,6 +17,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from tailboost import datasets
+from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, check_output, warnings_as_lines
 from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
@@ -203,10 +204,10 @@ class StoredModel:
         with bad_input("--model: "):
             save_model(model, path, notes={**self.notes, **notes, "reweighted": now})
 
-    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
+    def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a new file in the way in which the training table was read."""
         with bad_input():
-            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, sep)
+            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, *csv)
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose.value}")
         features_of_fit = set() if self.encoder is None else set(self.encoder.feature_names_in_)
@@ -221,28 +222,30 @@ class StoredModel:
                 features = self.model[:-1].transform(features)
         return NewRows(table, features, data, reading.columns, reading.cluster)
 
-    def features_of(self, training_rows: Path | None, sep: str) -> Any:
+    def features_of(self, training_rows: Path | None, csv: CsvFormat) -> Any:
         """Return the rows of --training-rows as the classifier reads them; None without a file."""
         if training_rows is None:
             return None
-        return self.read_rows(training_rows, sep, Reading(Purpose.COMPARE)).features
+        return self.read_rows(training_rows, csv, Reading(Purpose.COMPARE)).features
 
-    def read_labelled(self, data: Path, sep: str, target: str | None, reading: Reading) -> NewRows:
+    def read_labelled(self, data: Path, csv: CsvFormat, target: str | None, reading: Reading) -> NewRows:
         """Read a new file with its labels."""
-        rows = self.read_rows(data, sep, reading)
+        rows = self.read_rows(data, csv, reading)
         name = target or self.target
         if name is None:
             raise BadInput("--target: the model file does not name the target column; give its name")
         return replace(rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name))
 
     @contextmanager
-    def labelled_rows(self, data: Path, sep: str, target: str | None, reading: Reading) -> Iterator[NewRows]:
+    def labelled_rows(
+        self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
+    ) -> Iterator[NewRows]:
         """Yield the rows of a new file with their labels; errors inside become `BadInput`.
 
         Warnings are printed at the end.
         """
         with warnings_as_lines(), bad_input(f"{data}: "):
-            yield self.read_labelled(data, sep, target, reading)
+            yield self.read_labelled(data, csv, target, reading)
 
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""

@@ -73,7 +73,7 @@ def monitor(
     page: Page = None,
     equal_rows: options.EqualRows = "copies",
     cluster: options.Cluster = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     as_json: options.Json = False,
 ) -> None:
     """Test bounds on a model's errors or rates on a batch of later rows, in addition to earlier batches.
@@ -104,13 +104,13 @@ def monitor(
         columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
         reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
         with shared.warnings_as_lines():
-            rows = stored.read_rows(data, sep, reading)
+            rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)
             with shared.bad_input(f"{data}: "):
                 if evidence is None:
                     assert tested is not None
                     evidence = tested.start(columns, rows.groups, confidence)
-                    evidence = _compared_with(evidence, stored, reference, sep, reading)
+                    evidence = _compared_with(evidence, stored, reference, csv, reading)
                 evidence = evidence.add(
                     stored.model,
                     _features(stored, rows),
@@ -141,12 +141,12 @@ def _tell(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> Non
 
 
 def _compared_with(
-    evidence: Monitor, stored: StoredModel, reference: Path | None, sep: str, reading: Reading
+    evidence: Monitor, stored: StoredModel, reference: Path | None, csv: options.CsvFormat, reading: Reading
 ) -> Monitor:
     """Return a monitor that compares columns with the rows of a file; without one with the first batch."""
     if reference is None:
         return evidence
-    first = stored.read_rows(reference, sep, replace(reading, purpose=Purpose.COMPARE, cluster=None))
+    first = stored.read_rows(reference, csv, replace(reading, purpose=Purpose.COMPARE, cluster=None))
     return evidence.compared_with(monitored_columns(stored.model, _features(stored, first), first.groups))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from tailboost.app.cli.shared import read_number
+from tailboost.core.table_files import check_encoding
 
 
 def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
@@ -50,6 +51,24 @@ def _separator(sep: str) -> str:
     return sep
 
 
+def _encoding(name: str | None) -> str | None:
+    try:
+        check_encoding(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return name
+
+
+class CsvFormat(NamedTuple):
+    """How the CSV files of a command are written; in the shell --sep, --decimal and --encoding."""
+
+    sep: str = ","
+    decimal: str | None = None
+    encoding: str | None = None
+
+
+CSV = CsvFormat()
+
 # Files and folders.
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV (or .gz, .bz2, .xz) or Parquet file.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`.")]
@@ -73,6 +92,20 @@ TrainingRows = Annotated[
     ),
 ]
 Sep = Annotated[str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)]
+Decimal = Annotated[
+    Literal[".", ","] | None,
+    option(
+        None,
+        "Decimal sign of CSV files; the other one may group thousands. By default numbers with commas are "
+        "refused.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    option("NAME", "Encoding of CSV files, such as cp1252. Default: UTF-8 or UTF-16.", callback=_encoding),
+]
+#: The options of `CsvFormat`, by its fields.
+OF_CSV = {"sep": Sep, "decimal": Decimal, "encoding": Encoding}
 
 # Columns.
 Target = Annotated[str, option("COL", "Column to predict.")]

@@ -18,8 +18,8 @@ from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
 from tailboost.core.judged import judged
-from tailboost.core.schema import as_number
 from tailboost.core.subgroups import answers_or_review
+from tailboost.core.written_numbers import as_number
 
 # A spreadsheet reads text with such a beginning as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -33,7 +33,7 @@ def predict(
         str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
     ] = None,
     escape_formulas: options.Escape = False,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
 ) -> None:
     """Predict the labels of new rows.
 
@@ -51,14 +51,14 @@ def predict(
     unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
         if (labelled := LabelFile.read_if_several(model)) is not None:
-            rules, rows = labelled.rules, labelled.scores_of(data, sep)
+            rules, rows = labelled.rules, labelled.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {
                     f"prediction_{k}": v for k, v in rules.predict(rows.features).items()
                 }
         else:
             stored = read_model(model)
-            rows = stored.read_rows(data, sep, Reading(Purpose.PREDICT, unused=unused))
+            rows = stored.read_rows(data, csv, Reading(Purpose.PREDICT, unused=unused))
             with shared.bad_input(f"{data}: "):
                 answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
         columns: dict[str, Any] = {"row": range(len(rows.table))}
@@ -136,7 +136,7 @@ def decide(
         options.option("TEXT", "Name of the decision, such as loans-2026; default: the name of the target."),
     ] = None,
     escape_formulas: options.Escape = False,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
 ) -> None:
     """Draw a decision for each row by its id.
 
@@ -160,7 +160,7 @@ def decide(
     with shared.bad_input(f"{model}: "):
         policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), context_name)
     with shared.warnings_as_lines():
-        rows = stored.read_rows(data, sep, Reading(Purpose.DECIDE, unused=[id_column]))
+        rows = stored.read_rows(data, csv, Reading(Purpose.DECIDE, unused=[id_column]))
         ids = rows.column(id_column, "--id")
         groups = stored.group_arguments(rows)
         with shared.bad_input(f"{data}: --id {id_column}: "):

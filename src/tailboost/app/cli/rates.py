@@ -11,6 +11,7 @@ import numpy as np
 
 from tailboost import datasets, rates
 from tailboost.app.cli.models import NewRows, StoredModel
+from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated
 from tailboost.core.judged import judged
@@ -211,7 +212,7 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def measured_rates(
-    stated: Sequence[Any], stored: StoredModel, rows: NewRows, costs: Path | None, sep: str
+    stated: Sequence[Any], stored: StoredModel, rows: NewRows, costs: Path | None, csv: CsvFormat
 ) -> RateTable | None:
     """Return the rates of `predict` on new rows; None if there are none.
 
@@ -219,7 +220,7 @@ def measured_rates(
     """
     classifier = stored.classifier
     labels = classifier.classes_.tolist()
-    table = None if costs is None else CostTable.read(costs, labels, rows.y, rows.path, sep)
+    table = None if costs is None else CostTable.read(costs, labels, rows.y, rows.path, csv)
     by_row = None if table is None else table.by_row
     named = [in_table_terms(each, labels, rows.group_columns, table) for each in stated]
     named = [each for each in named if by_row is not None or not rate_of(each).needs_costs]
@@ -263,10 +264,10 @@ class CostTable:
         )
 
     @classmethod
-    def read(cls, path: Path, classes: Sequence[Any], y: Column, data: Path, sep: str) -> CostTable:
+    def read(cls, path: Path, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat) -> CostTable:
         """Read a file of costs for the rows of DATA, which have the labels y."""
         with bad_input(f"--costs {path}: "):
-            table = datasets.read_frame(path, sep)
+            table = datasets.read_frame(path, *csv)
             names = {str(label): label for label in classes}
             first, *rest = map(str, table.columns)
             is_by_row = first in names
@@ -296,11 +297,11 @@ class CostTable:
                 )
             answers = [*names, *[HUMAN_REVIEW] * (HUMAN_REVIEW in columns)]
             cells = [[table[name].iloc[truths.index(truth)] for name in answers] for truth in names]
-            return cls._of_cells(tuple(classes), cells, y, data, sep)
+            return cls._of_cells(tuple(classes), cells, y, data, csv)
 
     @classmethod
     def _of_cells(
-        cls, classes: tuple[Any, ...], cells: list[list[Any]], y: Column, data: Path, sep: str
+        cls, classes: tuple[Any, ...], cells: list[list[Any]], y: Column, data: Path, csv: CsvFormat
     ) -> CostTable:
         """Return the costs of cells that are numbers, columns of DATA, or products of both."""
         try:
@@ -309,7 +310,7 @@ class CostTable:
             pass
         if len(cells[0]) > len(classes):
             raise ValueError(f"{HUMAN_REVIEW!r} is possible only if all cells are numbers")
-        rows = datasets.read_frame(data, sep)
+        rows = datasets.read_frame(data, *csv)
         costs = np.zeros((len(y), len(classes)))
         for label, row in zip(classes, cells, strict=True):
             inside = np.asarray(y) == label

@@ -90,7 +90,7 @@ def tune(
     confidence: LimitConfidence = None,
     unlabeled: options.Unlabeled = None,
     training_rows: options.TrainingRows = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
 ) -> None:
     """Select thresholds on columns of scores, within limits. No model is trained.
 
@@ -128,12 +128,12 @@ def tune(
     if several:
         names = tuple(score), tuple(target)
         settings = LabelSettings(*names, kind, missing, spelt(minimised), shared.digest_of(data), joined)
-        settings.tune(data, out, sep, limits=limits, unlabeled=unlabeled)
+        settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
     with shared.warnings_as_lines():
         selection, rows = RuleSelection.stated(
             data,
-            sep,
+            csv,
             score,
             target[0],
             positive=positive,
@@ -146,7 +146,7 @@ def tune(
             confidence=confidence,
             unlabeled=joined,
         )
-        more, trained_on = other_rows(unlabeled, training_rows, sep, score, columns)
+        more, trained_on = other_rows(unlabeled, training_rows, csv, score, columns)
         with shared.bad_input(f"{data}: "):
             classifier = selection.run(rows, more, trained_on)
     if as_model:
@@ -181,11 +181,15 @@ def _print_rule(classifier: Model, score: str, label: str) -> None:
 
 
 def other_rows(
-    unlabeled: Path | None, training_rows: Path | None, sep: str, score: Sequence[str], columns: Sequence[str]
+    unlabeled: Path | None,
+    training_rows: Path | None,
+    csv: options.CsvFormat,
+    score: Sequence[str],
+    columns: Sequence[str],
 ) -> tuple[NewRows | None, Table]:
     """Return rows without labels, and the scores of training rows; None without a file."""
-    more = None if unlabeled is None else score_rows(unlabeled, sep, score, columns=columns)
-    return more, None if training_rows is None else score_rows(training_rows, sep, score).features
+    more = None if unlabeled is None else score_rows(unlabeled, csv, score, columns=columns)
+    return more, None if training_rows is None else score_rows(training_rows, csv, score).features
 
 
 def _positives(
@@ -245,7 +249,7 @@ class RuleSelection:
     def stated(
         cls,
         data: Path,
-        sep: str,
+        csv: options.CsvFormat,
         score: Sequence[str],
         target: str,
         *,
@@ -261,7 +265,7 @@ class RuleSelection:
             raise shared.BadInput(
                 "--by-group: the rule reads one column of groups; name a single --group COL"
             )
-        rows = score_rows(data, sep, score, target=target, columns=columns)
+        rows = score_rows(data, csv, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise shared.BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
@@ -490,7 +494,7 @@ class StoredRule(StoredDocument):
         """The name of the target column."""
         return self.selection.target
 
-    def selected_again(self, data: Path, sep: str) -> StoredRule:
+    def selected_again(self, data: Path, csv: options.CsvFormat) -> StoredRule:
         """Return the rule with its classifier, which is selected again on the same file."""
         if shared.digest_of(data) != self.selection.data:
             raise shared.BadInput(
@@ -502,7 +506,7 @@ class StoredRule(StoredDocument):
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
                 "FILE.model, which keeps these rows"
             )
-        rows = score_rows(data, sep, selection.scores, target=selection.target, columns=selection.group)
+        rows = score_rows(data, csv, selection.scores, target=selection.target, columns=selection.group)
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
             warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
@@ -520,7 +524,7 @@ class StoredRule(StoredDocument):
         selection = replace(self.selection, limits=tuple(classifier.limits or ()))
         shared.write_out(path, selection.document(classifier, classifier.rule_, **notes))
 
-    def read_rows(self, data: Path, sep: str, reading: Reading) -> NewRows:
+    def read_rows(self, data: Path, csv: options.CsvFormat, reading: Reading) -> NewRows:
         """Read a file of scores; the selection data are no fresh rows."""
         used = self.selection.data, self.selection.unlabeled
         if reading.purpose.needs_fresh_rows and shared.digest_of(data) in used:
@@ -529,5 +533,5 @@ class StoredRule(StoredDocument):
             )
         needed = self.selection.group if self.by_group else ()
         columns = list(dict.fromkeys([*needed, *reading.columns]))
-        rows = score_rows(data, sep, self.selection.scores, columns=columns)
+        rows = score_rows(data, csv, self.selection.scores, columns=columns)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)

@@ -71,7 +71,7 @@ def tradeoff(
     deferred: Deferred = None,
     pick: Pick = None,
     picked: PickedModel = None,
-    sep: options.Sep = ",",
+    csv: options.CsvFormat = options.CSV,
     as_json: options.Json = False,
 ) -> None:
     """Print the trade-off curve of two rates. Nothing is trained.
@@ -96,7 +96,7 @@ def tradeoff(
     curve = _curve(stored, asked, deferred)
     shown = _Curves(curve if deferred else {None: curve})
     if data is not None:
-        shown = shown.measured_on(stored, data, sep, target)
+        shown = shown.measured_on(stored, data, csv, target)
     if as_json:
         shared.tell_json(shown.document())
     elif not shared.is_quiet() or (out is None and page is None):
@@ -156,11 +156,13 @@ class _Curves:
     # Both rates of the fit and its plain model there.
     compared: Mapping[str, Any] = field(default_factory=dict)
 
-    def measured_on(self, stored: StoredModel, data: Path, sep: str, target: str | None) -> Self:
+    def measured_on(
+        self, stored: StoredModel, data: Path, csv: options.CsvFormat, target: str | None
+    ) -> Self:
         """Return the only curve with the rates of predict on new rows."""
         (curve,), classifier = self.curves.values(), stored.classifier
         reading = Reading(Purpose.TRADE_OFF, stored.group_columns)
-        with stored.labelled_rows(data, sep, target, reading) as rows:
+        with stored.labelled_rows(data, csv, target, reading) as rows:
             warn_of_leakage(classifier, rows.features)
             others = {SELECTED: classifier, **plain_models(classifier)}
             return replace(

@@ -23,6 +23,7 @@ from tailboost.core.schema import (
 )
 from tailboost.core.spelling import did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
+from tailboost.core.written_numbers import refuse_commas
 
 _MAX_GROUPS = 100
 # Longer texts are no dates. The limit bounds the time of the search, which is quadratic in the length.
@@ -46,6 +47,8 @@ def load_table(
     weight: str | None = None,
     text_labels: bool = False,
     sep: str = ",",
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> Any:
     """Load a CSV or Parquet file with numbers, text and missing values for classification.
 
@@ -53,13 +56,14 @@ def load_table(
     field, ``?`` and pandas' words (``NA``, ``NaN``, ``null``, ``None``, …) are missing values. A CSV column
     is numeric (or true/false) if all its values are: one ``01234`` among zip codes keeps the column text. A
     few other values in a column of many numbers become missing, with a warning.
-    ``schema`` stores these kinds and reads a later file in the same way.
+    Numbers with decimal commas or grouped thousands are refused until ``decimal`` is given. ``schema`` stores
+    the kinds and reads a later file in the same way.
 
     Parameters
     ----------
     path : path-like
-        ``.csv`` (comma separated, UTF-8, with a header), also ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``; or
-        ``.parquet``, ``.pq``.
+        ``.csv`` (with a header), also ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``; or ``.parquet``, ``.pq``. Empty
+        columns at the end of a CSV file, and an index of pandas in Parquet, are not read.
     target : str
         Column to predict: at least two different values, none missing.
     group : str or sequence of str, default=()
@@ -73,7 +77,13 @@ def load_table(
         Whether the labels of a CSV file stay text. By default labels that are all numbers become numbers:
         ``01``, ``1`` and ``1.0`` are one class. Labels that are all true or false become bool.
     sep : str, default=","
-        Separator of a CSV file, one character.
+        Separator of a CSV file, one character. Excel's first line ``sep=;`` states another one.
+    decimal : {".", ","}, optional
+        Decimal sign of a CSV file. The other sign, spaces and apostrophes may group thousands: with "," the
+        text ``1.234,5`` is the number 1234.5.
+    encoding : str, optional
+        Encoding of a CSV file such as "cp1252", by default UTF-8. The byte-order mark of UTF-8 and UTF-16
+        states the encoding.
 
     Returns
     -------
@@ -88,7 +98,7 @@ def load_table(
         weight : ndarray of float64, shape (n,), or None
             Sample weights.
         schema : TableSchema
-            Schema of the table; ``schema.read_file(path)`` reads a later file in the same way.
+            Schema of the table; ``schema.read(read_raw(path))`` reads a later file in the same way.
         feature_names, target_name, target_names
             Names of columns and classes (sorted).
 
@@ -107,10 +117,11 @@ def load_table(
     UserWarning
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
     """
-    raw, source, is_text = read_raw(path, sep), repr(str(path)), is_csv(Path(path))
+    raw = read_raw(path, sep, decimal, encoding)
+    source, is_text = repr(str(path)), is_csv(Path(path))
     groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
     names = checked_names(raw.columns, source)
-    typed = _typed(raw, {target, weight}, dropped) if is_text else raw
+    typed = _typed(raw, source, {target, weight}, dropped) if is_text else raw
     frame, written = (each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw))
     roles = [("target", target), *(("group", name) for name in groups), *(("drop", name) for name in dropped)]
     for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
@@ -138,13 +149,20 @@ def load_table(
     )
 
 
-def read_frame(path: str | Path, sep: str = ",") -> Any:
-    """Return the table of a file; CSV columns become numbers or truth values if all their values are."""
-    raw = read_raw(path, sep)
-    return _typed(raw) if is_csv(Path(path)) else raw
+def read_frame(
+    path: str | Path, sep: str = ",", decimal: str | None = None, encoding: str | None = None
+) -> Any:
+    """Return the table of a file; CSV columns become numbers or truth values if all their values are.
+
+    The parameters are those of `load_table`.
+    """
+    raw = read_raw(path, sep, decimal, encoding)
+    return _typed(raw, repr(str(path))) if is_csv(Path(path)) else raw
 
 
-def _typed(raw: Any, other_roles: Collection[str | None] = (), unused: Collection[str] = ()) -> Any:
+def _typed(
+    raw: Any, source: str, other_roles: Collection[str | None] = (), unused: Collection[str] = ()
+) -> Any:
     """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns."""
     pandas = import_pandas("load_table")
     columns = {}
@@ -152,6 +170,8 @@ def _typed(raw: Any, other_roles: Collection[str | None] = (), unused: Collectio
         values = column.to_numpy(dtype=object).tolist()
         typed, n_odd = as_written(values, feature=name not in other_roles)
         columns[name] = column if typed is None else typed
+        if (typed is None or n_odd) and name not in {*other_roles, *unused}:
+            refuse_commas([v for v in values if isinstance(v, str)], f"column {name!r} of {source}")
         if n_odd and typed is not None and name not in unused:
             odd = next(v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x)
             warnings.warn(
@@ -207,6 +227,7 @@ def _groups(column: Column, source: str) -> Any:
 def _weights(column: Column, source: str) -> Any:
     what = f"weight column {column.name!r} of {source}"
     if dtype_kind(column.dtype) != "number":
+        refuse_commas([str(value) for value in column.dropna()], what, few=0)
         raise ValueError(f"{what} must hold numbers")
     weight = column.to_numpy(dtype=np.float64)
     if not (np.isfinite(weight) & (weight >= 0)).all():

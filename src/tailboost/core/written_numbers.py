@@ -1,0 +1,115 @@
+"""Numbers in text: plain ones, and those with decimal commas or grouped thousands.
+
+A plain number is what ``float`` reads. "1,234" is another number in a German file than in an English one, so
+other numbers are read by a stated decimal sign, and refused without a statement.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from numbers import Real
+
+# A text column holds numbers if at least this fraction of its values spell numbers, and more than this many
+# numbers are different.
+MOSTLY, MANY = 0.95, 20
+_SPACES = "'’ \u00a0\u202f"  # group thousands beside any decimal sign
+
+
+def _pattern(decimal: str, other: str) -> re.Pattern[str]:
+    """Return the pattern of numbers with a decimal sign, where other signs may group thousands."""
+    sign = re.escape(decimal)
+    grouped = rf"[1-9]\d{{0,2}}(?P<group>[{re.escape(other)}{_SPACES}])\d{{3}}(?:(?P=group)\d{{3}})*"
+    exponent = r"(?:[eE][+-]?\d+)?"
+    return re.compile(rf"\s*[+-]?(?:(?:{grouped}|\d+)(?:{sign}\d*)?|{sign}\d+){exponent}\s*", re.ASCII)
+
+
+_PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
+
+
+def as_number(value: object) -> float | None:
+    """Return a value, or the number that its ASCII text spells; None if it is no number."""
+    if isinstance(value, str):
+        if not value.isascii() or "_" in value:  # 1_000 is a number only in Python
+            return None
+        try:
+            spelled = float(value)
+        except ValueError:
+            return None
+        return None if math.isnan(spelled) else spelled
+    return float(value) if isinstance(value, Real | Decimal) and not isinstance(value, bool) else None
+
+
+def with_points(values: Sequence[object], decimal: str, what: str) -> list[object]:
+    """Return the values of a column, where text that is a number with a decimal sign is a plain number.
+
+    Each value is read by itself, so a row of a later file has the same values.
+
+    Raises
+    ------
+    ValueError
+        If the column ``what`` also holds numbers with the other decimal sign.
+    """
+    pattern, other = _PATTERNS[decimal], _PATTERNS["," if decimal == "." else "."]
+    texts = {value for value in values if isinstance(value, str)}
+    matches = {each: pattern.fullmatch(each) for each in texts}
+    numbers = {each: match for each, match in matches.items() if match is not None}
+    plain: dict[object, str] = {each: _plain(match, decimal) for each, match in numbers.items()}
+    changed = [each for each in numbers if each != plain[each]]
+    foreign = [each for each in texts if each not in numbers and other.fullmatch(each)]
+    if changed and foreign:
+        raise ValueError(
+            f"{what} holds {min(changed)!r} and {min(foreign)!r}: with decimal={decimal!r} both cannot be "
+            "numbers"
+        )
+    return [plain.get(value, value) for value in values]
+
+
+def _plain(number: re.Match[str], decimal: str) -> str:
+    text, group = number[0], number["group"]
+    return (text if group is None else text.replace(group, "")).replace(decimal, ".")
+
+
+def refuse_commas(texts: Iterable[str], what: str, *, few: int = MANY, remedy: str = "") -> None:
+    """Refuse a column of numbers with decimal commas or grouped thousands, which is no text.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Its values without missing ones.
+    what, remedy : str
+        Begin and end of the message.
+    few : int
+        Most different numbers of a column that may be text.
+
+    Raises
+    ------
+    ValueError
+        If nearly all values are numbers with some decimal sign, and some are no plain numbers.
+    """
+    texts = list(texts)
+    odd, written = 0, []
+    for each in texts:
+        if as_number(each) is None:
+            is_number = any(pattern.fullmatch(each) for pattern in _PATTERNS.values())
+            written += [each] if is_number else []
+            odd += not is_number
+            if odd > (1 - MOSTLY) * len(texts):
+                return
+    if not written or len(set(texts)) - odd <= few:
+        return
+    of_point = [each for each in written if not _PATTERNS[","].fullmatch(each)]
+    of_comma = [each for each in written if not _PATTERNS["."].fullmatch(each)]
+    if of_comma:
+        said, such, way = "a decimal comma", of_comma[0], "decimal=',' (in the shell: --decimal ,)"
+    elif of_point or "," not in written[0]:
+        said, such = "grouped thousands", (of_point or written)[0]
+        way = "decimal='.' (in the shell: --decimal .)"
+    else:
+        said, such = "a comma, which is decimal or groups thousands", written[0]
+        way = "decimal=',' or decimal='.' (in the shell: --decimal)"
+    raise ValueError(
+        f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}{remedy}"
+    )

@@ -1,0 +1,129 @@
+"""Tables as people have them: slices of data frames in Parquet, and files of spreadsheets."""
+
+import numpy as np
+import pytest
+
+for needed in ("typer", "pyarrow", "jinja2"):
+    pytest.importorskip(needed)
+pd = pytest.importorskip("pandas")
+
+from shell import call, done, refused
+
+from tailboost.storage import load_model
+
+LIMIT = ("--limit", "miss(yes) <= .45")
+
+
+def table(seed, n=900):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    value = np.round(1.5 * y + rng.normal(size=n), 9)
+    site = rng.choice(["Köln", "Zürich"], n)
+    return pd.DataFrame({"value": value, "site": site, "y": np.where(y, "yes", "no")})
+
+
+def german(rows, path, *, encoding="cp1252", start=""):
+    """Write rows as a German spreadsheet does."""
+    text = rows.to_csv(sep=";", decimal=",", index=False, lineterminator="\r\n")
+    path.write_bytes((start + text).encode(encoding))
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Return a folder with a model, and with fresh rows as CSV, Parquet and of a spreadsheet."""
+    folder = tmp_path_factory.mktemp("files")
+    table(0).to_csv(folder / "train.csv", index=False)
+    fresh = table(1)
+    fresh.to_csv(folder / "fresh.csv", index=False)
+    fresh.set_axis(range(5000, 5900)).to_parquet(folder / "fresh.parquet")
+    german(fresh, folder / "german.csv")
+    fit(folder / "train.csv", folder / "c.model")
+    return folder
+
+
+def fit(data, model, *options):
+    quick = ("--set", 'estimators=[["m", "tree"]]', "--set", "random_state=0", "-q")
+    done("fit", data, "--target", "y", "--group", "site", *LIMIT, *quick, "--model", model, *options)
+
+
+COMMANDS = {
+    "predict": ("predict", "c.model", "DATA"),
+    "evaluate": ("evaluate", "c.model", "DATA", "--json"),
+    "certify": ("certify", "c.model", "DATA", "--json"),
+    "calibrate": ("calibrate", "c.model", "DATA", "--model", "OUT.model", *LIMIT),
+    "one batch": (
+        "calibrate", "DATA", "--score", "value", "--kind", "number", "--positive", "yes", "--target", "y",
+        "--model", "OUT.json", *LIMIT,
+    ),
+    "tune": (
+        "tune", "DATA", "--score", "value", "--kind", "number", "--positive", "yes", "--target", "y", *LIMIT,
+        "--out", "OUT.json",
+    ),
+    "monitor": ("monitor", "c.model", "DATA", "--state", "OUT.json", *LIMIT, "--batch", "b"),
+    "tradeoff": ("tradeoff", "c.model", "DATA", "--json"),
+    "card": ("card", "c.model", "DATA", "--out", "OUT.md"),
+}  # fmt: skip
+FORMS = {
+    "parquet": ("fresh.parquet",),
+    "spreadsheet": ("german.csv", "--sep", ";", "--decimal", ",", "--encoding", "cp1252"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_say_the_same_of_every_form(files, tmp_path, monkeypatch, command):
+    """The same rows in Parquet with another index, and as a German CSV file, give the same words."""
+    monkeypatch.chdir(files)
+    said = {}
+    for name, (data, *options) in {"csv": ("fresh.csv",), **FORMS}.items():
+        words = [word.replace("DATA", data) for word in COMMANDS[command]]
+        words = [str(tmp_path / word.replace("OUT", name)) if "OUT" in word else word for word in words]
+        result = call(*words, *options)
+        assert result.exit_code in (0, 3), result.output
+        said[name] = result.stdout.replace(str(tmp_path / name), "").replace(data, "")
+    assert said["parquet"] == said["csv"]
+    assert said["spreadsheet"] == said["csv"]
+
+
+def test_decimal_commas_are_named_with_their_option(files, tmp_path):
+    for part in (table(2), table(2)[:1]):
+        data = german(part, tmp_path / "de.csv", encoding="utf-8")
+        for command in (("predict", files / "c.model", data), ("evaluate", files / "c.model", data)):
+            assert "decimal comma" in refused(*command, "--sep", ";")
+            assert "--decimal ," in refused(*command, "--sep", ";")
+    data = german(table(2), tmp_path / "de.csv", encoding="utf-8")
+    message = refused("fit", data, "--sep", ";", "--target", "y", "--model", tmp_path / "d.model")
+    assert "column 'value'" in message
+    assert "de.csv" in message
+    assert "--decimal ," in message
+    score = (
+        "--score",
+        "value",
+        "--kind",
+        "number",
+        "--positive",
+        "yes",
+        "--target",
+        "y",
+        "--out",
+        tmp_path / "r.json",
+    )
+    assert "--decimal ," in refused("tune", data, "--sep", ";", *score)
+
+
+def test_a_german_file_trains_the_model_of_its_numbers(files, tmp_path):
+    """Without the option the column would be a category for each number."""
+    data = german(table(0), tmp_path / "de.csv", encoding="utf-16", start="sep=;\r\n")
+    fit(data, tmp_path / "d.model", "--decimal", ",")
+    fresh = table(3)
+    given = load_model(files / "c.model").predict(fresh[["value", "site"]])
+    assert (load_model(tmp_path / "d.model").predict(fresh[["value", "site"]]) == given).all()
+
+
+def test_encodings_and_separators_are_named_with_their_options(files, tmp_path):
+    data = german(table(2), tmp_path / "de.csv")
+    assert "--encoding cp1252" in refused("predict", files / "c.model", data, "--sep", ";")
+    data = german(table(2), tmp_path / "de.csv", encoding="utf-8-sig")
+    assert "--sep" in refused("predict", files / "c.model", data)
+    assert "'utf-9' is unknown" in refused("predict", files / "c.model", data, "--encoding", "utf-9")
+    assert call("predict", files / "c.model", data, "--sep", ";", "--decimal", "x").exit_code == 2
