@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import chi2, hypergeom, norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -101,17 +101,19 @@ def test_few_of_few_certificates_are_false(name):
 # -- the parts ---------------------------------------------------------------------------------------------
 
 
-def test_each_row_is_drawn_with_the_same_probability_and_strata_evenly():
+def test_all_sets_of_rows_are_drawn_with_the_same_probability():
+    """The counts of a stratum among the drawn rows are hypergeometric."""
     stratum = np.repeat([0, 1, 2, 3], [1, 3, 40, 156])
-    draws = np.array([drawn_part(stratum, None, 0.3, seed) for seed in range(4000)])
+    draws = np.array([drawn_part(np.arange(200), 0.3, seed) for seed in range(4000)])
+    assert (draws.sum(axis=1) == 60).all()
     assert np.abs(draws.mean(axis=0) - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / 4000)
     for k, size in enumerate([1, 3, 40, 156]):
         counts = draws[:, stratum == k].sum(axis=1)
-        assert np.abs(counts - 0.3 * size).max() <= 1
-    # Rows of a stratum are exchangeable: pairs are drawn together equally often.
-    pairs = [(draws[:, 4 + i] & draws[:, 5 + i]).mean() for i in range(0, 38, 2)]
-    assert np.ptp(pairs) < 10 * np.sqrt(0.09 * 0.91 / 4000)
-    np.testing.assert_array_equal(drawn_part(stratum, None, 0.3, 1), draws[1])
+        found = np.bincount(counts, minlength=size + 1)
+        expected = 4000 * hypergeom(200, size, 60).pmf(np.arange(size + 1))
+        often = expected > 5
+        assert ((found - expected)[often] ** 2 / expected[often]).sum() < chi2(often.sum()).ppf(0.999)
+    np.testing.assert_array_equal(drawn_part(np.arange(200), 0.3, 1), draws[1])
 
 
 def test_clusters_stay_together():
@@ -279,6 +281,29 @@ def test_a_group_without_selecting_rows_is_named():
     y[:], y[7] = 0, 1
     with pytest.raises(ValueError, match="y_cal: 1 has 1 rows, and none of them"):
         tb.calibrate(tb.Scores("s", 1, kind="logit"), T, y, limits=["miss(1) <= .4"])
+
+
+def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
+    """A single row is in one part: either part says that it lacks the group, before any test."""
+    T, y, g = Population().draw(300, np.random.default_rng(5))
+    g = g.astype("<U4")
+    g[0] = "rare"
+    scores, given = tb.Scores("s", 1, kind="logit"), {"groups": g, "selection_share": 0.5}
+    says = set()
+    for seed in range(12):
+        with pytest.raises(ValueError, match="no attempt is spent") as refused:
+            tb.calibrate(scores, T, y, limits=["miss(1, by=group) <= .4"], random_state=seed, **given)
+        says.add(re.search("drawn to (select|certify)", str(refused.value))[1])
+    assert says == {"select", "certify"}
+    # A column that no limit names may be missing in a part.
+    given["groups"] = {"site": g, "half": np.where(np.arange(300) % 2, "a", "b")}
+    for seed in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            rule = tb.calibrate(
+                scores, T, y, limits=["miss(1, by=half) <= .4"], random_state=seed, **given
+            )
+        assert rule.certificate_.certified
 
 
 def test_too_few_rows_and_no_model(model, data):

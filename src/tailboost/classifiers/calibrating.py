@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from tailboost.boosting.training_set import held_out
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier, tune
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask, Model, Stated, Table
 from tailboost.core.checks import (
@@ -33,13 +32,14 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.fingerprints import EqualRows, stratified_places
+from tailboost.core.fingerprints import EqualRows
 from tailboost.core.judged import Judged, row_hashes
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
+from tailboost.rates.strata import names_in
 
 __all__ = ["OneBatch", "calibrate"]
 
@@ -134,8 +134,8 @@ def calibrate(
     selection_share : float in (0, 1), optional
         For a model without a selected rule: the fraction of the rows, or of the clusters, on which `tune`
         selects. The others certify. The default is .3; .2 if ranks serve a gap or ratio; .1 if ranks serve
-        all limits, none of which compares groups. Rows are drawn at random, evenly from each class and
-        group. The draw depends on their order and on ``random_state``, not on content.
+        all limits, none of which compares groups. Rows are drawn at random. The draw depends on their
+        order and on ``random_state``, not on content, labels or groups: so both parts are independent.
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
@@ -277,15 +277,15 @@ class OneBatch:
         clusters = None if given.clusters is None else numbered(given.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
-        answered = Answered.of(labels, labels, groups=groups)
+        strata = Answered.of(labels, labels, groups=groups).strata
         by_group = bool(params.get("by_group", False))
-        share = selection_share or default_share(stated, answered.strata, by_group=by_group)
+        share = selection_share or default_share(stated, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = drawn_part(answered.stratum, clusters, share, seed)
+        selects = drawn_part(np.arange(len(labels)) if clusters is None else clusters, share, seed)
         _refuse_absent("y_cal", labels, selects)
-        for column in group_columns(groups, "groups").values() if by_group and groups is not None else ():
-            _refuse_absent("groups", label_column(column, "groups"), selects)
+        for column in _needed_groups(groups, stated, every=by_group or max_error is not None):
+            _refuse_absent("groups", column, selects)
         rest = {name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")}
         if given.X_unlabeled is not None:
             # A row of the batch is no further row, whether it selects or certifies.
@@ -313,8 +313,8 @@ class OneBatch:
         certificate = found.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
-            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random by class and group, "
-            "selected the rules. The others certify. All of them are used up. Assumption: no row of the "
+            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected the "
+            "rules. The others certify. All of them are used up. Assumption: no row of the "
             "batch is a copy of another one."
         )
         knowing = certificate.model
@@ -323,15 +323,27 @@ class OneBatch:
         return found
 
 
+def _needed_groups(groups: Groups, limits: Sequence[Limit], *, every: bool) -> list[Labels]:
+    """Return the columns of groups that limits name, or every column."""
+    if groups is None:
+        return []
+    named = {name for limit in limits for name in names_in(limit.rate.by)} - {None}
+    every = every or not named.isdisjoint(("group", "cell"))
+    columns = group_columns(groups, "groups").items()
+    return [label_column(column, "groups") for name, column in columns if every or name in named]
+
+
 def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
-    """Raise if a label or group has no row among those that select."""
-    absent = sorted(set(column.tolist()) - set(column[selects].tolist()), key=repr)
-    if absent:
-        n, drawn = int((column == absent[0]).sum()), int(selects.sum())
-        raise ValueError(
-            f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the {drawn:,} rows drawn to "
-            "select. Give a larger selection_share=, bring more rows, or leave these out"
-        )
+    """Raise if a label or group has rows in one part alone."""
+    for part, does, size in ((selects, "select", "larger"), (~selects, "certify", "smaller")):
+        absent = sorted(set(column.tolist()) - set(column[part].tolist()), key=repr)
+        if absent:
+            n = int((column == absent[0]).sum())
+            raise ValueError(
+                f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the {part.sum():,} rows "
+                f"drawn to {does}. No rule was tested, so no attempt is spent. Give a {size} "
+                "selection_share=, bring more rows, or leave these out"
+            )
 
 
 def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) -> float:
@@ -345,17 +357,18 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) ->
     return FOR_RANKS
 
 
-def drawn_part(stratum: Ints, clusters: Ints | None, share: float, seed: int) -> Mask:
-    """Return which rows are drawn: a fraction of the rows or clusters, evenly from each stratum.
+def drawn_part(units: Ints, share: float, seed: int) -> Mask:
+    """Return which rows are drawn: the rows of a fraction of the units, which are drawn at random.
 
-    Each row has the same probability, whatever its content, so the rows of a stratum stay independent draws.
+    All sets of so many units have the same probability, whatever their content, class or group. So if the
+    units are independent draws of a population, the drawn ones and the others are independent samples. A draw
+    evenly from each class or group would make the counts of both parts proportional. Then a rule that looks
+    good on one part, because a group is rare there, looks good on the other part too.
 
     Parameters
     ----------
-    stratum : ndarray of int, shape (n,)
-        The number of each row's class and group.
-    clusters : ndarray of int, shape (n,), optional
-        A cluster stays together.
+    units : ndarray of int, shape (n,)
+        The number of each row's unit, from 0: itself, or its cluster, which stays together.
     share : float in (0, 1)
         The fraction.
     seed : int
@@ -366,18 +379,15 @@ def drawn_part(stratum: Ints, clusters: Ints | None, share: float, seed: int) ->
     ValueError
         If a part would be empty.
     """
-    units = np.arange(len(stratum)) if clusters is None else clusters
-    rng = np.random.default_rng(seed)
-    numbers = rng.permutation(int(units.max(initial=-1)) + 1).astype(np.uint64)
-    if len(numbers) < 2:
+    n_units = int(units.max(initial=-1)) + 1
+    if n_units < 2:
         raise ValueError(
             "X_cal: one part of the rows selects, the other certifies: two rows or clusters are needed"
         )
-    places = stratified_places(numbers[units], stratum, np.ones(len(stratum)))
-    # The first place is a random one, so that no stratum is preferred.
-    drawn = held_out((places + int(rng.integers(len(numbers)))) % len(numbers), share)
-    if drawn.all() or not drawn.any():
+    n_drawn = round(share * n_units)
+    if n_drawn in (0, n_units):
         raise ValueError(
-            f"selection_share={share:g} of {len(numbers):,} rows or clusters leaves one part without rows"
+            f"selection_share={share:g} of {n_units:,} rows or clusters leaves one part without rows"
         )
+    drawn: Mask = np.random.default_rng(seed).permutation(n_units)[units] < n_drawn
     return drawn

@@ -291,7 +291,7 @@ def _calibrate_model(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     fresh.refuse_errors(targets)
-    selected = judged(classifier).selects_rule  # otherwise groups divide the rows evenly
+    selected = judged(classifier).selects_rule  # otherwise a part of the rows selects, with groups
     if selected and limits and "limits" not in classifier.get_params(deep=False):
         raise shared.BadInput(
             f"--limit: a {type(classifier).__name__} takes no limits on rates; give --max-error instead"
