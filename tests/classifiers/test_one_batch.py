@@ -300,9 +300,7 @@ def test_a_group_without_certifying_rows_is_named_and_spends_nothing():
     for seed in range(3):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            rule = tb.calibrate(
-                scores, T, y, limits=["miss(1, by=half) <= .4"], random_state=seed, **given
-            )
+            rule = tb.calibrate(scores, T, y, limits=["miss(1, by=half) <= .4"], random_state=seed, **given)
         assert rule.certificate_.certified
 
 

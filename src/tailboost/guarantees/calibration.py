@@ -42,7 +42,13 @@ from tailboost.guarantees.ledger import (
 )
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
-from tailboost.guarantees.threshold_rules import RankRules, ThresholdSequences, power_of_counts
+from tailboost.guarantees.threshold_rules import (
+    DoesNotApply,
+    RankRules,
+    Tested,
+    ThresholdSequences,
+    power_of_counts,
+)
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.selection.problem import SPREAD
 
@@ -51,6 +57,10 @@ __all__ = ["calibrate_selected", "from_the_safest"]
 # Number of rules tested for largest errors, at equal fractions of the targets, and the smallest limit.
 POINTS, LEAST = 25, 1e-6
 CONSTANT = "one answer"  # method of a target without a test
+AT_EQUAL_SCORES = (
+    "Draws divide the rows with equal scores (randomized=True), and other limits need no such threshold. No "
+    "label of these rows was read and no limit was tested, so no attempt is spent: they can be used again."
+)
 
 Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 
@@ -126,20 +136,32 @@ def calibrate_selected(
     targets.refuse_absent(fresh, confidence, earlier)
     stated = checked, confidence, rule, given.subgroups, given.equal_rows
     call = repr((sorted(targets.allowed.items(), key=repr), *stated))
-    procedures = targets.procedures(model, fresh)
+    procedures, others = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
     made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
     level = made[-1].spent * (1.0 - confidence)
+    procedure, found, untried = _first_that_applies(procedures, level)
+    if found.passed is None:
+        if found.equal_scores and not any(rate.needs_labels(fresh.answered.strata) for rate in rates):
+            # No label was read, and no limit was tested.
+            model.ledger_.withdraw(attempt)
+            raise NotCertifiedError(f"{found.why}. {AT_EQUAL_SCORES}", (), earlier)
+        selected = {(line.rate, line.subgroup): line.value for line in found.answered.judge.rates_}
+        families = [] if found.equal_scores else targets.families(found.answered)
+        raise not_certified(families, procedure.tested, found.why, confidence, made, attempts, selected)
+    return _certified(found.passed, procedure, [*others, *untried], targets, fresh, confidence, made)
+
+
+def _first_that_applies(procedures: Sequence[Procedure], level: float) -> tuple[Procedure, Tested, list[str]]:
+    """Return the first procedure that applies, what it found, and why others before it do not apply."""
+    reasons = list[str]()
     for procedure in procedures:
-        applies, passed, answered = procedure.run(level)
-        if applies:
-            break
-    if passed is None:
-        selected = {(line.rate, line.subgroup): line.value for line in answered.judge.rates_}
-        families = targets.families(answered)
-        raise not_certified(families, procedure.tested, confidence, made, attempts, selected)
-    return _certified(passed, procedure, targets, fresh, confidence, made)
+        try:
+            return procedure, procedure.run(level), reasons
+        except DoesNotApply as reason:
+            reasons.append(f"{procedure.title}: {reason}")
+    raise AssertionError("the last procedure applies to all targets")
 
 
 class Procedure(Protocol):
@@ -149,21 +171,27 @@ class Procedure(Protocol):
     ----------
     method : str
         Name of the procedure in certificates.
+    title : str
+        Name among other procedures.
     tested : str
         Name of the rule in a refusal.
     """
 
     method: str
+    title: str
     tested: str
 
     def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made, for the certificate."""
 
-    def run(self, level: float) -> tuple[bool, Model | None, FreshRows]:
-        """Return whether the procedure applies, the certified classifier if there is one, and the rows.
+    def run(self, level: float) -> Tested:
+        """Return the certified classifier, if there is one, and the rows with the answers of a refusal.
 
-        The rows have the answers that a refusal names. If the procedure does not apply, it has read nothing
-        of the fresh rows but their numbers, so the next one may have the whole level.
+        Raises
+        ------
+        DoesNotApply
+            If it does not apply. It has then read nothing of the fresh rows but their numbers, so the next
+            procedure may have the whole level.
         """
 
 
@@ -205,18 +233,23 @@ class Targets:
             words = "; ".join(map(str, absent))
             raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
 
-    def procedures(self, model: Model, fresh: FreshRows) -> list[Procedure]:
-        """Return the procedures by power; a later one runs if an earlier one does not apply."""
+    def procedures(self, model: Model, fresh: FreshRows) -> tuple[list[Procedure], list[str]]:
+        """Return the procedures by power, and why others do not apply."""
         if self.kind is not None:
-            return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)]
+            return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)], []
         base = model
         if self.limits != list(checked_limits(model.limits or ())):
             with _silent():  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
+        found, reasons = list[Procedure](), list[str]()
+        for each in (RankRules, ThresholdSequences):
+            try:
+                found.append(each.of(base, self.limits, fresh))
+            except DoesNotApply as reason:
+                reasons.append(f"{each.title}: {reason}")
         n_fresh = [fresh.n_rows_of(limit.rate) for limit in self.limits]
         sequence = FixedSequence(from_the_likeliest(model, self.limits, n_fresh), fresh, self)
-        of_thresholds = (each.of(base, self.limits, fresh) for each in (RankRules, ThresholdSequences))
-        return [*(each for each in of_thresholds if each is not None), sequence]
+        return [*found, sequence], reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +269,7 @@ class FixedSequence:
     fresh: FreshRows
     targets: Targets
 
-    method = "fixed sequence"
+    method = title = "fixed sequence"
     tested = "the safest rule"
 
     def made(self, classifier: Model) -> str:
@@ -247,8 +280,8 @@ class FixedSequence:
             f"them were tested for each rule.{f' It was selected within {stated}.' if stated else ''}"
         )
 
-    def run(self, level: float) -> tuple[bool, Model | None, FreshRows]:
-        """Return True, the certified classifier or None, and the rows with the answers tested last."""
+    def run(self, level: float) -> Tested:
+        """Return the certified classifier, if there is one, and the rows with the answers tested last."""
         passed, rules = None, list(self.rules)
         with steps("tested rules", len(rules)) as done:
             for classifier in rules:
@@ -258,7 +291,7 @@ class FixedSequence:
                     break
                 passed = classifier
                 done()
-        return True, passed, answered
+        return Tested(passed, answered)
 
 
 def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
@@ -282,6 +315,7 @@ def stated_limits(max_error: Any, limits: Any) -> list[Limit]:
 def _certified(
     classifier: Model,
     procedure: Procedure,
+    others: Sequence[str],
     targets: Targets,
     fresh: FreshRows,
     confidence: float,
@@ -304,6 +338,7 @@ def _certified(
         f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
         "probability. All attempts in the model's ledger together keep the confidence.",
+        *[f"Procedures that do not apply. {'. '.join(others)}." for _ in others[:1]],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
@@ -637,6 +672,7 @@ def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float)
 def not_certified(
     families: Sequence[RateFamily],
     rule: str,
+    why: str,
     confidence: float,
     attempts: tuple[Attempt, ...],
     declared: int | None,
@@ -644,7 +680,8 @@ def not_certified(
 ) -> NotCertifiedError:
     """Return the error with the targets that the tested rule misses.
 
-    ``selected`` has its errors and rates on the selection data, by rate and subgroup.
+    ``why`` says why there is no certified rule if this one misses none. ``selected`` has its errors and rates
+    on the selection data, by rate and subgroup.
     """
     level, last = attempts[-1].spent * (1.0 - confidence), not may_follow(attempts, declared)
     next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
@@ -658,12 +695,7 @@ def not_certified(
     ]
     return NotCertifiedError(
         f"no rule with several answers has its targets certified with {percent(confidence)} confidence. "
-        + (
-            f"For {rule}: {'; '.join(map(str, shortfalls))}."
-            if shortfalls
-            else "Each target could be certified by itself, but on these rows no rule with several answers "
-            "keeps all of them."
-        ),
+        + (f"For {rule}: {'; '.join(map(str, shortfalls))}." if shortfalls else f"The reason: {why}."),
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. "

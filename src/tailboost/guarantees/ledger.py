@@ -213,6 +213,12 @@ class Ledger:
                 each.attempts = recorded
         return recorded[:known]
 
+    def withdraw(self, attempt: Attempt) -> None:
+        """Take back a recorded attempt that ended before a label was read or a limit was tested."""
+        with self._opened():
+            for each in (self, *self.inner):
+                each.attempts = tuple(one for one in each.attempts if one.key != attempt.key)
+
     @property
     def _known(self) -> list[Attempt]:
         """The attempts of this ledger and of the inner ones, which may be in both."""

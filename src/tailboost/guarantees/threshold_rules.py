@@ -66,6 +66,34 @@ LIKELY = 0.99
 # In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more than .2.
 HOPELESS_POWER = 0.05
 SEED = 20261123  # of the numbers of the selection data
+# Probability that continuous scores leave no threshold at the ranks of a group, because they are too close.
+TOO_CLOSE = 1e-4
+
+
+class DoesNotApply(Exception):
+    """Why a procedure does not apply. It has read nothing of the fresh rows but their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """What a procedure found on fresh rows.
+
+    Attributes
+    ----------
+    passed : classifier or None
+        The certified classifier.
+    answered : FreshRows
+        The fresh rows, with the answers that a refusal names.
+    why : str
+        Why there is no certified classifier, if these answers miss no limit.
+    equal_scores : bool
+        Whether equal scores leave no threshold at the ranks. No limit was tested then.
+    """
+
+    passed: Any
+    answered: FreshRows
+    why: str = ""
+    equal_scores: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +328,13 @@ def balanced(
 
 
 def ranks_of_comparison(
-    limit: Limit, sizes: Sequence[int], selection: ScoredRows, shares: Sequence[Share], level: float
+    limit: Limit,
+    sizes: Sequence[int],
+    selection: ScoredRows,
+    shares: Sequence[Share],
+    level: float,
+    *,
+    ordered: bool = False,
 ) -> Ints | None:
     """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
 
@@ -318,6 +352,8 @@ def ranks_of_comparison(
         The shares with their rows among the selection data.
     level : float
         Allowed probability of breaking the limit.
+    ordered : bool, default=False
+        Whether draws order the rows with equal scores, so that all ranks have a threshold.
     """
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = []
@@ -330,7 +366,9 @@ def ranks_of_comparison(
             options.append((sum(loss for _, loss in each), tuple(map(min, ranks, sizes))))
     # One answer to all rows keeps a comparison by construction, so a rule that is no better says nothing.
     constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
-    around = np.array([_ties(selection, share, n) for share, n in zip(shares, sizes, strict=True)])
+    around = np.zeros(len(shares), dtype=np.intp)
+    if not ordered:
+        around += [_distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)]
     factor, gap = limit.pair
     for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
         least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
@@ -352,16 +390,31 @@ def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
     return bool((room < HOPELESS_ROOM * deviations)[others].any())
 
 
-def _ties(rows: ScoredRows, share: Share, n: int) -> int:
+def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
 
-    On the selection data `REACHED` of all ranks have a threshold within this distance.
+    On the selection data `REACHED` of all ranks have a threshold within this distance. Among many more fresh
+    rows also continuous scores may be closer than `RESOLUTION`.
     """
-    _, above = cuts(rows.scores[share.rows])
-    ranks, ends = np.arange(len(share.rows) + 1), above[::-1]
+    scores = np.sort(rows.scores[share.rows])
+    m = len(scores)
+    _, above = cuts(scores)
+    ranks, ends = np.arange(m + 1), above[::-1]
     after = np.searchsorted(ends, ranks)
     distances = np.minimum(np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)]))
-    return int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / len(share.rows))))
+    of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / m)))
+    # A number of rows with different scores is spread over a width.
+    several = max(1, int(np.sqrt(m)))
+    widths = scores[several:] - scores[:-several]
+    widths = widths[widths > RESOLUTION]
+    if not len(widths):
+        return of_ties
+    # Expected number of fresh rows within the resolution, and probability that the next row is so close.
+    close = np.quantile(n / m * several * RESOLUTION / widths, REACHED)
+    each = -np.expm1(-close)
+    if each >= 1.0:
+        return n
+    return min(n, of_ties + max(0, int(np.ceil((np.log(TOO_CLOSE) / np.log(each) - 1.0) / 2.0))))
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
@@ -416,7 +469,7 @@ class RankRules:
     data: SelectionData
     fresh: FreshRows
 
-    method = "ranks"
+    method = title = "ranks"
     tested = "the given rule"
 
     def made(self, classifier: Model) -> str:
@@ -424,8 +477,8 @@ class RankRules:
         return "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
 
     @classmethod
-    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> RankRules | None:
-        """Return the procedure; None if the limits are not about shares, or several limits compare groups.
+    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> RankRules:
+        """Return the procedure.
 
         Parameters
         ----------
@@ -435,23 +488,32 @@ class RankRules:
             All limits.
         fresh : FreshRows
             The fresh rows, opened by the model. Their answers are not read.
+
+        Raises
+        ------
+        DoesNotApply
+            If a limit is not about shares of one answer, several limits compare groups, or compared groups
+            are not independent.
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
-        by_limit = [
-            shares_of(
-                limit,
-                counted_answer(limit.rate, strata),
-                [(sample.name, sample.rows) for sample in fresh.samples(limit.rate)],
-            )
-            for limit in limits
-        ]
-        losses, compares = losses_of(model.objective_, strata), any(limit.compares for limit in limits)
-        if losses is None or None in by_limit or (compares and len(limits) > 1):
-            return None
-        shares = [share for found in by_limit for share in found or ()]
+        losses, shares = losses_of(model.objective_, strata), list[Share]()
+        compares = any(limit.compares for limit in limits)
+        if losses is None:
+            raise DoesNotApply(f"the objective {model.objective_} is no sum of losses of two answers")
+        if compares and len(limits) > 1:
+            raise DoesNotApply("a gap or ratio is one of several limits")
+        for limit in limits:
+            samples = fresh.samples(limit.rate)
+            answer = counted_answer(limit.rate, strata)
+            found = shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples])
+            if found is None:
+                raise DoesNotApply(f"{limit.rate} is no share of rows with one of two answers")
+            if compares and not fresh.are_apart(samples):
+                of = "rows" if fresh.clusters is None else "clusters"
+                raise DoesNotApply(f"some {of} are in several groups that {limit} compares")
+            shares += found
         if not shares:
-            return None
-
+            raise DoesNotApply("no group has a limit")
         for by_group in (True, False):
             family = model.threshold_family(by_group=by_group)
             if family is None:
@@ -466,21 +528,29 @@ class RankRules:
                 # Expected losses have less noise than labels.
                 selection, data = scored_selection(model, family, expected=compares)
                 return cls(model, family, shares, rows, selection, data, fresh)
-        return None
+        raise DoesNotApply(
+            "the rule has no threshold for each compared group"
+            if compares
+            else "the rule is no threshold on one score"
+        )
 
     @property
     def sizes(self) -> list[int]:
         """Number of fresh rows of each share."""
         return [len(share.rows) for share in self.shares]
 
-    def run(self, level: float) -> tuple[bool, Any, FreshRows]:
-        """Return whether ranks apply, the classifier or None if these rows certify none, and the fresh rows.
+    def run(self, level: float) -> Tested:
+        """Return the classifier, if these rows certify one.
 
         Parameters
         ----------
         level : float in (0, 1)
-            Allowed probability that a limit is broken. The first value depends on the selection data and the
-            numbers of rows alone, so another procedure may have the whole level if it is False.
+            Allowed probability that a limit is broken.
+
+        Raises
+        ------
+        DoesNotApply
+            If the selection data promise no ranks for these numbers of rows.
         """
         if self.shares[0].limit.compares:
             return self._compared(level)
@@ -494,22 +564,29 @@ class RankRules:
         if breaks is not None:
             rows, selection = breaks.rows, breaks.selection
         thresholds = one_sided(self.shares, ranks, rows, family.n_thresholds, selection)
-        return True, self._at(family, thresholds, breaks), self.fresh
+        if thresholds is None:
+            return Tested(None, self.fresh, "no threshold keeps all limits on these rows")
+        return self._at(family, thresholds, breaks)
 
-    def _compared(self, level: float) -> tuple[bool, Any, FreshRows]:
+    def _compared(self, level: float) -> Tested:
         """Run for a gap or ratio."""
         limit, m = self.shares[0].limit, self.family.n_thresholds
         named = {share.name: share for share in shares_on(limit, self.data) if len(share.rows)}
         if any(share.name not in named for share in self.shares) or m != len(self.shares):
-            return False, None, self.fresh
+            raise DoesNotApply("a compared group has no rows, or none in the selection data")
         chosen, rows, selection = [named[share.name] for share in self.shares], self.rows, self.selection
         breaks = self._breaks(rows, selection)
         if breaks is not None:
             rows, selection = breaks.rows, breaks.selection
-        reached = ranks_of_comparison(limit, self.sizes, selection, chosen, level)
+        ordered = breaks is not None
+        reached = ranks_of_comparison(limit, self.sizes, selection, chosen, level, ordered=ordered)
         if reached is None:
-            return False, None, self.fresh
-        return True, self._at(self.family, at_ranks(self.shares, reached, rows, m), breaks), self.fresh
+            raise DoesNotApply(f"no ranks of so many rows certify {limit} for a rule better than one answer")
+        thresholds = at_ranks(self.shares, reached, rows, m)
+        if thresholds is None:
+            why = f"equal scores leave no threshold at the ranks that certify {limit}"
+            return Tested(None, self.fresh, why, equal_scores=True)
+        return self._at(self.family, thresholds, breaks)
 
     def _breaks(self, rows: ScoredRows, selection: ScoredRows) -> TieBreaks | None:
         """Return the order of rows with equal scores; None if the rule must not be randomised."""
@@ -518,14 +595,13 @@ class RankRules:
         # Votes of clusters read the draws themselves.
         return TieBreaks.of(rows, selection, random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64)))
 
-    def _at(self, family: ThresholdFamily, thresholds: Floats | None, breaks: TieBreaks | None) -> Any:
-        """Return the classifier; None if it would give every row the same answer by construction."""
-        if thresholds is None or (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
-            return None
-        fresh = self.fresh.opened
-        if breaks is None:
-            return self.model.at_thresholds(family, thresholds, fresh=fresh)
-        return self.model.at_thresholds(family, *breaks.mixture(thresholds), fresh=fresh)
+    def _at(self, family: ThresholdFamily, thresholds: Floats, breaks: TieBreaks | None) -> Tested:
+        """Return the classifier with thresholds, unless it would give all rows one answer by construction."""
+        if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
+            why = "the rule with the least loss within the limits gives every row the same answer"
+            return Tested(None, self.fresh, why)
+        at = (thresholds,) if breaks is None else breaks.mixture(thresholds)
+        return Tested(self.model.at_thresholds(family, *at, fresh=self.fresh.opened), self.fresh)
 
     def _balanced(self, ranks: Sequence[int]) -> ThresholdFamily:
         """Return the balanced family for the numbers of fresh rows."""
@@ -738,7 +814,7 @@ class ThresholdSequences:
     selection: ScoredRows
     fresh: FreshRows
 
-    method = "fixed sequence"
+    method, title = "fixed sequence", "sequences of thresholds"
     tested = "the likeliest thresholds"
 
     def made(self, classifier: Model) -> str:
@@ -746,30 +822,38 @@ class ThresholdSequences:
         return "Each threshold was tested in a sequence fixed before these rows were used."
 
     @classmethod
-    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences | None:
-        """Return the procedure; None if a limit compares groups, has no rows, or has several thresholds.
+    def of(cls, model: Model, limits: Sequence[Limit], fresh: FreshRows) -> ThresholdSequences:
+        """Return the procedure; the parameters are those of `RankRules.of`.
 
-        The parameters are those of `RankRules.of`. The vote of a cluster depends on the answers, so
-        clusters have no such sequences.
+        Raises
+        ------
+        DoesNotApply
+            If a limit compares groups, has no rows, or has several thresholds; with clusters, whose votes
+            depend on the answers.
         """
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
         losses = losses_of(model.objective_, strata)
         by_group = any(limit.rate.by not in (None, "class") for limit in limits)
         family = model.threshold_family(by_group=by_group)
+        if losses is None or family is None:
+            raise DoesNotApply(f"the rule is no threshold{' for each group' if by_group else ''}")
+        if fresh.clusters is not None:
+            raise DoesNotApply("the votes of clusters depend on the answers")
         limited = [limited_rates(limit, strata, stratum) for limit in limits]
-        if losses is None or family is None or fresh.clusters is not None or not all(limited):
-            return None
+        for limit, found in zip(limits, limited, strict=True):
+            if not found:
+                raise DoesNotApply(f"{limit} compares groups, or counts rows in part")
         rows = ScoredRows(*scores_of(model, family, fresh, between_selected=True), losses[stratum])
         together = [each for found in limited for each in found]
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in together):
-            return None
+            raise DoesNotApply("a limit has no rows, or rows with several thresholds")
         selection, data = scored_selection(model, family, expected=True)
         known = [each for limit in limits for each in limited_rates(limit, data.strata, data.stratum)]
         return cls(model, family, together, rows, known, selection, fresh)
 
-    def run(self, level: float) -> tuple[bool, Any, FreshRows]:
-        """Return True, the certified classifier or None, and the fresh rows with the answers tested first.
+    def run(self, level: float) -> Tested:
+        """Return the certified classifier, or the fresh rows with the answers tested first.
 
         Parameters
         ----------
@@ -777,9 +861,13 @@ class ThresholdSequences:
             Allowed probability that a limit is broken.
         """
         certified, first = self.thresholds(level)
-        if certified is None:
-            return True, None, self.fresh.by(self.model.at_thresholds(self.family, first))
-        return True, self.model.at_thresholds(self.family, certified), self.fresh
+        if certified is not None:
+            return Tested(self.model.at_thresholds(self.family, certified), self.fresh)
+        # The test of a group has a part of the level, so its limit could pass alone.
+        why = "no threshold of a group passed, because the groups divide the error probability"
+        if self.family.n_thresholds == 1:
+            why = "no threshold of the score passed"
+        return Tested(None, self.fresh.by(self.model.at_thresholds(self.family, first)), why)
 
     def thresholds(self, level: float) -> tuple[Floats | None, Floats]:
         """Return the certified thresholds and those tested first, shape (m,) each.

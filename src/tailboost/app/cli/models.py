@@ -281,7 +281,7 @@ class FileLedger(Ledger):
         with super()._opened(), held(self._stored.path, PATIENCE):
             before = self.attempts = self._stored.read_ledger().attempts
             yield
-            if len(self.attempts) > len(before):
+            if len(self.attempts) != len(before):
                 self._stored.write_ledger(self)
 
 
