@@ -1,5 +1,6 @@
 """Rank rules: what `calibrate` certifies from ranks holds in populations with known rates, in every form."""
 
+import copy
 import json
 import sqlite3
 import warnings
@@ -284,3 +285,92 @@ def test_certificates_with_draws_are_false_at_most_at_the_level(limit):
         kept = r.min() >= limit.bound * r.max() if limit.form == "ratio" else np.ptp(r) <= limit.bound
         false += not kept
     assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
+# -- close scores and refusals -----------------------------------------------------------------------------
+
+
+def close_rows(n, rng, spread=0.008):
+    """Return distinct scores within a narrow range, which are as close as those of millions of rows."""
+    u = rng.random(n)
+    return pd.DataFrame({"s": spread * (u - 0.5)}), (rng.random(n) < u).astype(int), rng.choice(["u", "v"], n)
+
+
+def test_distinct_scores_are_never_refused_as_equal():
+    limits = ["ratio(selected(1, by=group)) >= .8"]
+    T, y, g = close_rows(1000, np.random.default_rng(0))
+    clf = tb.tune(tb.Scores("s", 1, kind="logit"), T, y, groups=g, by_group=True, limits=limits)
+    for seed in range(1, 11):
+        T, y, g = close_rows(4000, np.random.default_rng(seed))
+        rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g)
+        assert rule.certificate_.rates[0].method == "ranks"
+
+
+def few_scores(limit):
+    """Return a classifier selected on continuous scores, and fresh rows with four scores."""
+    rng = np.random.default_rng(1)
+    u = rng.random(2000)
+    y, g = (rng.random(2000) < u).astype(int), rng.choice(["u", "v"], 2000)
+    clf = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": u}), y, groups=g, by_group=True, limits=[limit])
+    u = (rng.integers(4, size=2000) + 0.5) / 4
+    return clf, (pd.DataFrame({"s": u}), (rng.random(2000) < u).astype(int)), rng.choice(["u", "v"], 2000)
+
+
+def test_a_refusal_that_read_no_label_spends_nothing():
+    clf, rows, g = few_scores("gap(selected(1, by=group)) <= .1")
+    with pytest.raises(tb.NotCertifiedError, match="equal scores leave no threshold") as refused:
+        tb.calibrate(clf, *rows, groups=g, attempts=1)
+    assert "no attempt is spent" in str(refused.value)
+    assert "Each target" not in str(refused.value)
+    assert clf.ledger_.attempts == refused.value.attempts == ()
+    rule = tb.calibrate(clf, *rows, groups=g, attempts=1, limits=["miss(1, by=group) <= .4"])
+    assert [attempt.spent for attempt in rule.ledger_.attempts] == [1.0]
+
+
+def test_a_refusal_that_read_labels_spends_an_attempt():
+    clf, rows, g = few_scores("gap(miss(1, by=group)) <= .1")
+    with pytest.raises(tb.NotCertifiedError, match=r"The reason: equal scores.*This was attempt 1"):
+        tb.calibrate(clf, *rows, groups=g)
+    assert len(clf.ledger_.attempts) == 1
+    with pytest.raises(tb.LeakageError, match="an earlier attempt had these rows"):
+        tb.calibrate(clf, *rows, groups=g, limits=["miss(1, by=group) <= .4"])
+
+
+def test_a_single_limit_is_refused_in_words_about_a_single_limit():
+    p = np.random.default_rng(0).random(2_000)
+    table, half, rest = pd.DataFrame({"p": p}), slice(1_000), slice(1_000, None)
+    clf = tb.tune(tb.Scores("p", 1), table[half], (p > 0.5)[half].astype(int), limits=["selected(1) <= .8"])
+    y = (p < 0.2).astype(int)  # now the score misleads, so the answer 0 to all rows errs least
+    with pytest.raises(tb.NotCertifiedError, match="gives every row the same answer") as refused:
+        tb.calibrate(clf, table[rest], y[rest])
+    assert "Each target" not in str(refused.value)
+
+
+# -- clusters with rows in several groups ------------------------------------------------------------------
+
+
+def persons(n, rng):
+    """Return two rows of each of n persons: in group a with the score u, in group b with 1 − u."""
+    u = rng.random(n)
+    s, g = np.r_[u, 1 - u], np.repeat(["a", "b"], n)
+    y = (rng.random(2 * n) < np.where(g == "a", s**0.5, s**2)).astype(int)
+    return pd.DataFrame({"s": s}), y, g, np.tile(np.arange(n), 2)
+
+
+def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
+    rng = np.random.default_rng(1)
+    T, y, g, _ = persons(500, rng)
+    clf = tb.tune(
+        tb.Scores("s", 1), T, y, groups=g, by_group=True, limits=["gap(selected(1, by=group)) <= .2"]
+    )
+    T, y, g, person = persons(1500, rng)
+    ways = {"across": person, "inside": np.arange(len(y)) // 2}
+    found = {
+        name: tb.calibrate(copy.deepcopy(clf), T, y, groups=g, clusters=of).certificate_
+        for name, of in ways.items()
+    }
+    assert {name: each.rates[0].method for name, each in found.items()} == {
+        "across": "fixed sequence", "inside": "ranks",
+    }  # fmt: skip
+    assert "Does not apply: ranks: some clusters are in several groups" in str(found["across"])
+    assert "Does not apply" not in str(found["inside"])

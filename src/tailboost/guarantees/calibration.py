@@ -136,12 +136,12 @@ def calibrate_selected(
     targets.refuse_absent(fresh, confidence, earlier)
     stated = checked, confidence, rule, given.subgroups, given.equal_rows
     call = repr((sorted(targets.allowed.items(), key=repr), *stated))
-    procedures, others = targets.procedures(model, fresh)
+    procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
     made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
     level = made[-1].spent * (1.0 - confidence)
-    procedure, found, untried = _first_that_applies(procedures, level)
+    procedure, found, others = _first_that_applies(procedures, level)
     if found.passed is None:
         if found.equal_scores and not any(rate.needs_labels(fresh.answered.strata) for rate in rates):
             # No label was read, and no limit was tested.
@@ -150,7 +150,7 @@ def calibrate_selected(
         selected = {(line.rate, line.subgroup): line.value for line in found.answered.judge.rates_}
         families = [] if found.equal_scores else targets.families(found.answered)
         raise not_certified(families, procedure.tested, found.why, confidence, made, attempts, selected)
-    return _certified(found.passed, procedure, [*others, *untried], targets, fresh, confidence, made)
+    return _certified(found.passed, procedure, others, targets, fresh, confidence, made)
 
 
 def _first_that_applies(procedures: Sequence[Procedure], level: float) -> tuple[Procedure, Tested, list[str]]:
@@ -233,23 +233,41 @@ class Targets:
             words = "; ".join(map(str, absent))
             raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
 
-    def procedures(self, model: Model, fresh: FreshRows) -> tuple[list[Procedure], list[str]]:
-        """Return the procedures by power, and why others do not apply."""
+    def procedures(self, model: Model, fresh: FreshRows) -> list[Procedure]:
+        """Return the procedures, the simplest first; a later one runs if no earlier one applies."""
         if self.kind is not None:
-            return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)], []
+            return [FixedSequence(from_the_safest(model, self.kind, self.allowed), fresh, self)]
         base = model
         if self.limits != list(checked_limits(model.limits or ())):
             with _silent():  # the sequence itself tightens the limits
                 base = model.reweight(limits=self.limits, confidence=0)
-        found, reasons = list[Procedure](), list[str]()
+        found = list[Procedure]()
         for each in (RankRules, ThresholdSequences):
             try:
                 found.append(each.of(base, self.limits, fresh))
             except DoesNotApply as reason:
-                reasons.append(f"{each.title}: {reason}")
+                found.append(Lacking(each.title, reason))
         n_fresh = [fresh.n_rows_of(limit.rate) for limit in self.limits]
         sequence = FixedSequence(from_the_likeliest(model, self.limits, n_fresh), fresh, self)
-        return [*found, sequence], reasons
+        return [*found, sequence]
+
+
+@dataclass(eq=False)
+class Lacking:
+    """A procedure that does not apply to the limits and rows, with the reason."""
+
+    title: str
+    reason: DoesNotApply
+
+    method = tested = ""
+
+    def made(self, classifier: Model) -> str:
+        """Return nothing: no classifier is made."""
+        return ""
+
+    def run(self, level: float) -> Tested:
+        """Raise the reason."""
+        raise self.reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +356,7 @@ def _certified(
         f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
         "probability. All attempts in the model's ledger together keep the confidence.",
-        *[f"Procedures that do not apply. {'. '.join(others)}." for _ in others[:1]],
+        *[f"Does not apply: {other}." for other in others],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]

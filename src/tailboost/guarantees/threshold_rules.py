@@ -68,6 +68,7 @@ HOPELESS_POWER = 0.05
 SEED = 20261123  # of the numbers of the selection data
 # Probability that continuous scores leave no threshold at the ranks of a group, because they are too close.
 TOO_CLOSE = 1e-4
+DEFERRED = "rows may be deferred"
 
 
 class DoesNotApply(Exception):
@@ -498,6 +499,8 @@ class RankRules:
         strata, stratum = fresh.answered.strata, fresh.answered.stratum
         losses, shares = losses_of(model.objective_, strata), list[Share]()
         compares = any(limit.compares for limit in limits)
+        if strata.defers:
+            raise DoesNotApply(DEFERRED)
         if losses is None:
             raise DoesNotApply(f"the objective {model.objective_} is no sum of losses of two answers")
         if compares and len(limits) > 1:
@@ -507,10 +510,10 @@ class RankRules:
             answer = counted_answer(limit.rate, strata)
             found = shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples])
             if found is None:
-                raise DoesNotApply(f"{limit.rate} is no share of rows with one of two answers")
+                raise DoesNotApply(f"{limit.rate!r} is no share of rows with one of two answers")
             if compares and not fresh.are_apart(samples):
                 of = "rows" if fresh.clusters is None else "clusters"
-                raise DoesNotApply(f"some {of} are in several groups that {limit} compares")
+                raise DoesNotApply(f"some {of} are in several groups that {limit!r} compares")
             shares += found
         if not shares:
             raise DoesNotApply("no group has a limit")
@@ -581,10 +584,12 @@ class RankRules:
         ordered = breaks is not None
         reached = ranks_of_comparison(limit, self.sizes, selection, chosen, level, ordered=ordered)
         if reached is None:
-            raise DoesNotApply(f"no ranks of so many rows certify {limit} for a rule better than one answer")
+            raise DoesNotApply(
+                f"no ranks of so many rows certify {limit!r} for a rule better than one answer"
+            )
         thresholds = at_ranks(self.shares, reached, rows, m)
         if thresholds is None:
-            why = f"equal scores leave no threshold at the ranks that certify {limit}"
+            why = f"equal scores leave no threshold at the ranks that certify {limit!r}"
             return Tested(None, self.fresh, why, equal_scores=True)
         return self._at(self.family, thresholds, breaks)
 
@@ -835,6 +840,8 @@ class ThresholdSequences:
         losses = losses_of(model.objective_, strata)
         by_group = any(limit.rate.by not in (None, "class") for limit in limits)
         family = model.threshold_family(by_group=by_group)
+        if strata.defers:
+            raise DoesNotApply(DEFERRED)
         if losses is None or family is None:
             raise DoesNotApply(f"the rule is no threshold{' for each group' if by_group else ''}")
         if fresh.clusters is not None:
@@ -842,7 +849,7 @@ class ThresholdSequences:
         limited = [limited_rates(limit, strata, stratum) for limit in limits]
         for limit, found in zip(limits, limited, strict=True):
             if not found:
-                raise DoesNotApply(f"{limit} compares groups, or counts rows in part")
+                raise DoesNotApply(f"{limit!r} compares groups, or counts rows in part")
         rows = ScoredRows(*scores_of(model, family, fresh, between_selected=True), losses[stratum])
         together = [each for found in limited for each in found]
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
