@@ -85,7 +85,17 @@ class Reselection:
         return digest(rule.encode(), *(each.tobytes() for each in self._engine.known_outputs))
 
     def tested_values(self, opened: Any) -> Iterator[NDArray[Any]]:
-        """Yield the answers of each candidate to opened rows: class numbers, or a label distribution."""
+        """Yield the answers of each candidate to opened rows: class numbers, or a label distribution.
+
+        Parameters
+        ----------
+        opened : OpenedRows
+            From `opened`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+        """
         n, ask = self._asker(opened, None)
         for candidate in range(len(self.ensemble_)):
             yield ask(candidate, np.arange(n))

@@ -697,7 +697,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return digest(digest_of_rule(self.rule_).encode(), *(each.tobytes() for each in outputs))
 
     def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
-        """Return the values by which all candidates answer opened rows."""
+        """Return the values by which all candidates answer opened rows.
+
+        Parameters
+        ----------
+        opened : OpenedRows
+            From `opened`.
+
+        Returns
+        -------
+        iterator of ndarray of shape (n, ...)
+        """
         return opened.values(self._engine)
 
     def _rule_html(self) -> str:

@@ -254,7 +254,17 @@ class Judged:
         return X
 
     def tested_values(self, opened: Any) -> Iterable[NDArray[Any]]:
-        """Return the values by which all candidates answer the rows from `opened`, arrays of n rows each."""
+        """Return the values by which all candidates answer opened rows.
+
+        Parameters
+        ----------
+        opened : object
+            Rows from `opened`.
+
+        Returns
+        -------
+        iterable of ndarray of shape (n, ...)
+        """
         return ()
 
     @property
