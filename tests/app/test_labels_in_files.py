@@ -21,6 +21,9 @@ FORMS = {
     "boolean": (pd.Series(HIGH).astype("boolean"), ["False", "True"]),
     "string": (pd.Series(WORDS).astype("string"), ["no", "yes"]),
     "categories": (pd.Series(WORDS).astype("category"), ["no", "yes"]),
+    "decimals": (pd.Series(HIGH * 1.0), ["0.0", "1.0"]),
+    "categories of numbers": (pd.Series(HIGH + 3).astype("category"), ["3", "4"]),
+    "unsigned": (pd.Series(HIGH.astype(np.uint64) + np.uint64(2**63)), [str(2**63), str(2**63 + 1)]),
     "long Int64": (pd.Series(HIGH + 2**53).astype("Int64"), [str(2**53), str(2**53 + 1)]),
 }
 

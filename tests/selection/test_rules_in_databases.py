@@ -1,7 +1,12 @@
-"""SQL of rules in databases beside `predict`: one type in a column, NULL for unknown groups."""
+"""SQL of rules in databases beside `predict`: one type in a column, NULL for rows that `predict` refuses.
+
+SQLite belongs to Python. DuckDB runs if it is installed, PostgreSQL if psycopg is installed and PGCONN names
+a server, as in ``PGCONN="host=127.0.0.1 dbname=postgres user=postgres"``.
+"""
 
 import os
 import sqlite3
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,11 +18,18 @@ from tailboost import rates
 
 REVIEW = "human review"
 RNG = np.random.default_rng(0)
-N = 1500
+N = 1200
 S = RNG.random(N).round(2)
 HIGH = (RNG.random(N) < S).astype(int)
-G = RNG.choice(["o'hara", "ä b", " 1", "1"], N)
+NAMES = ["o'hara", 'a"b', "ä ö", "NULL", "x%s", "ß", ";--", "new\nline", " 1", "1", "", "-- \t;"]
+G = RNG.choice(NAMES, N)
 LABELS = {"int": [0, 1], "text": ["no's", "yes"], "bool": [False, True], "long": [-5, 2**53 + 1]}
+THREE = {
+    "int": [0, 1, 2],
+    "text": ["no's", 'per"haps', "yes"],
+    "decimals": [0.0, 1.0, 3.0],
+    "long": [-5, 7, 2**53 + 1],
+}
 
 
 class Sqlite:
@@ -33,10 +45,12 @@ class Duckdb:
     """DuckDB."""
 
     def answers(self, table, sql):
-        base = pytest.importorskip("duckdb").connect()
-        rows = table.reset_index(names="i")
-        base.register("rows_given", rows)
-        base.execute("CREATE TABLE t AS SELECT * FROM rows_given")
+        duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+        base = duckdb.connect()
+        base.execute(f"CREATE TABLE t (i int, {types_of(table)})")
+        rows = table.astype(object).where(table.notna(), None).reset_index(names="i")
+        base.register("rows_given", rows.astype({name: table[name].dtype for name in table}))
+        base.execute("INSERT INTO t SELECT * FROM rows_given")
         return [row[0] for row in base.execute(f"SELECT {sql} FROM t ORDER BY i").fetchall()]
 
 
@@ -44,15 +58,11 @@ class Postgres:
     """PostgreSQL, at the address in PGCONN."""
 
     def answers(self, table, sql):
-        psycopg = pytest.importorskip("psycopg")
+        psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
         if "PGCONN" not in os.environ:
-            pytest.skip("PGCONN names no server")
+            pytest.skip("PGCONN names no PostgreSQL server")
         with psycopg.connect(os.environ["PGCONN"]) as base:
-            columns = ", ".join(
-                f'"{name}" {"double precision" if table[name].dtype.kind == "f" else "text"}'
-                for name in table
-            )
-            base.execute(f"CREATE TEMPORARY TABLE t (i int, {columns})")
+            base.execute(f"CREATE TEMPORARY TABLE t (i int, {types_of(table)})")
             with base.cursor().copy("COPY t FROM STDIN") as copied:
                 for row in table.itertuples():
                     copied.write_row([None if value != value else value for value in row])
@@ -62,9 +72,49 @@ class Postgres:
 DATABASES = {"sqlite": Sqlite(), "duckdb": Duckdb(), "postgresql": Postgres()}
 
 
+def types_of(table):
+    """Return the names and types of the columns in SQL."""
+    kinds = {name: "double precision" if table[name].dtype.kind == "f" else "text" for name in table}
+    return ", ".join('"{}" {}'.format(name.replace('"', '""'), kind) for name, kind in kinds.items())
+
+
 def same(found, expected):
-    """Whether answers and their types agree; booleans of SQLite are 0 and 1."""
-    return found == expected and (type(found) is type(expected) or isinstance(expected, bool))
+    """Whether answers and their types agree; SQLite has 0 and 1 as booleans, others have exact decimals."""
+    return found == expected and (type(found) is type(expected) or isinstance(expected, (bool, float)))
+
+
+def check(database, rule, table, expected, **options):
+    """Compare each form of the answers in a database with the expected ones."""
+    for what, wanted in expected.items():
+        found = DATABASES[database].answers(table, rule.to_sql(what=what, **options))
+        assert len(found) == len(wanted)
+        differ = [pair for pair in zip(found, wanted, strict=True) if not same(*pair)]
+        assert not differ, what
+
+
+def in_each_form(answers, deferred, *, defers, label_of_deferred):
+    """Return the expected answers: as action, as label, and whether the row is deferred."""
+    pairs = list(zip(answers.tolist(), deferred.tolist(), strict=True))
+    return {
+        "action": [(REVIEW if d else str(a)) if defers else a for a, d in pairs],
+        "label": [a if label_of_deferred or not d else None for a, d in pairs],
+        "deferred": [int(d) for _, d in pairs],
+    }
+
+
+def refused(rows, n):
+    """Return the expected answers with NULL for further rows."""
+    return {what: answers + [None] * n for what, answers in rows.items()}
+
+
+@cache
+def on_a_score(labels, defers, by_group):
+    low, high = LABELS[labels]
+    limits = [rates.miss(high, by="g") <= 0.3]
+    if defers:
+        limits = [rates.miss(high, by="g") <= 0.2, rates.false_alarm(high) <= 0.3, rates.deferred() <= 0.6]
+    y, table = np.array([low, high])[HIGH], pd.DataFrame({"s": S})
+    return tb.tune(tb.Scores("s", high), table, y, groups={"g": G}, limits=limits, by_group=by_group)
 
 
 @pytest.mark.parametrize("database", DATABASES)
@@ -72,48 +122,130 @@ def same(found, expected):
 @pytest.mark.parametrize("by_group", [False, True])
 @pytest.mark.parametrize("defers", [False, True])
 def test_answers_have_one_type_and_are_those_of_predict(defers, by_group, labels, database):
-    low, high = LABELS[labels]
-    y = np.array([low, high])[HIGH]
-    limits = [rates.miss(high, by="g") <= 0.3]
-    if defers:
-        limits = [rates.miss(high, by="g") <= 0.2, rates.false_alarm(high) <= 0.3, rates.deferred() <= 0.6]
-    table = pd.DataFrame({"s": S})
-    clf = tb.tune(tb.Scores("s", high), table, y, groups={"g": G}, limits=limits, by_group=by_group)
+    clf = on_a_score(labels, defers, by_group)
     rule, group = clf.rule_, "g" if by_group else None
     assert rule.defers == defers
-    ends = np.array([end for band in rule.bands for end, _ in band[1:]])
-    s, g = np.r_[S[:300], np.repeat(ends, 4)], np.r_[G[:300], np.tile(np.unique(G), len(ends))]
-    odd = pd.DataFrame(
-        {"s": [np.nan, np.inf, 2.0, 0.5], "g": ["1", "1", "1", "unknown" if by_group else "1"]}
-    )
-    rows = pd.concat([pd.DataFrame({"s": s, "g": g}), odd if by_group else odd[:3]], ignore_index=True)
-    given = {"groups": {"g": g}} if by_group else {}
-    answered = clf.predict(pd.DataFrame({"s": s}), **given).tolist()
-    deferred = clf.defers(pd.DataFrame({"s": s}), **given) if defers else np.zeros(len(s), dtype=bool)
 
-    nothing = [None] * (len(rows) - len(s))
-    pairs = list(zip(answered, deferred.tolist(), strict=True))
-    expected = {
-        "action": [(REVIEW if d else str(a)) if defers else a for a, d in pairs],
-        "label": [None if d else a for a, d in pairs],
-        "deferred": [int(d) for _, d in pairs],
-    }
-    for what, wanted in expected.items():
-        found = DATABASES[database].answers(rows, rule.to_sql(group=group, what=what))
-        assert all(map(same, found, wanted + nothing)), what
+    # Rows at each threshold and beside it.
+    ends = np.array([end for band in rule.bands for end, _ in band[1:]])
+    at = np.r_[ends, np.nextafter(ends, 0.0), np.nextafter(ends, 1.0)]
+    s, g = np.r_[S[:300], np.repeat(at, len(NAMES))], np.r_[G[:300], np.tile(NAMES, len(at))]
+    given = {"groups": {"g": g}} if by_group else {}
+    answered = clf.predict(pd.DataFrame({"s": s}), **given)
+    deferred = clf.defers(pd.DataFrame({"s": s}), **given) if defers else np.zeros(len(s), dtype=bool)
+    expected = in_each_form(answered, deferred, defers=defers, label_of_deferred=False)
+
+    odd = pd.DataFrame({"s": [np.nan, np.inf, -np.inf, 2.0, -0.1], "g": "1"})
+    if by_group:
+        unknown = pd.DataFrame({"s": 0.5, "g": ["unknown", None]})
+        odd = pd.concat([odd, unknown], ignore_index=True)
+    rows = pd.concat([pd.DataFrame({"s": s, "g": g}), odd], ignore_index=True)
+    check(database, rule, rows, refused(expected, len(odd)), group=group)
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_rule_on_probabilities_has_one_type_too(database):
-    P = np.c_[1 - S, S]
-    clf = tb.RobustMixtureClassifier.from_probabilities(
-        {"m": P}, HIGH, limits=["miss(1) <= .15", "deferred() <= .3"]
+@pytest.mark.parametrize("kind", ["logit", "number"])
+def test_other_scores_and_the_answer_to_a_missing_one(kind, database):
+    s = {"logit": np.log((S + 0.001) / (1.001 - S)).round(1), "number": (1000 * S).round()}[kind]
+    score = tb.Scores("s", "yes", kind=kind, missing=float(s.max()))
+    y = np.array(["no", "yes"])[HIGH]
+    clf = tb.tune(score, pd.DataFrame({"s": s}), y, limits=["miss(yes) <= .1"])
+    end = clf.rule_.bands[0][1][0]
+    values = [end, np.nextafter(end, -np.inf), np.nan, 0.0, -1e6, 1e6]
+    rows = pd.DataFrame({"s": values})
+    expected = in_each_form(
+        clf.predict(rows), np.zeros(len(rows), dtype=bool), defers=False, label_of_deferred=False
     )
-    table = pd.DataFrame({"m_0": P[:, 0], "m_1": P[:, 1]})
-    deferred, labels = clf.defers({"m": P}), clf.predict({"m": P})
+    assert expected["label"][:3] == ["yes", "no", "yes"]
+    infinite = pd.DataFrame({"s": [np.inf, -np.inf]})
+    check(database, clf.rule_, pd.concat([rows, infinite], ignore_index=True), refused(expected, 2))
+
+
+FIRST = RNG.dirichlet([0.7] * 3, N)
+SECOND = np.clip(FIRST + 0.15 * RNG.random((N, 3)), 0.001, None)
+SECOND /= SECOND.sum(axis=1, keepdims=True)
+TRUTH = (RNG.random(N)[:, None] > np.cumsum((FIRST + SECOND) / 2, axis=1)).sum(axis=1).clip(max=2)
+MODELS = {"one model": {"m": FIRST}, "an average": {"m": FIRST, 'o"n': SECOND}}
+
+
+def columns_of(given, classes):
+    """Return the probabilities of models as a table with the names that SQL expects by default."""
+    return pd.DataFrame(
+        {f"{name}_{label}": P[:, k] for name, P in given.items() for k, label in enumerate(classes)}
+    )
+
+
+def odd_rows(table):
+    """Return a row with a missing probability, and rows that are no probabilities."""
+    first, second = table.columns[:2]
+    valid = table.iloc[[0, 0, 0, 0]].reset_index(drop=True)
+    odd = valid.assign(**{first: [np.nan, np.inf, -0.5, valid[first][3] + 0.1]})
+    return pd.concat([odd, valid[:1].assign(**{first: 2.0, second: -1.0})], ignore_index=True)
+
+
+@cache
+def of_three(labels, models, form):
+    classes, by_group = THREE[labels], form == "by group"
+    limits = {
+        "plain": [rates.miss(classes[2]) <= 0.2],
+        "by group": [rates.miss(classes[2], by="g") <= 0.35],
+        "deferring": [rates.miss(classes[2]) <= 0.2, rates.error() <= 0.3, rates.deferred() <= 0.4],
+    }
+    return tb.RobustMixtureClassifier.from_probabilities(
+        MODELS[models],
+        np.array(classes)[TRUTH],
+        groups={"g": G} if by_group else None,
+        limits=limits[form],
+        by_group=by_group,
+    )
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("labels", THREE)
+@pytest.mark.parametrize("models", MODELS)
+@pytest.mark.parametrize("form", ["plain", "by group", "deferring"])
+def test_three_classes(form, models, labels, database):
+    if database == "sqlite" and models == "an average":
+        options = [row[0] for row in sqlite3.connect(":memory:").execute("PRAGMA compile_options")]
+        if "ENABLE_MATH_FUNCTIONS" not in options:
+            pytest.skip("this SQLite has no ln and exp")
+    classes, given = THREE[labels], MODELS[models]
+    clf, defers, by_group = of_three(labels, models, form), form == "deferring", form == "by group"
+    rule, asked = clf.rule_, {"groups": {"g": G}} if by_group else {}
+    assert rule.models == list(given)
+    table = columns_of(given, classes)
+    deferred = clf.defers(given) if defers else np.zeros(N, dtype=bool)
+    assert deferred.any() == defers
+    expected = in_each_form(clf.predict(given, **asked), deferred, defers=defers, label_of_deferred=True)
+    if not defers:
+        expected.pop("deferred")  # such a rule has no expression for it
+
+    odd = odd_rows(table)
+    rows = pd.concat([table.assign(g=G), odd.assign(g="1")], ignore_index=True)
+    if by_group:
+        unknown = table[:2].assign(g=["unknown", None])
+        rows = pd.concat([rows, unknown], ignore_index=True)
+    n = len(rows) - N
+    check(database, rule, rows, refused(expected, n), group="g" if by_group else None)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("labels", LABELS)
+def test_a_rule_on_probabilities_has_one_type_too(labels, database):
+    P = np.c_[1 - S, S]
+    low, high = LABELS[labels]
+    clf = tb.RobustMixtureClassifier.from_probabilities(
+        {"m": P}, np.array([low, high])[HIGH], limits=[rates.miss(high) <= 0.15, rates.deferred() <= 0.3]
+    )
+    deferred, answers = clf.defers({"m": P}), clf.predict({"m": P})
     assert deferred.any()
-    actions = np.where(deferred, REVIEW, labels.astype(str)).tolist()
-    expected = {"action": actions, "label": labels.tolist(), "deferred": deferred.astype(int).tolist()}
-    for what, wanted in expected.items():
-        found = DATABASES[database].answers(table, clf.rule_.to_sql(what=what))
-        assert all(map(same, found, wanted)), what
+    expected = in_each_form(answers, deferred, defers=True, label_of_deferred=True)
+    check(database, clf.rule_, columns_of({"m": P}, [low, high]), expected)
+
+
+def test_an_integer_that_databases_round_is_refused():
+    y = HIGH.astype(np.uint64) + np.uint64(2**63)
+    clf = tb.tune(tb.Scores("s", 2**63 + 1), pd.DataFrame({"s": S}), y, objective="error")
+    assert set(clf.predict(pd.DataFrame({"s": S})).tolist()) == {2**63, 2**63 + 1}
+    with pytest.raises(ValueError, match="the 64 bits of databases"):
+        clf.rule_.to_sql()

@@ -521,17 +521,19 @@ def unboxed(labels: Any) -> Any:
     """Return labels of a type of pandas, or Python objects of one kind, as numbers or booleans of NumPy.
 
     scikit-learn would make floating-point numbers of nullable types: True and 1 would become 1.0, and
-    integers above 2⁵³ would be rounded. Text, tables and labels with missing values are returned unchanged.
+    integers above 2⁵³ would be rounded. It reads no text of variable width, which is text of fixed width
+    here. Other text, tables and labels with missing values are returned unchanged.
     """
     if not (hasattr(labels, "dtype") or hasattr(labels, "dtypes")):
         return labels
     array = np.asarray(labels)
     if array.dtype.kind in "biu":
         return array
-    kinds = {type(label) for label in array.ravel().tolist()} if array.dtype == object else set()
+    kinds = {type(label) for label in array.ravel().tolist()} if array.dtype.kind in "OT" else set()
+    texts = array.dtype.kind == "T" and kinds == {str}
     booleans = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
     integers = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
-    return np.array(array.tolist()) if kinds and (booleans or integers) else labels
+    return np.array(array.tolist()) if kinds and (booleans or integers or texts) else labels
 
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
@@ -622,7 +624,7 @@ def label_column(values: ArrayLike, name: str) -> Labels:
     if array.dtype == object or array.dtype.kind == "T":
         kinds = {type(value) for value in array.tolist()}
         if all(issubclass(kind, str) for kind in kinds):
-            array = array.astype(str)
+            array = np.array(array.tolist(), dtype=str)
         elif all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
             array = np.array(array.tolist())
         else:

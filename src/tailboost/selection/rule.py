@@ -544,6 +544,8 @@ def sql_value(value: object) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON")
     return repr(value) if isinstance(value, (int, float)) else _quoted(str(value), "'")
 
 
