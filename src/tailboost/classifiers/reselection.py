@@ -147,8 +147,8 @@ class Reselection:
         sample_weight : array-like of shape (n,), optional
             Weights of the rows of X.
         error_budget : float in [0, 1], optional
-            Largest increase of the overall error relative to the most accurate candidate, on the selection
-            data. By default unchanged.
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
         max_error : float in (0, 1] or dict, optional
             Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
             objective stays the same.

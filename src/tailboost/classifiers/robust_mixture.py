@@ -127,10 +127,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         subgroups, None stands for the others. Where no rule keeps all of them, the one with the smallest
         violation answers, with a warning.
     error_budget : float in [0, 1], optional
-        Largest increase of the overall error that the rule may accept, relative to the most accurate
-        candidate. Both errors are measured on the selection data: 0 means no more error there than the most
-        accurate candidate. If rows may be deferred, candidates within the limits on deferral are compared.
-        None sets no limit.
+        Largest overall error of the rule less that of the most accurate candidate: with .02 a rule may have
+        an error of .22 if the least is .20. Both errors are measured on the selection data: 0 means no more
+        error there than the most accurate candidate. If rows may be deferred, candidates within the limits on
+        deferral are compared. None sets no limit.
     confidence : float in [0, 1), optional
         Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
         tightened by a number of standard errors. Among the rules with this probability the one with the least

@@ -254,6 +254,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules that differ from the selected rule in thresholds; None if there are none.
 
+        Their errors on the selection data have no limit, so there are none with an error budget.
+
         Parameters
         ----------
         by_group : bool
@@ -263,6 +265,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         labelled = self._engine.labelled
         data = labelled.in_memory
         if self._problem.over_rows or data is not labelled or data.costs is not None:
+            return None
+        if self._problem.error_budget is not None:
             return None
         if by_group:
             return (

@@ -124,7 +124,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
         The fit stops after this number of rounds in which the largest error of the combination fell by at
         most ``tol``. None plays all rounds. "auto" is 10.
     error_budget : float in [0, 1] or None, default=None
-        Largest increase of the overall error relative to the most accurate hypothesis, on the selection data.
+        Largest overall error less that of the most accurate hypothesis, on the selection data: .02 allows .22
+        if the least is .20.
         None sets no limit. `tradeoff` shows all budgets without another fit. A vote has no budget.
     min_subgroup_rows : int, default=10
         Groups and cells with fewer distinct rows are small. Small cells of one class share a weight in the
@@ -539,7 +540,8 @@ class GroupDROBoostClassifier(MixtureClassifier):
     combine : {"mixture", "average"}, default="mixture"
         The mixture with the smallest worst-group error, or the even mixture of all rounds as in group DRO.
     error_budget : float in [0, 1] or None, default=None
-        Largest increase of the overall error relative to the most accurate hypothesis, on the selection data.
+        Largest overall error less that of the most accurate hypothesis, on the selection data: .02 allows .22
+        if the least is .20.
         None sets no limit. `tradeoff` shows all budgets without another fit; `reweight` changes the budget.
     min_subgroup_rows : int, default=10
         Groups and cells with fewer distinct rows are small. Small cells of one class share a weight in the

@@ -27,6 +27,7 @@ from tailboost.selection.problem import (
     Best,
     Problem,
     Program,
+    allowed_error,
     best_in_pool,
     mixed,
     solve,
@@ -454,7 +455,7 @@ class Mixture:
         """Return the largest mean loss within the error budget; None without a budget."""
         if self.problem.error_budget is None:
             return None
-        return float(self.pool.mean_losses(n_rounds).min()) + self.problem.error_budget
+        return allowed_error(float(self.pool.mean_losses(n_rounds).min()), self.problem.error_budget)
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""

@@ -883,4 +883,9 @@ def within_budget(pool: Pool, program: Program, error_budget: float | None) -> P
     _, violation = program.within(caps).evaluate(pool.all_counts)
     errors = overall_errors(program, pool.all_counts)
     least = float(errors[violation <= max(SLIGHT, float(violation.min()))].min())
-    return program.within((*program.limits, error() <= min(1.0, least + error_budget)))
+    return program.within((*program.limits, error() <= allowed_error(least, error_budget)))
+
+
+def allowed_error(least: float, error_budget: float) -> float:
+    """Return the largest error within a budget above the least error."""
+    return min(1.0, least + error_budget)

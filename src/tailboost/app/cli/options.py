@@ -154,7 +154,7 @@ ErrorBudget = Annotated[
     float | None,
     option(
         "X",
-        "Largest accepted increase of the overall error, relative to the most accurate candidate.",
+        "Largest accepted overall error less that of the most accurate candidate: .02 allows .22 for .20.",
         parser=_fraction,
     ),
 ]

@@ -1,0 +1,210 @@
+"""An error budget is absolute: the least error plus the budget, by brute force and a generic solver.
+
+The least errors here are about .3, so .3 + .05 is far from .3 × 1.05.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+
+SHARES = np.array([0.05, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.55, 0.6, 0.7])
+BUDGETS = [0.0, 0.01, 0.02, 0.04, 0.06]
+
+
+def exact(noise=0.0):
+    """Return scores and labels; of the 20 rows at each score exactly this share has the label 1."""
+    s = np.repeat(SHARES, 20)
+    y = np.concatenate([np.arange(20) < round(20 * p) for p in SHARES]).astype(int)
+    return (s + noise * np.random.default_rng(0).normal(size=len(s)))[:, None], y
+
+
+def errors_of(answers, y, weight):
+    """Return the overall error and the largest error of a class."""
+    wrong = (answers != y).astype(float)
+    worst = max(np.average(wrong[y == k], weights=weight[y == k]) for k in np.unique(y))
+    return np.average(wrong, weights=weight), worst
+
+
+def of_thresholds(X, y, weight):
+    """Return both errors of each threshold, shape (2, m)."""
+    thresholds = np.r_[0.0, np.unique(X[:, 0])]
+    return np.array([errors_of((X[:, 0] > t).astype(int), y, weight) for t in thresholds]).T
+
+
+def least_worst(errors, bound):
+    """Return the least largest class error of a mixture within an overall error, by linear programming.
+
+    ``errors`` has the overall error and the errors of the classes of each rule, shape (1 + K, T).
+    """
+    overall, by_class = errors[0], errors[1:]
+    T = len(overall)
+    solved = linprog(
+        np.r_[np.zeros(T), 1.0],
+        A_ub=np.vstack([np.c_[by_class, -np.ones(len(by_class))], np.r_[overall, 0.0]]),
+        b_ub=np.r_[np.zeros(len(by_class)), bound],
+        A_eq=np.r_[np.ones(T), 0.0][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * (T + 1),
+    )
+    return solved.fun
+
+
+WEIGHTS = {"even": np.ones(220), "weights": np.tile([1.0, 3.0], 110)}
+
+
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("way", ["tune", "reweight", "reweight rows", "given probabilities"])
+def test_one_rule_has_the_least_worst_error_within_the_least_error_plus_the_budget(way, weight):
+    X, y = exact()
+    overall, worst = of_thresholds(X, y, weight)
+    P = np.column_stack([1 - X, X])
+    differ = 0
+    for budget in BUDGETS:
+        given = {"error_budget": budget}
+        if way == "tune":
+            rule = tb.tune(tb.Scores(0, 1), X, y, sample_weight=weight, **given)
+        elif way == "reweight":
+            rule = tb.tune(tb.Scores(0, 1), X, y, sample_weight=weight).reweight(**given)
+        elif way == "reweight rows":
+            first = tb.tune(tb.Scores(0, 1), X[::3], y[::3])
+            rule = first.reweight(X, y, sample_weight=weight, **given)
+        else:
+            rule = tb.RobustMixtureClassifier.from_probabilities({"p": P}, y, sample_weight=weight, **given)
+        answers = rule.predict({"p": P} if way == "given probabilities" else X)
+        error, found = errors_of(answers, y, weight)
+        assert error <= overall.min() + budget + 1e-9
+        assert found == pytest.approx(worst[overall <= overall.min() + budget + 1e-9].min())
+        differ += found < worst[overall <= overall.min() * (1 + budget) + 1e-9].min() - 0.05
+    assert differ >= 3  # budgets at which another reading has another rule
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_randomised_rule_mixes_within_the_least_error_plus_the_budget(budget):
+    X, y = exact()
+    thresholds = np.r_[0.0, SHARES]
+    wrong = np.array([(X[:, 0] > t) != y for t in thresholds])
+    errors = np.array([wrong.mean(axis=1), *(wrong[:, y == k].mean(axis=1) for k in (0, 1))])
+    P = np.column_stack([1 - X, X])
+    rule = tb.RobustMixtureClassifier.from_probabilities({"p": P}, y, randomized=True, error_budget=budget)
+    losses = tb.metrics.expected_zero_one_losses(y, rule.predict_distribution({"p": P}))
+    assert losses.mean() <= errors[0].min() + budget + 1e-6
+    worst = max(losses[y == k].mean() for k in (0, 1))
+    assert worst == pytest.approx(least_worst(errors, errors[0].min() + budget), abs=2e-3)
+
+
+def hard(n, seed):
+    """Return rows of three classes of which about a third are answered wrongly."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, n, p=[0.6, 0.25, 0.15])
+    X = rng.normal(size=(n, 4))
+    X[np.arange(n), y] += 1.0
+    return X, y
+
+
+def hypotheses(clf, X):
+    """Return the answers of the hypotheses, one row each, and the constants that also are members."""
+    own = [model.predict(X) for model in clf.estimators_]
+    return np.array(own + [np.full(len(X), k) for k in clf.classes_])
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    return tb.WorstClassBoostClassifier(tree, n_estimators=6, random_state=0).fit(*hard(600, 1))
+
+
+@pytest.mark.parametrize("budget", [0.02, 0.05, 0.1])
+def test_boosting_mixes_within_the_least_error_of_a_hypothesis_plus_the_budget(boosted, budget):
+    X, y = hard(500, 2)
+    wrong = hypotheses(boosted, X) != y
+    errors = np.array([wrong.mean(axis=1), *(wrong[:, y == k].mean(axis=1) for k in range(3))])
+    mixed = boosted.reweight(X, y, error_budget=budget)
+    losses = tb.metrics.expected_zero_one_losses(y, mixed.predict_distribution(X))
+    allowed = errors[0].min() + budget
+    assert losses.mean() <= allowed + 1e-6
+    worst = max(losses[y == k].mean() for k in range(3))
+    assert worst == pytest.approx(least_worst(errors, allowed), abs=2e-3)
+    assert worst < least_worst(errors, errors[0].min() * (1 + budget)) - 0.01
+
+
+def least_cvar(wrong, alpha, bound):
+    """Return the least CVaR of a mixture within an overall error, by linear programming."""
+    T, n = wrong.shape
+    tail = np.c_[wrong.T, -np.ones(n), -np.eye(n)]  # loss − z − excess ≤ 0
+    overall = np.r_[wrong.mean(axis=1), np.zeros(n + 1)]
+    solved = linprog(
+        np.r_[np.zeros(T), 1.0, np.full(n, 1.0 / (alpha * n))],
+        A_ub=np.vstack([tail, overall]),
+        b_ub=np.r_[np.zeros(n), bound],
+        A_eq=np.r_[np.ones(T), np.zeros(n + 1)][None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * T + [(None, None)] + [(0, None)] * n,
+    )
+    return solved.fun
+
+
+@pytest.mark.parametrize("budget", [0.02, 0.05])
+def test_a_cvar_has_the_same_budget(boosted, budget):
+    X, y = hard(300, 3)
+    wrong = (hypotheses(boosted, X) != y).astype(float)
+    mixed = boosted.reweight(X, y, objective=tb.CVaR(0.5), error_budget=budget)
+    losses = tb.metrics.expected_zero_one_losses(y, mixed.predict_distribution(X))
+    allowed = wrong.mean(axis=1).min() + budget
+    assert losses.mean() <= allowed + 1e-6
+    least = least_cvar(wrong, 0.5, allowed)
+    assert np.sort(losses)[-150:].mean() == pytest.approx(least, abs=5e-4)
+    assert least < least_cvar(wrong, 0.5, wrong.mean(axis=1).min() * (1 + budget)) - 0.002
+
+
+@pytest.mark.parametrize(
+    ("limits", "budget", "seed"),
+    [
+        (["precision(1) >= 40%", "miss(1) <= 37%"], 0.06, 4),
+        (["miss(1) <= 37%"], 0.06, 4),
+        (["miss(1) <= 30%", "error() <= 45%"], 0.05, 3),  # sequences of thresholds alone would go beyond
+    ],
+)
+def test_certified_rules_are_within_the_budget_on_the_selection_data(limits, budget, seed):
+    """Also where thresholds at ranks or in sequences would answer without a budget."""
+    X, y = exact(noise=1e-3)
+    rng = np.random.default_rng(seed)
+    s = rng.choice(SHARES, 4000)
+    new, labels = (s + 1e-3 * rng.normal(size=4000))[:, None], (rng.random(4000) < s).astype(int)
+    likeliest, _ = errors_of((X[:, 0] > 0.5).astype(int), y, np.ones(220))
+    tuned = tb.tune(tb.Scores(0, 1), X, y, error_budget=budget)
+    rule = tb.calibrate(tuned, new, labels, limits=limits)
+    error, _ = errors_of(rule.predict(X), y, np.ones(220))
+    assert likeliest * (1 + budget) < error <= likeliest + budget
+
+
+def test_calibrate_gives_the_budget_to_the_selection():
+    """In one batch: no rule keeps the limit within .02 above the least error, which is about .3."""
+    rng = np.random.default_rng(5)
+    s = rng.choice(SHARES, 3000)
+    X, y = (s + 1e-3 * rng.normal(size=3000))[:, None], (rng.random(3000) < s).astype(int)
+    with pytest.raises(tb.exceptions.InfeasibleLimitsError) as refusal:
+        tb.calibrate(tb.Scores(0, 1), X, y, limits=["miss(1) <= 15%"], error_budget=0.02)
+    assert 0.31 < float(str(refusal.value).split("error: at most ")[1].split()[0]) < 0.34
+
+
+def test_the_shell_has_the_same_budget(tmp_path):
+    pd = pytest.importorskip("pandas")
+    cli = pytest.importorskip("tailboost.app.cli")
+    runner = pytest.importorskip("typer.testing").CliRunner()
+    X, y = hard(500, 6)
+    pd.DataFrame(X, columns=list("abcd")).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    model = tmp_path / "t.model"
+    done = runner.invoke(cli.app, [
+        "fit", str(tmp_path / "t.csv"), "--target", "y", "--model", str(model),
+        "--method", "worstclassboost", "--set", "n_estimators=4", "--error-budget", ".02",
+    ])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    clf = tb.load_model(model)[-1]
+    budget = clf.summary_.budget
+    assert (clf.error_budget, budget.error_budget) == (0.02, 0.02)
+    assert budget.least_mean > 0.2
+    # The budget binds: of the mixtures with the least largest error, none has a smaller overall error.
+    assert budget.mean == pytest.approx(budget.least_mean + 0.02, abs=1e-6)
