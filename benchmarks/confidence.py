@@ -3,8 +3,8 @@
     python benchmarks/confidence.py [--only SETTING ...] [--draws N] [--out FILE]
 
 In each draw, a rule is selected on n new rows of scores, with confidence .9. The limits are then measured on
-a population that no draw contains. For costs by row no probability is given, so they are not here. Settings
-that are not run again keep their entry in the record.
+a population that no draw contains. Settings have limits for which the probability is known. Settings that are
+not run again keep their entry in the record.
 """
 
 from __future__ import annotations
@@ -42,11 +42,8 @@ MISS, FALSE_ALARM = rates.miss("yes"), rates.false_alarm("yes")
 SETTINGS = {
     "a miss rate": Setting(500, (MISS <= 0.2,)),
     "a miss rate, scores of one digit": Setting(300, (MISS <= 0.2,), digits=1),
-    "miss and false alarms": Setting(500, (MISS <= 0.3, FALSE_ALARM <= 0.3)),
-    "miss and false alarms, little room": Setting(500, (MISS <= 0.25, FALSE_ALARM <= 0.28)),
-    "miss, deferral and false alarms": Setting(
-        500, (MISS <= 0.1, rates.deferred() <= 0.2, FALSE_ALARM <= 0.35)
-    ),
+    "miss and false alarms": Setting(2000, (MISS <= 0.3, FALSE_ALARM <= 0.3)),
+    "a miss rate and deferral": Setting(500, (MISS <= 0.1, rates.deferred() <= 0.2)),
     "a miss rate in each of ten groups": Setting(
         2000, (rates.miss("yes", by="g") <= 0.3,), groups=10, by_group=True
     ),
@@ -61,7 +58,6 @@ SETTINGS = {
         ),
         groups=3,
     ),
-    "a mean cost by matrix": Setting(500, (rates.cost([[0.0, 1.0], [5.0, 0.0]]) <= 0.5,)),
 }
 
 
@@ -122,7 +118,7 @@ def measured(setting: Setting, draws: int) -> dict[str, Any]:
         "n": setting.n,
         "draws": draws,
         "refused": refused,
-        "said_of_all": float(probability.mean()),
+        "said_of_all": float(np.nanmean(probability)),
         "kept_of_all": float(holds.mean()),
         "reached": int(reached.sum()),
         "said": float(probability[reached].mean()) if reached.any() else None,

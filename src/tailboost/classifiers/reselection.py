@@ -153,8 +153,8 @@ class Reselection:
             Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
             objective stays the same.
         confidence : float in [0, 1), optional
-            Probability with which all limits have to hold on new rows, for models; by default that of the
-            classifier.
+            Estimated probability with which all limits have to hold on new rows, for models; by default that
+            of the classifier.
 
         Returns
         -------

@@ -132,15 +132,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         error there than the most accurate candidate. If rows may be deferred, candidates within the limits on
         deferral are compared. None sets no limit.
     confidence : float in [0, 1), optional
-        Probability with which all ``limits`` have to hold on new rows of the same distribution. Limits are
-        tightened by a number of standard errors. Among the rules with this probability the one with the least
-        objective is selected. If the limits leave little room beside each other, the selection aims nearer to
-        1: of .9 at .975. If no rule is found, the most probable one answers, with a
-        `ConfidenceNotReachedWarning`. None does not tighten; ``limits_probability_`` is then available, too.
-        Costs by row have no such probability, and a limit on them is not tightened; a warning says so.
-        Without limits a confidence is refused. None is the default, because confidence has a price and is
-        often out of reach. On 98 problems of 7 tables limits held on new rows in 53 % without it. With .9
-        they held in 72 %, at .0088 more overall error; .9 was reached in 57 %, where limits held in 93 %.
+        Probability with which all ``limits`` have to hold on new rows of the same distribution. It is an
+        estimate from the selection data. Limits are tightened by a number of standard errors. Among the rules
+        with this probability the one with the least objective is selected. If no rule is found, the most probable
+        one answers, with a `ConfidenceNotReachedWarning`. The probability is known for limits on miss, false
+        alarm, selection and deferral rates, and on their gaps and ratios, if the limits leave room beside
+        each other. Other limits are not tightened, and the warning says so. `tailboost.calibrate` certifies
+        every limit. Without limits a confidence is refused. None, the default, does not tighten: a rule of
+        least error stops at its limit, and breaks it on about every second set of new rows.
         These runs aimed at .9 in all cases.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
@@ -190,15 +189,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     limits_met_ : bool or None
         Whether all limits are kept on the selection data; None without limits.
     limits_probability_ : float or None
-        Probability that the rule keeps all limits on new rows, simulated from its confusion counts;
-        None without limits, and with limits on costs of rows.
+        Estimated probability that the rule keeps all limits on new rows, simulated from its confusion counts;
+        for gaps and ratios it is too small. None without ``confidence``, and if it is not known.
     subgroups_ : list
         The subgroups of ``subgroup_errors_``.
     subgroup_intervals_ : ndarray of shape (m, 2)
         95 % intervals for the errors of `predict` on new rows of the same distribution: Clopper–Pearson
         intervals with effective numbers of rows. If the models are refitted on all rows, 1.96 standard
         deviations of a refit, at least .015, are added in quadrature. On 35 tables .96 of 196 class errors on
-        test rows were inside. NaN with fewer than 10 rows. `tailboost.certify` gives a guarantee.
+        test rows were inside. NaN with fewer than 10 rows, and where the selection finds favourable rows: if
+        the limits leave little room, and with thresholds of more than three groups. `tailboost.certify` gives
+        a guarantee.
     gap_ : float
         By how much a mixture of the candidates could lower the objective on the selection data within the
         limits; 0 if the rule is the best mixture.
@@ -218,7 +219,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
-        Says with which probability the limits hold on new rows, and which limits hold with ``confidence``.
+        Says which limits hold with ``confidence``, or why this is not known.
     SmallSubgroupsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 

@@ -442,7 +442,10 @@ class Judged:
 
     @property
     def limits_probability_(self) -> float | None:
-        """Probability that `predict` satisfies all limits on new rows, see `RateTable.outlook`; or None."""
+        """Estimated probability that `predict` keeps all limits on new rows; None without ``confidence``.
+
+        See `RateTable.outlook`. It is None, too, if the probability is not known.
+        """
         outlook = self.rates_.outlook
         return None if outlook is None else outlook.probability
 

@@ -534,6 +534,18 @@ class Terms:
         """Matrices C with rate = ⟨C, N⟩, shape (m, W, A); 0 for a subgroup without rows."""
         return self.top / self._scale
 
+    @property
+    def of_answers(self) -> bool:
+        """Whether each rate is the mean of a function of the answer alone, over a fixed set of rows.
+
+        So are miss rates, false alarm rates and selection rates, but no overall error, cost or precision.
+        """
+        if self.is_ratio:
+            return False
+        pairs = zip(self.top, self.bottom, strict=True)
+        inside = [top[(bottom > 0).any(axis=1)] for top, bottom in pairs]
+        return all(len(np.unique(values, axis=0)) <= 1 for values in inside)
+
     def beyond(self, level: Floats) -> Floats:
         """Return matrices C with ⟨C, N⟩ ≤ 0 exactly if the rate of each subgroup is at most ``level``.
 
@@ -661,6 +673,20 @@ class Limit(Expression):
         level = bound / scale
         pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
         return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+
+    def price(self, duals: Floats, values: Floats) -> float:
+        """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
+
+        ``values`` are the rates of the subgroups with rows. In a row of a ratio the bound multiplies a rate:
+        the largest one, or without it the first rate of the pair.
+        """
+        if len(values) < 2:
+            return float("nan")
+        if self.margins is not None:
+            first, _ = np.nonzero(~np.eye(len(values), dtype=bool))
+            return float(duals.sum() if self.form == GAP else duals @ values[first])
+        of_largest, of_smallest = np.split(duals, 2)
+        return float(of_largest.sum() if self.form == GAP else of_smallest.sum() * values.max())
 
     def with_margins(self, margins: Floats) -> Limit:
         """Return the gap or ratio with the margin (i, j) for each ordered pair of subgroups, shape (m, m).

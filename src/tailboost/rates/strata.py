@@ -178,6 +178,15 @@ class Strata:
         labels = (*self.classes, None)
         return [(labels[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
 
+    def constants(self) -> list[Floats]:
+        """Return the confusion counts of each action taken for all rows, shape (W, A) each."""
+        counts = []
+        for action in np.eye(self.n_actions):
+            taken = self.mass[:, None] * action
+            paid = [] if self.mean_costs is None else [taken * self.mean_costs]
+            counts.append(np.concatenate([taken, *paid]))
+        return counts
+
     def label(self, label: Any) -> int:
         """Return the number of a label.
 

@@ -14,12 +14,6 @@ from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
 MOST_ERRORS, SELECTIONS = 3.0, 5
-# Limits that cannot all be tightened by `MOST_ERRORS` leave little room. A selection reaches a confidence
-# within them only on favourable rows, and the least objective leads to where the rows are most favourable.
-# So the selection then aims at a fraction of the probability of a violation, in some more selections.
-# With a miss, a deferral and a false alarm limit, 93 of 199 rules reached .9, and .85 of these kept it
-# without this aim. benchmarks/confidence.py has the rules with it.
-LESS_RISK, MORE_SELECTIONS = 0.25, 2
 # A rule with one action for a larger fraction of the rows is not selected to reach a confidence.
 MOST_ALIKE = 0.95
 
@@ -55,9 +49,8 @@ def confident(
     """Return the selection of least objective with limits kept on new rows with a stated probability.
 
     All limits are tightened by the same number of standard errors, which is bisected. If no selection reaches
-    the probability, the most probable one is returned. If one does, but the limits leave little room, the
-    selection aims at a probability nearer to 1. A rule with one action for nearly all rows is left out unless
-    the stated limits lead to such a rule. The limits of the problem are the first ones of the program,
+    the probability, the most probable one is returned. A rule with one action for nearly all rows is left out
+    unless the stated limits lead to such a rule. The limits of the problem are the first ones of the program,
     ``found`` is the selection within the program, and ``again(program)`` selects within other limits. The
     probability is that of the ``strata`` and counts of the rows on which rates are estimated.
     """
@@ -76,34 +69,23 @@ def confident(
         return found
     most_alike, last = max(MOST_ALIKE, largest_share(found.counts)), found
 
-    def tighten(by: float) -> tuple[float, Best]:
-        """Select with tightened limits; the probability of a rule that is left out counts as 1."""
+    def tighten(by: float) -> float:
+        """Select with tightened limits, and return the probability; of a rule that is left out 1."""
         nonlocal last
         tighter = [tightened(limit, strata, counts_of(last), refit, by) for limit in limits]
         new = again(program.within((*tighter, *others)))
         if largest_share(new.counts) > most_alike + ROUNDING:
-            return 1.0, new
+            return 1.0
         last = new
         tried.append((probability(new), new))
-        return tried[-1]
+        return tried[-1][0]
 
-    def bisect(aim: float, low: float, high: float, selections: int) -> float:
-        for _ in range(selections):
-            by = (low + high) / 2
-            low, high = (low, by) if tighten(by)[0] >= aim else (by, high)
-        return high
-
-    def best(aim: float) -> Best:
-        reached = [selection for likely, selection in tried if likely >= aim]
-        if reached:
-            return min(reached, key=lambda selection: selection.value)
-        return max(tried, key=lambda pair: pair[0])[1]
-
-    enough, aim = bisect(confidence, 0.0, MOST_ERRORS, SELECTIONS), confidence
-    if max(likely for likely, _ in tried) >= confidence:
-        last = best(confidence)
-        if not tighten(MOST_ERRORS)[1].keeps:
-            aim = 1.0 - LESS_RISK * (1.0 - confidence)
-            bisect(aim, enough, MOST_ERRORS, MORE_SELECTIONS)
-    selection = best(aim)
+    low, high = 0.0, MOST_ERRORS
+    for _ in range(SELECTIONS):
+        by = (low + high) / 2
+        low, high = (low, by) if tighten(by) >= confidence else (by, high)
+    reached = [selection for likely, selection in tried if likely >= confidence]
+    selection = max(tried, key=lambda pair: pair[0])[1]
+    if reached:
+        selection = min(reached, key=lambda selection: selection.value)
     return replace(selection, violations=program.violations(selection.counts))

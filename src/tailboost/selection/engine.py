@@ -524,7 +524,7 @@ class Engine(ABC):
             raise InfeasibleLimitsError(self._contradiction(pool, best.solution))
         rule = self.rule(problem, program, pool, best)
         rule = replace(rule, drawn=self._with_draws(rule, budgeted=budgeted))
-        if not problem.confidence or not problem.limits:
+        if not problem.confidence or not problem.limits or rule.no_outlook:
             return rule
 
         def counts_of(selection: Best) -> Floats:

@@ -15,8 +15,6 @@ from tailboost.core.array_types import Column, Floats, Ints, Mask, Stated
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
     AT_MOST,
-    GAP,
-    RATIO,
     Largest,
     Limit,
     Objective,
@@ -501,7 +499,7 @@ class Program:
 
         The solution is given by the duals of the rows, shape (J,), and its confusion counts. Each limit has
         one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
-        gap has one number, a ratio of subgroups NaN.
+        gap or ratio of subgroups has one number.
         """
         terms = self.objective.rate.terms(self.strata)
         scale = self.scale
@@ -513,9 +511,8 @@ class Program:
         for number, limit in enumerate(self.limits):
             terms = limit.rate.terms(self.strata)
             paid = duals[self.limit_of_row == number] * scale / limit.rate.scale(self.strata)
-            if limit.form in (GAP, RATIO):
-                of_bound = paid[: len(paid) // 2] if limit.margins is None else paid
-                prices.append(np.array([of_bound.sum() if limit.form == GAP else np.nan]))
+            if limit.compares:
+                prices.append(np.array([limit.price(paid, terms.values(counts)[terms.defined])]))
                 continue
             bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
             if terms.is_ratio:  # the bound multiplies the denominator

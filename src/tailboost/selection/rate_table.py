@@ -1,8 +1,8 @@
-"""Counted rates with intervals on new rows, the probability of keeping limits there, and a table."""
+"""Counted rates with intervals for new rows, the probability of keeping limits there, and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -40,13 +40,14 @@ REFIT = 0.015
 # Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
 LEAST_ROWS = 10
 # Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
-# .25 the selection on the same rows. On 98 problems the mean probability of the limits was .48, and .53 held.
-# With confidence .9 it was .71, and .72 held; among problems that reached .9 it was .94, and .93 held.
+# .25 the selection on the same rows.
 OVERDISPERSION = 1.25
 # Draws of the confusion counts: the standard error of a probability is at most .011.
 DRAWS = 2_000
 # Normal numbers drawn at once.
 BLOCK = 2_000_000
+# The most subgroups of which the worst has an interval: each end misses in 2.5 %, so two of them in 5 %.
+MOST_COMPARED = 2
 # The most subgroups named in a sentence.
 FEW = 4
 
@@ -258,12 +259,14 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
 class LimitsOutlook:
     """Probability of keeping all limits on new rows, and limits kept with a stated confidence.
 
+    Both are estimates from the selection data. For gaps and ratios they are on the safe side.
+
     Parameters
     ----------
     probability : float
         Fraction of simulated confusion counts within all limits.
     confidence : float
-        The confidence of ``wider``.
+        The asked confidence, which is also that of ``wider``.
     wider : tuple of (Limit, float)
         Increase of each bound with which all limits hold together with this confidence; limits without
         increase are left out.
@@ -278,12 +281,12 @@ class LimitsOutlook:
 
     @property
     def sentence(self) -> str:
-        """The probability as a sentence without a full stop."""
-        p = self.probability
-        printed = "more than 0.99" if p > 0.99 else "less than 0.01" if p < 0.01 else f"{p:.2f}"
+        """The reached confidence as a sentence without a full stop; empty if it is not reached."""
+        if self.probability < self.confidence:
+            return ""
         return (
-            f"on new rows all limits hold together with probability {printed}, simulated from the "
-            "confusion counts of this rule"
+            f"on new rows all limits hold together with a probability of at least {self.confidence:g}, by an "
+            "estimate from the confusion counts of this rule"
         )
 
     @property
@@ -458,7 +461,7 @@ class RateTable:
     kind : str
         Kind of the subgroups of a table of errors: "class", "group" or "cell"; empty for other tables.
     outlook : LimitsOutlook or None
-        Probability of keeping the limits on new rows; None without limits.
+        Probability of keeping the limits on new rows; None without ``confidence``, or if it is not known.
     selected : bool
         Whether the rule was selected on these rows.
     """
@@ -483,17 +486,21 @@ class RateTable:
         selected: bool = True,
         refit: bool = False,
         refit_spread: float = REFIT,
+        flattered: Callable[[Rate], str] = lambda rate: "",
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
         The rates come with their limits, and ``prices`` are the shadow prices of each limit by subgroup, see
         `Program.shadow_prices`. ``words``, ``kind`` and ``selected`` are those of the class, ``refit`` and
-        ``refit_spread`` those of `CountedRate.of`.
+        ``refit_spread`` those of `CountedRate.of`. ``flattered`` tells why a rate has no interval: the
+        rule was selected where these rows favour it. An empty text is no reason.
         """
         stated = list(stated)
         lines, lacking, spread = list[RateLine](), list[str](), False
         for (rate, limit), price in zip(stated, prices or [None] * len(stated), strict=True):
             counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
+            if why := flattered(rate):
+                counted = replace(counted, reasons={why: np.ones(len(counted.values), bool)})
             lines += rate_lines(rate, limit, counted, price)
             lacking += counted.lacking(rate)
             spread |= counted.spread > 0
@@ -502,9 +509,8 @@ class RateTable:
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
         """Return the table with the probability of keeping the limits on new rows."""
-        if outlook is None:
-            return self
-        return replace(self, outlook=outlook, notes=(*self.notes, outlook.sentence))
+        said = "" if outlook is None else outlook.sentence
+        return replace(self, outlook=outlook, notes=(*self.notes, *[said] * bool(said)))
 
     @classmethod
     def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
@@ -535,13 +541,17 @@ class RateTable:
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
-        """Name, error and interval of the subgroup with the largest error of `predict`; None without any."""
-        line = max(
-            self.of_rule("predict"), key=lambda line: np.nan_to_num(line.value, nan=-1.0), default=None
-        )
+        """Name, error and interval of the subgroup with the largest error of `predict`; None without any.
+
+        The interval is None with more than two subgroups. The largest of many estimates is too large, so that
+        the interval of this subgroup would lie above its true error too often.
+        """
+        lines = self.of_rule("predict").lines
+        line = max(lines, key=lambda line: np.nan_to_num(line.value, nan=-1.0), default=None)
         if line is None or np.isnan(line.value):
             return None
-        return line.subgroup, line.value, None if np.isnan(line.low) else (line.low, line.high)
+        known = len(lines) <= MOST_COMPARED and not np.isnan(line.low)
+        return line.subgroup, line.value, (line.low, line.high) if known else None
 
     def __iter__(self) -> Iterator[RateLine]:
         return iter(self.lines)
@@ -573,10 +583,9 @@ class RateTable:
             return "There is no limit among these rates."
         if broken := _named(line for line in limited if not line.met):
             return f"Not kept on these rows: {broken}."
-        if self.outlook is None:
-            return "On these rows all limits are kept."
-        likely = self.outlook.sentence
-        return f"On these rows all limits are kept. {likely[:1].upper()}{likely[1:]}."
+        likely = "" if self.outlook is None else self.outlook.sentence
+        more = f" {likely[:1].upper()}{likely[1:]}." if likely else ""
+        return f"On these rows all limits are kept.{more}"
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text."""

@@ -71,7 +71,8 @@ Targets = Annotated[
 ]
 RuleOut = Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")]
 LimitConfidence = Annotated[
-    float | None, options.option("P", "Probability that all limits hold on new rows; tightens them.")
+    float | None,
+    options.option("P", "Estimated probability that all limits hold on new rows; tightens them."),
 ]
 
 

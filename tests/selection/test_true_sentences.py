@@ -1,0 +1,331 @@
+"""What a selection prints with a probability, beside populations of which the truth is known.
+
+`SENTENCES` is the table: each printed number and the tests that keep it. `SETTINGS` has an entry for each
+kind of rate and of rule. A test fails if a number is wrong more often than stated, with a binomial p below
+.001. The share is that of all tables: a table without the number states nothing.
+"""
+
+import re
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.stats import binom, binomtest
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.rates import Answered
+from tailboost.rates.rate import KINDS
+
+SENTENCES = {
+    "rates_: 95 % interval of a rate, gap or ratio": "test_intervals",
+    "rates_: price": "test_a_price_is_what_the_objective_rises_by",
+    "rates_, limits_probability_: probability that limits hold": "test_limits_hold_with_the_confidence",
+    "ConfidenceNotReachedWarning: limits that hold together": "test_wider_limits_hold_with_the_confidence",
+    "summary_: 95 % interval of the worst class or group": "test_intervals",
+    "summary_: upper end for the objective, CVaR": "test_intervals",
+    "summary_: better by a 95 % interval": "test_useless_scores_are_not_shown_to_be_better",
+    "LimitBelowNoiseWarning: even an estimate of 0 shows only": "test_the_noise_of_few_rows",
+    "LimitBelowNoiseWarning: not known to better than": "test_the_noise_of_a_gap",
+}
+DRAWS, FRESH, LEAST_P = 60, 20_000, 0.001
+SEL = rates.selected(1, by="g")
+MISS, FALSE_ALARM = rates.miss(1), rates.false_alarm(1)
+ODDS = [MISS <= 0.25, FALSE_ALARM <= 0.22]
+COST = rates.cost([[0, 1], [3, 0]])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Rows of one score, and what is selected on them."""
+
+    n: int = 500
+    limits: list = field(default_factory=list)
+    groups: int = 1
+    shift: float = 1.5  # between the scores of the classes, in standard deviations
+    between: float = 0.15  # between those of neighbouring groups
+    more: dict = field(default_factory=dict)  # arguments of `tune`
+    kind: str = "score"
+
+    @property
+    def by_group(self):
+        return self.more.get("by_group", False)
+
+    def rows(self, rng, n):
+        g, y = rng.integers(0, self.groups, n), (rng.random(n) < 0.3).astype(int)
+        z = rng.normal(size=n) + self.shift * y + self.between * (g % 3)
+        return np.column_stack([1 / (1 + np.exp(1 - z)), 1 / (1 + np.exp(1 - z - rng.normal(size=n)))]), y, g
+
+    def select(self, seed, **more):
+        """Return the classifier of one draw; None if no rule keeps the limits."""
+        S, y, g = self.rows(np.random.default_rng([31, seed]), self.n)
+        given = {"limits": self.limits, **self.more, **more}
+        if self.groups > 1:
+            given["groups"] = {"g": g}
+        try:
+            if self.kind == "score":
+                return tb.tune(tb.Scores(0, 1), S, y, **given)
+            if self.kind == "models":
+                return tb.RobustMixtureClassifier.from_probabilities(probabilities(S), y, **given)
+            if self.kind == "boosted":
+                tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+                return tb.WorstClassBoostClassifier(tree, n_estimators=4, cv=3, random_state=0).fit(S, y)
+            given |= {"estimators": [("line", LogisticRegression())], "cv": 3, "random_state": 0}
+            groups = given.pop("groups", None)
+            return tb.RobustMixtureClassifier(**given).fit(S, y, groups=groups)
+        except tb.InfeasibleLimitsError:
+            return None
+
+    def answered(self, clf, fresh):
+        """Return fresh rows with the answers of a rule."""
+        S, y, g = fresh
+        groups = {"groups": {"g": g}} if self.by_group else {}
+        X = probabilities(S) if self.kind == "models" else S
+        deferred = {"deferred": clf.defers(X, **groups)} if clf.objective_.rate.needs_deferral else {}
+        if any(limit.rate.needs_deferral for limit in self.limits):
+            deferred = {"deferred": clf.defers(X, **groups)}
+        answers = clf.predict(X, **groups)
+        return Answered.of(y, answers, groups={"g": g, "group": g}, labels=[0, 1], **deferred)
+
+
+def probabilities(S):
+    return {name: np.column_stack([1 - s, s]) for name, s in zip("ab", S.T, strict=True)}
+
+
+def limited(*limits, **more):
+    return Setting(limits=list(limits), **more)
+
+
+AWARE = {"by_group": True}
+SETTINGS = {
+    # A limit on each kind of rate; one score has one threshold.
+    "error": limited(rates.error() <= 0.2),
+    "miss": limited(MISS <= 0.2),
+    "false_alarm": limited(FALSE_ALARM <= 0.1),
+    "recall": limited(rates.recall(1) >= 0.7),
+    "sensitivity": limited(rates.sensitivity(1) >= 0.7),
+    "specificity": limited(rates.specificity(1) >= 0.9),
+    "tpr": limited(rates.tpr(1) >= 0.75),
+    "tnr": limited(rates.tnr(1) >= 0.85),
+    "fnr": limited(rates.fnr(1) <= 0.25),
+    "fpr": limited(rates.fpr(1) <= 0.15),
+    "selected": limited(rates.selected(1) <= 0.2),
+    "cost": limited(COST <= 0.36),
+    "deferred": limited(rates.deferred() <= 0.1),
+    "precision": limited(rates.precision(1) >= 0.75, shift=1.0),
+    "npv": limited(rates.npv(1) >= 0.9, more={"objective": rates.selected(1)}),
+    "jaccard": limited(rates.jaccard(1) >= 0.48),
+    "f_score": limited(rates.f_score(1) >= 0.65),
+    "answered_error": limited(rates.answered_error() <= 0.1, more={"objective": rates.deferred()}),
+    # Objectives, several limits, and limits at the edge of what the score allows.
+    "objective error": Setting(250, more={"objective": "error"}),
+    "objective F": Setting(more={"objective": rates.f_score(1)}),
+    "objective cost": Setting(more={"objective": COST}),
+    "worst class": Setting(),
+    "room": limited(MISS <= 0.35, FALSE_ALARM <= 0.35),
+    "no room": limited(*ODDS),
+    "class errors, no room": limited(rates.error(by="class") <= 0.24),
+    "error, no room": limited(rates.error() <= 0.165),
+    "three limits": limited(MISS <= 0.1, rates.deferred() <= 0.2, FALSE_ALARM <= 0.35),
+    # Groups.
+    "gap, blind": limited(rates.gap(SEL) <= 0.1, n=900, groups=3),
+    "gap": limited(rates.gap(SEL) <= 0.05, n=600, groups=2, between=0.6, more=AWARE),
+    "ratio": limited(rates.ratio(SEL) >= 0.8, n=800, groups=2, between=0.6, more=AWARE),
+    "by group": limited(rates.miss(1, by="g") <= 0.25, n=900, groups=3, more=AWARE),
+    "twelve groups": limited(rates.miss(1, by="g") <= 0.25, n=1200, groups=12, more=AWARE),
+    "worst of twelve": Setting(1200, groups=12, between=0, more={"objective": "worst_group", **AWARE}),
+    "worst of twelve, blind": Setting(1200, groups=12, between=0, more={"objective": "worst_group"}),
+    # Rules other than one threshold.
+    "two models": limited(MISS <= 0.25, kind="models"),
+    "draws": limited(MISS <= 0.25, kind="models", more={"randomized": True}),
+    "CVaR": Setting(kind="models", more={"objective": "cvar", "alpha": 0.3}),
+    "cross-fitted": limited(MISS <= 0.25, kind="fitted"),
+    "boosted": Setting(300, kind="boosted"),
+}
+
+
+def test_each_kind_of_rate_and_each_sentence_has_an_entry():
+    assert set(KINDS) <= set(SETTINGS)
+    assert set(SENTENCES.values()) <= set(globals())
+
+
+def false_share(missed, stated):
+    """Return the binomial p of so many false statements, of which ``stated`` is the allowed share."""
+    return binomtest(missed, DRAWS, stated, alternative="greater").pvalue
+
+
+def truths(rate, limit, answered):
+    """Return the rates on fresh rows by subgroup, and the gap or ratio of a limit."""
+    terms = rate.terms(answered.strata)
+    values = terms.values(answered.counts)
+    named = dict(zip(terms.names, values.tolist(), strict=True))
+    return named | ({limit.form: limit.value(values)} if limit is not None and limit.compares else {})
+
+
+def kept(limit, answered):
+    terms = limit.rate.terms(answered.strata)
+    values = np.nan_to_num(terms.values(answered.counts), nan=0.0 if limit.from_above else 1.0)
+    return limit.distance(terms.names, values) <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_intervals(name):
+    setting, missed = SETTINGS[name], Counter()
+    fresh = setting.rows(np.random.default_rng(99), FRESH)
+    for seed in range(DRAWS):
+        if (clf := setting.select(seed)) is None:
+            continue
+        answered, worst = setting.answered(clf, fresh), clf.summary_.errors.worst
+        rule = "predict" if not setting.more.get("randomized") else "randomised"
+        stated = [] if name in ("CVaR", "draws") else [(clf.objective_.rate, None)]
+        stated += [] if rule == "randomised" else [(limit.rate, limit) for limit in setting.limits]
+        for rate, limit in stated:
+            truth = truths(rate, limit, answered)
+            for line in clf.rates_.of_rule("predict"):
+                if line.rate == str(rate) and bool(line.limit) == (limit is not None):
+                    outside = not line.low <= truth[line.subgroup] <= line.high
+                    missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
+        if worst is not None and worst[2] is not None and rule == "predict":
+            by = clf.summary_.errors.kind
+            error = truths(rates.error(by=by), None, answered)[worst[0]]
+            missed["worst"] += not worst[2][0] <= error <= worst[2][1]
+        if clf.summary_.upper is not None and rule == "predict":
+            missed["upper"] += value_of(setting, clf, fresh, answered) > clf.summary_.upper
+    for what, many in missed.items():
+        assert false_share(many, 0.05) >= LEAST_P, (what, many)
+
+
+def value_of(setting, clf, fresh, answered):
+    """Return the objective on fresh rows."""
+    if setting.more.get("objective") == "cvar":
+        distribution = clf.predict_distribution(probabilities(fresh[0]))
+        losses = np.sort(1 - distribution[np.arange(FRESH), fresh[1]])[::-1]
+        return losses[: int(0.3 * FRESH)].mean()
+    return clf.objective_.value(clf.objective_.rate.terms(answered.strata).values(answered.counts))
+
+
+LIMITED = [name for name, setting in SETTINGS.items() if setting.limits and setting.kind != "fitted"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", [name for name in LIMITED if name != "draws"])
+def test_limits_hold_with_the_confidence(name):
+    setting, broken = SETTINGS[name], 0
+    fresh = setting.rows(np.random.default_rng(99), FRESH)
+    for seed in range(DRAWS):
+        clf = setting.select(seed, confidence=0.9)
+        if clf is None or (clf.limits_probability_ or 0.0) < 0.9:
+            assert clf is None or "all limits hold together" not in f"{clf.rates_} {clf.rates_.verdict}"
+            continue
+        answered = setting.answered(clf, fresh)
+        broken += not all(kept(limit, answered) for limit in setting.limits)
+    assert false_share(broken, 0.1) >= LEAST_P, broken
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        limited(rates.gap(SEL) <= 0.01, n=300, groups=2, between=0.6, more=AWARE),
+        limited(rates.ratio(SEL) >= 0.95, n=300, groups=2, between=0.6, more=AWARE),
+        limited(MISS <= 0.01, rates.deferred() <= 0.05, n=150),
+    ],
+)
+def test_wider_limits_hold_with_the_confidence(setting):
+    fresh, broken, named = setting.rows(np.random.default_rng(99), FRESH), 0, 0
+    for seed in range(DRAWS):
+        clf = setting.select(seed, confidence=0.9)
+        if clf is None or clf.rates_.outlook is None or not clf.rates_.outlook.wider:
+            continue
+        named += 1
+        by, answered = dict(clf.rates_.outlook.wider), setting.answered(clf, fresh)
+        for limit in setting.limits:
+            terms = limit.rate.terms(answered.strata)
+            beyond = limit.distance(terms.names, terms.values(answered.counts)) - by.get(limit, 0.0)
+            if beyond > 0:
+                broken += 1
+                break
+    assert named
+    assert false_share(broken, 0.1) >= LEAST_P, (broken, named)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("more", [{"objective": "error"}, {}, {"objective": "worst_group"}])
+def test_useless_scores_are_not_shown_to_be_better(more):
+    """Scores that tell nothing are no better than the best answer without features, on any rows."""
+    setting = Setting(400, shift=0.0, between=0.0, groups=3, more=more)
+    found = sum(setting.select(seed).summary_.beats_random_guess for seed in range(DRAWS))
+    assert false_share(found, 0.05) >= LEAST_P
+
+
+def told(limits, groups, n):
+    """Return the warning of limits below their noise, on rows that are half of the class 1."""
+    y = np.tile([0, 1], n // 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tb.tune(tb.Scores(0, 1), np.linspace(0.01, 0.99, n)[:, None], y, limits=limits, groups=groups)
+    kind = tb.exceptions.LimitBelowNoiseWarning
+    return next(str(each.message) for each in caught if each.category is kind)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_noise_of_few_rows():
+    """At the named rate, no row of 40 is counted with probability .05."""
+    said = told([MISS <= 0.05], {"g": np.repeat(["a", "b"], 40)}, 80)
+    shown = float(re.search(r"shows only ≤ ([\d.]+)", said)[1])
+    assert binom.pmf(0, 40, shown) == pytest.approx(0.05, abs=0.005)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_noise_of_a_gap():
+    """With two true rates of .1, the difference of counted ones is within the named margin in 95 %."""
+    said = told([rates.gap(SEL) <= 0.02], {"g": np.repeat(["a", "b"], [200, 400])}, 600)
+    margin = float(re.search(r"± ([\d.]+)", said)[1])
+    a, b = np.random.default_rng(0).binomial([[200], [400]], 0.1, size=(2, 20_000))
+    assert np.mean(np.abs(a / 200 - b / 400) <= margin) == pytest.approx(0.95, abs=0.01)
+
+
+PRICED = {"gap": rates.gap(SEL) <= 0.06, "ratio": rates.ratio(SEL) >= 0.75}
+
+
+@pytest.mark.parametrize("form", PRICED)
+def test_a_price_is_what_the_objective_rises_by(form):
+    """The price is the slope of a linear program over all pairs of thresholds, solved by another solver."""
+    rng, n = np.random.default_rng(5), 10_000
+    g = rng.integers(0, 2, n)
+    share = np.array([0.25, 0.45])[g]
+    y = (rng.random(n) < share).astype(int)
+    s = 1 / (1 + (1 - share) / share * np.exp(1.125 - 1.5 * (rng.normal(size=n) + 1.5 * y)))
+    limit = PRICED[form]
+    clf = tb.tune(tb.Scores(0, 1), s[:, None], y, groups={"g": g}, by_group=True, limits=[limit])
+    (line,) = [line for line in clf.rates_ if line.subgroup == form]
+    points = []  # error and selected share of each threshold of a group
+    for k in (0, 1):
+        score, label = s[g == k], y[g == k]
+        ends = np.r_[-np.inf, np.quantile(score, np.linspace(0, 1, 301))]
+        answers = score[None] > ends[:, None]
+        points.append((np.sum(answers != label, axis=1) / n, answers.mean(axis=1)))
+
+    def least(bound):
+        """Return the least error of a mixture of thresholds in each group within the limit."""
+        (e0, r0), (e1, r1) = points
+        rows = [np.r_[r0, -r1], np.r_[-r0, r1]]
+        if form == "ratio":
+            rows = [np.r_[bound * r0, -r1], np.r_[-r0, bound * r1]]
+        A = np.array([np.r_[np.ones(len(e0)), np.zeros(len(e1))], np.r_[np.zeros(len(e0)), np.ones(len(e1))]])
+        most = np.full(2, bound if form == "gap" else 0.0)
+        return linprog(np.r_[e0, e1], A_ub=rows, b_ub=most, A_eq=A, b_eq=[1, 1]).fun
+
+    slope = abs(least(limit.bound + 0.01) - least(limit.bound - 0.01)) / 0.02
+    assert slope > 0.02
+    assert line.price == pytest.approx(slope, rel=0.2)
