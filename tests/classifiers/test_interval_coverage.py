@@ -51,6 +51,7 @@ def test_intervals_hold_the_rates_of_the_returned_rule_on_new_rows(name):
                 truth[limit.form] = limit.value(values)
             for line in mix.rates_:
                 if line.rate == str(rate) and bool(line.limit) == (limit is not None):
-                    missed[line.rate, line.subgroup] += not line.low <= truth[line.subgroup] <= line.high
+                    outside = not line.low <= truth[line.subgroup] <= line.high
+                    missed[line.rate, line.subgroup] += outside and not np.isnan(line.low)
     most = 0.05 * n_draws + 3 * np.sqrt(0.05 * 0.95 * n_draws)
     assert max(missed.values()) <= most, missed

@@ -86,11 +86,9 @@ class Setting:
         S, y, g = fresh
         groups = {"groups": {"g": g}} if self.by_group else {}
         X = probabilities(S) if self.kind == "models" else S
-        deferred = {"deferred": clf.defers(X, **groups)} if clf.objective_.rate.needs_deferral else {}
-        if any(limit.rate.needs_deferral for limit in self.limits):
-            deferred = {"deferred": clf.defers(X, **groups)}
+        deferred = {"deferred": clf.defers(X, **groups)} if clf.can_defer else {}
         answers = clf.predict(X, **groups)
-        return Answered.of(y, answers, groups={"g": g, "group": g}, labels=[0, 1], **deferred)
+        return Answered.of(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 
 
 def probabilities(S):

@@ -134,13 +134,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     confidence : float in [0, 1), optional
         Probability with which all ``limits`` have to hold on new rows of the same distribution. It is an
         estimate from the selection data. Limits are tightened by a number of standard errors. Among the rules
-        with this probability the one with the least objective is selected. If no rule is found, the most probable
-        one answers, with a `ConfidenceNotReachedWarning`. The probability is known for limits on miss, false
-        alarm, selection and deferral rates, and on their gaps and ratios, if the limits leave room beside
-        each other. Other limits are not tightened, and the warning says so. `tailboost.calibrate` certifies
-        every limit. Without limits a confidence is refused. None, the default, does not tighten: a rule of
-        least error stops at its limit, and breaks it on about every second set of new rows.
-        These runs aimed at .9 in all cases.
+        with this probability the one with the least objective is selected. If no rule is found, the most
+        probable one answers, with a `ConfidenceNotReachedWarning`. The probability is known for limits on
+        miss, false alarm, selection and deferral rates, and on their gaps and ratios, if the limits leave
+        room beside each other. Other limits are not tightened, and the warning says so. `tailboost.calibrate`
+        certifies every limit. Without limits a confidence is refused. None, the default, does not tighten: a
+        rule of least error stops at its limit, and breaks it on about every second set of new rows.
     cv : "auto", int, float in (0, 1), splitter or iterable, default="auto"
         The selection data. An int is that many folds: out-of-fold probabilities of all rows; a float is the
         fraction held out; a splitter of scikit-learn, or an iterable of (fitted, held-out) row numbers, each
