@@ -9,6 +9,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +151,8 @@ SETTINGS = {
 def test_each_kind_of_rate_and_each_sentence_has_an_entry():
     assert set(KINDS) <= set(SETTINGS)
     assert set(SENTENCES.values()) <= set(globals())
+    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert all(f"`{test}`" in page for test in SENTENCES.values())
 
 
 def false_share(missed, stated):
