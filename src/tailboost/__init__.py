@@ -36,7 +36,9 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.classifiers.decisions import Decisions as Decisions
     from tailboost.classifiers.decisions import RandomizedDecision as RandomizedDecision
     from tailboost.core.exceptions import BoundNotMetWarning as BoundNotMetWarning
-    from tailboost.core.exceptions import ConfidenceNotReachedWarning as ConfidenceNotReachedWarning
+    from tailboost.core.exceptions import (
+        ConfidenceNotReachedWarning as ConfidenceNotReachedWarning,
+    )
     from tailboost.core.exceptions import DeterminismWarning as DeterminismWarning
     from tailboost.core.exceptions import FitInterruptedWarning as FitInterruptedWarning
     from tailboost.core.exceptions import InfeasibleLimitsError as InfeasibleLimitsError
@@ -103,7 +105,9 @@ _MODULES = {
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model save_model",
 }
-_HOME = {name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()}
+_HOME = {
+    name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()
+}
 _PACKAGES = (
     *("learners", "rates", "solvers"),
     *("datasets", "decisions", "exceptions", "metrics", "plotting", "published", "robustness"),
@@ -133,8 +137,13 @@ def __getattr__(name: str) -> object:
         value = getattr(import_module("tailboost.classifiers"), name)
     else:
         # Only the measures are searched for a hint: loading all packages takes seconds.
-        is_metric = not name.startswith("_") and hasattr(import_module("tailboost.rates.metrics"), name)
-        hint = f"; it is tailboost.metrics.{name}" if is_metric else ""
+        is_metric = not name.startswith("_") and hasattr(
+            import_module("tailboost.rates.metrics"), name
+        )
+        if is_metric:
+            hint = f"; it is tailboost.metrics.{name}"
+        else:
+            hint = ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     globals()[name] = value
     return value

@@ -28,7 +28,8 @@ SCALES = 21  # points between equal weights and the best iterate of Hedge
 SWEEPS = 10  # sweeps of line searches over the classes
 # Additional starts of the line searches for more than two classes, and their standard deviation around the
 # best point. They lowered the overall error by .004 on yeast and ecoli.
-RESTARTS, JUMP = 10, 0.5
+RESTARTS = 10
+JUMP = 0.5
 
 
 def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
@@ -37,7 +38,9 @@ def adjusted_answers(probabilities: ArrayLike, log_weights: ArrayLike) -> Ints:
 
 
 def _logarithms(probabilities: ArrayLike) -> Floats:
-    logarithms: Floats = np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))
+    logarithms: Floats = np.log(
+        np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY)
+    )
     return logarithms
 
 
@@ -62,7 +65,10 @@ def tune_class_weights(
     best = search.hedge()
     best = min((scale * best for scale in np.linspace(0.0, 1.0, SCALES)), key=search.score)
     rng = np.random.default_rng(0)
-    restarts = RESTARTS if search.K > 2 else 0
+    if search.K > 2:
+        restarts = RESTARTS
+    else:
+        restarts = 0
     starts = [best, *(best + rng.normal(scale=JUMP, size=search.K) for _ in range(restarts))]
     best = min(map(search.descend, starts), key=search.score)
     _, worst, overall = search.score(best)
@@ -73,13 +79,16 @@ class _Search:
     """Worst-class and overall error as functions of log class weights."""
 
     def __init__(self, logarithms: Floats, y: Ints, error_budget: float | None) -> None:
-        self.logarithms, self.y = logarithms, y
+        self.logarithms = logarithms
+        self.y = y
         self.n, self.K = logarithms.shape
         self.counts = np.bincount(y, minlength=self.K)
         self.present = np.flatnonzero(self.counts).tolist()
         self.limit = np.inf
         if error_budget is not None:
-            self.limit = float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + error_budget
+            self.limit = (
+                float(np.mean(rates.wrong(logarithms.argmax(axis=1), y))) + error_budget
+            )
 
     def errors(self, log_weights: Floats) -> Floats:
         """Return the error of each class, 0 for a class without rows."""
@@ -95,14 +104,17 @@ class _Search:
     def hedge(self) -> Floats:
         """Return the best iterate of Hedge over the classes that have rows."""
         log_weights = np.zeros(self.K)
-        best, lowest = log_weights, self.score(log_weights)
+        best = log_weights
+        lowest = self.score(log_weights)
         for step in range(STEPS):
             errors = self.errors(log_weights)[self.present]
             moved = log_weights.copy()
             moved[self.present] += RATE / np.sqrt(1 + step / 10) * (errors - errors.mean())
             log_weights = moved
-            if (score := self.score(log_weights)) < lowest:
-                best, lowest = log_weights, score
+            score = self.score(log_weights)
+            if score < lowest:
+                best = log_weights
+                lowest = score
         return best
 
     def descend(self, log_weights: Floats) -> Floats:
@@ -119,16 +131,21 @@ class _Search:
         """Return the log weights with the best one for class k, by sorting the rows' thresholds."""
         scores = self.logarithms + log_weights
         scores[:, k] = -np.inf
-        threshold = scores.max(axis=1) - self.logarithms[:, k]  # above it, the row is answered k
+        threshold = (
+            scores.max(axis=1) - self.logarithms[:, k]
+        )  # above it, the row is answered k
         right_otherwise = scores.argmax(axis=1) == self.y
         order = np.argsort(threshold, kind="stable")
         cuts = threshold[order]
         # Wrong rows of each class after the first rows of this order are answered k.
         lost = np.zeros((self.n + 1, self.K), dtype=np.int64)
-        lost[1:][np.arange(self.n), self.y[order]] = np.where(self.y[order] == k, -1, right_otherwise[order])
+        lost[1:][np.arange(self.n), self.y[order]] = np.where(
+            self.y[order] == k, -1, right_otherwise[order]
+        )
         lost[0] = np.bincount(self.y[~right_otherwise], minlength=self.K)
         errors = lost.cumsum(axis=0) / np.maximum(self.counts, 1)
-        overall, worst = errors @ self.counts / self.n, errors.max(axis=1)
+        overall = errors @ self.counts / self.n
+        worst = errors.max(axis=1)
         # Cuts lie between rows with different thresholds.
         edges = np.concatenate([[cuts[0] - 2.0], cuts, [cuts[-1] + 2.0]])
         possible = np.flatnonzero(np.diff(edges) > 0)
@@ -181,7 +198,8 @@ class MetaClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return int(self.estimator_.n_features_in_)
 
     def __sklearn_tags__(self) -> Tags:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
@@ -272,7 +290,9 @@ class TunedThresholdClassifier(MetaClassifier):
         labels = checked_labels(X, y)
         classes, index = np.unique(labels, return_inverse=True)
         folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
-        P = cross_val_predict(self.estimator, X, labels, cv=folds, method="predict_proba", n_jobs=self.n_jobs)
+        P = cross_val_predict(
+            self.estimator, X, labels, cv=folds, method="predict_proba", n_jobs=self.n_jobs
+        )
         weights = tune_class_weights(P, index, error_budget=self.error_budget)
         with fitting_apart(self) as fitted:
             fitted.log_weights_, fitted.worst_class_error_, fitted.mean_error_ = weights
@@ -291,32 +311,44 @@ def random_guess() -> DummyClassifier:
     return DummyClassifier(strategy="uniform", random_state=0)
 
 
-def balanced_forest(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+def balanced_forest(
+    *, random_state: Seed = None, n_jobs: int | None = None
+) -> CellWeightedClassifier:
     """Return a random forest with balanced class weights.
 
     ``class_weight="balanced"`` is not used: scikit-learn 1.9 refuses it for the labels "0" and "1".
     """
-    return CellWeightedClassifier(RandomForestClassifier(random_state=random_state, n_jobs=n_jobs))
+    return CellWeightedClassifier(
+        RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
+    )
 
 
-def weighted_xgboost(*, random_state: Seed = None, n_jobs: int | None = None) -> CellWeightedClassifier:
+def weighted_xgboost(
+    *, random_state: Seed = None, n_jobs: int | None = None
+) -> CellWeightedClassifier:
     """Return XGBoost with balanced weights of classes or, with groups, of class × group cells."""
     return CellWeightedClassifier(plain_xgboost(random_state=random_state, n_jobs=n_jobs))
 
 
-def tuned_xgboost(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_xgboost(
+    *, random_state: Seed = None, n_jobs: int | None = None
+) -> TunedThresholdClassifier:
     """Return XGBoost with class weights tuned out of fold."""
     xgboost = plain_xgboost(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(xgboost, random_state=random_state)
 
 
-def tuned_forest(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_forest(
+    *, random_state: Seed = None, n_jobs: int | None = None
+) -> TunedThresholdClassifier:
     """Return a random forest with class weights tuned out of fold."""
     forest = RandomForestClassifier(random_state=random_state, n_jobs=n_jobs)
     return TunedThresholdClassifier(forest, random_state=random_state)
 
 
-def tuned_average(*, random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def tuned_average(
+    *, random_state: Seed = None, n_jobs: int | None = None
+) -> TunedThresholdClassifier:
     """Return the average of XGBoost and a random forest with class weights tuned out of fold."""
     both = VotingClassifier(
         [

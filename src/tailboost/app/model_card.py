@@ -27,13 +27,18 @@ FEW_ROWS = 30  # classes and groups with fewer rows are listed among the limitat
 MOST_NAMES = 20  # largest number of names in one sentence
 MEASURED = ("Errors on new rows", "Rates on new rows")
 RULE = ("Decision rule", "Price of the limits", "Trade-off")
-LIMITS, MONITOR = "Stated limits", "Monitor"
+LIMITS = "Stated limits"
+MONITOR = "Monitor"
 SEEN = ", for the classes and groups among these rows"
 #: Regulators' headings for documentation, with the sections of a card for each.
 REGULATION: dict[str, dict[str, tuple[str, ...]]] = {
     "EU AI Act, Annex IV": {
         "1. General description of the AI system": ("Purpose", "Versions"),
-        "2. Elements of the AI system and process for its development": ("Training", *RULE, *MEASURED),
+        "2. Elements of the AI system and process for its development": (
+            "Training",
+            *RULE,
+            *MEASURED,
+        ),
         "3. Monitoring, functioning and control of the AI system": (
             *(LIMITS, *MEASURED, MONITOR, "Limitations", "Not tested"),
         ),
@@ -147,13 +152,19 @@ class ModelCard:
             If an argument is not as in `tailboost.certify`, or the certificate of the monitor is about
             another rule.
         """
-        notes, final = dict(notes or {}), last_step(model)
+        notes = dict(notes or {})
+        final = last_step(model)
         if monitor is not None:
             refuse_other_rule(monitor.certificate, model, "the certificate of the monitor")
-        certificate, rates, leakage, rates_failure = None, None, "", ""
+        certificate = None
+        rates = None
+        leakage = ""
+        rates_failure = ""
         given = {"groups": groups, "confidence": confidence, "equal_rows": equal_rows}
         try:
-            certificate = certify(model, X, y, clusters=clusters, max_error=max_error, rates=(), **given)
+            certificate = certify(
+                model, X, y, clusters=clusters, max_error=max_error, rates=(), **given
+            )
         except LeakageError as failure:
             leakage = str(failure)
         if certificate is not None and getattr(final, "limits", None):
@@ -162,8 +173,13 @@ class ModelCard:
             except ValueError as failure:
                 rates_failure = str(failure)
         calibrated = judged(final).certificate_
-        stated = next((one for one in (calibrated, rates, certificate) if _limits_of(one)), None)
-        of_card = "the calibration rows" if stated is calibrated else rows_are
+        stated = next(
+            (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
+        )
+        if stated is calibrated:
+            of_card = "the calibration rows"
+        else:
+            of_card = rows_are
         sections = [
             _stated(stated, of_card),
             Section("Purpose", [purpose or NOT_STATED]),
@@ -177,9 +193,14 @@ class ModelCard:
             _tradeoff(final),
             _limitations(certificate, final),
             _not_tested(certificate, purpose, groups, rates_failure, monitor),
-            Section("Versions", [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED]),
+            Section(
+                "Versions",
+                [", ".join(f"{k} {v}" for k, v in (versions or {}).items()) or NOT_STATED],
+            ),
         ]
-        filled = [section for section in sections if section.lines or section.rows or section.code]
+        filled = [
+            section for section in sections if section.lines or section.rows or section.code
+        ]
         summary = _headline(stated, of_card) or _summary(certificate, rows_are)
         if stated is None and rates_failure:
             summary = f"The stated limits are not certified: {rates_failure}."
@@ -195,7 +216,10 @@ class ModelCard:
             parts.append(f"## {section.title}")
             if section.heads:
                 rule = ["---"] + ["---:"] * (len(section.heads) - 1)
-                lines = [f"| {' | '.join(map(_cell, row))} |" for row in (section.heads, *section.rows)]
+                lines = [
+                    f"| {' | '.join(map(_cell, row))} |"
+                    for row in (section.heads, *section.rows)
+                ]
                 parts.append("\n".join([lines[0], f"| {' | '.join(rule)} |", *lines[1:]]))
             if section.code:
                 parts.append(f"```text\n{section.code.replace('```', '` ` `')}\n```")
@@ -225,7 +249,9 @@ def _cell(text: str) -> str:
 
 def _limits_of(certificate: Certificate | None) -> list[LimitLine]:
     """Return the limits and targets of a certificate, without bounds that have none."""
-    return [] if certificate is None else [line for line in certificate.limit_lines() if line.verdict]
+    if certificate is None:
+        return []
+    return [line for line in certificate.limit_lines() if line.verdict]
 
 
 def _headline(certificate: Certificate | None, rows_are: str) -> str:
@@ -234,7 +260,10 @@ def _headline(certificate: Certificate | None, rows_are: str) -> str:
         return ""
     lines = _limits_of(certificate)
     kept = sum(line.good is True for line in lines)
-    start = "All stated limits are" if kept == len(lines) else f"{kept} of {len(lines)} stated limits are"
+    if kept == len(lines):
+        start = "All stated limits are"
+    else:
+        start = f"{kept} of {len(lines)} stated limits are"
     return (
         f"{start} certified with {percent(certificate.confidence)} confidence, from {certificate.n_rows:,} "
         f"fresh rows ({rows_are}){SEEN if certificate.certified is None else ''}."
@@ -264,7 +293,9 @@ def _attempts(classifier: Model) -> Section:
         "All attempts to calibrate this fit that its ledger has, certified or not. Their shares of the "
         "allowed error probability sum to at most 1, so all certificates hold together."
     ]
-    return Section("Attempts", lines, ["attempt", "rows", "share of the error probability"], rows)
+    return Section(
+        "Attempts", lines, ["attempt", "rows", "share of the error probability"], rows
+    )
 
 
 def _monitored(monitor: Monitor | None) -> Section:
@@ -295,15 +326,21 @@ def _summary(certificate: Certificate | None, rows_are: str) -> str:
 def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     lines = [f"Classifier: {notes.get('classifier', type(final).__name__)}."]
     if "rows" in notes:
-        counts = ", ".join(f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items())
-        lines.append(f"Training data: {notes['rows']:,} rows of {notes.get('data', 'a table')}: {counts}.")
+        counts = ", ".join(
+            f"{n:,} of class {label}" for label, n in notes.get("classes", {}).items()
+        )
+        lines.append(
+            f"Training data: {notes['rows']:,} rows of {notes.get('data', 'a table')}: {counts}."
+        )
     else:
         lines.append("The training data were not recorded.")
     recorded = {"created": "Date", "target": "Target", "group": "Groups", "weight": "Weights"}
     for key, name in recorded.items():
-        if value := notes.get(key):
+        value = notes.get(key)
+        if value:
             lines.append(f"{name}: {', '.join(value) if isinstance(value, list) else value}.")
-    if excluded := notes.get("not_features"):
+    excluded = notes.get("not_features")
+    if excluded:
         lines.append(f"Columns that are no features: {', '.join(excluded)}.")
     if hasattr(final, "feature_names_in_"):
         lines.append(f"Features: {', '.join(map(str, final.feature_names_in_))}.")
@@ -314,10 +351,15 @@ def _training(final: Model, notes: Mapping[str, Any]) -> Section:
     return Section("Training", lines)
 
 
-def _errors(certificate: Certificate | None, leakage: str, rows_are: str, clusters: Column) -> Section:
+def _errors(
+    certificate: Certificate | None, leakage: str, rows_are: str, clusters: Column
+) -> Section:
     if certificate is None:
         return Section("Errors on new rows", [f"Not measured: {leakage}."])
-    counted = "rows" if clusters is None else "clusters"
+    if clusters is None:
+        counted = "rows"
+    else:
+        counted = "clusters"
     heads = [
         "result",
         "error of",
@@ -351,7 +393,9 @@ def _rates(certificate: Certificate | None) -> Section:
     """Return the certified bounds of the rates that the fit limited."""
     if certificate is None or not certificate.rates:
         return Section("Rates on new rows")
-    lines = [f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."]
+    lines = [
+        f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."
+    ]
     return Section("Rates on new rows", [*lines, *certificate.notes], *certificate.cells())
 
 
@@ -367,7 +411,9 @@ def _calibration(certificate: Certificate | None) -> Section:
         "Estimates on the calibration rows, of the given rule and of the one that `calibrate` certified "
         f"with {percent(certificate.confidence)} confidence."
     ]
-    return Section("Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows)
+    return Section(
+        "Price of the limits", lines, ["rate", "rows", "given rule", "certified rule"], rows
+    )
 
 
 def _tradeoff(final: Model) -> Section:
@@ -381,13 +427,16 @@ def _tradeoff(final: Model) -> Section:
         f"Measured on {curve.measured_on}; fresh rows may give other values. Another point of the curve "
         "can be selected without a new fit."
     ]
-    shown = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int))
+    shown = np.unique(
+        np.linspace(0, len(curve) - 1, min(len(curve), TRADEOFF_POINTS)).round().astype(int)
+    )
     rows = [[f"{curve[i].limited:.4f}", f"{curve[i].value:.4f}"] for i in shown.tolist()]
     return Section("Trade-off", lines, [str(curve.limited), str(curve.objective)], rows)
 
 
 def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
-    excluded, lines = notes.get("not_features", []), []
+    excluded = notes.get("not_features", [])
+    lines = []
     if judged(final).by_group:
         lines.append("The rule is group-aware: `predict` needs the group of each row.")
     else:
@@ -398,9 +447,13 @@ def _rule(final: Model, notes: Mapping[str, Any]) -> Section:
                 else f"{name} is a feature: answers may depend on it."
             )
     if hasattr(final, "rule_"):
-        shown = [final.rule_, *([final.rates_] if hasattr(final, "rates_") else [])]  # a rule file has none
+        shown = [
+            final.rule_,
+            *([final.rates_] if hasattr(final, "rates_") else []),
+        ]  # a rule file has none
         return Section("Decision rule", lines, code="\n\n".join(map(str, shown)))
-    if (summary := getattr(final, "summary_", None)) is not None:
+    summary = getattr(final, "summary_", None)
+    if summary is not None:
         lines.append(str(getattr(summary, "verdict", summary)))
     return Section("Decision rule", lines)
 
@@ -410,13 +463,19 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
     if certificate is not None:
         rows = {b.name: b.n for b in certificate.bounds if b.kind in ("class", "group", "cell")}
         names = {
-            f"Fewer than {FEW_ROWS} rows": [name for name, n in rows.items() if 0 < n < FEW_ROWS],
+            f"Fewer than {FEW_ROWS} rows": [
+                name for name, n in rows.items() if 0 < n < FEW_ROWS
+            ],
             "No rows, and therefore no estimate": [name for name, n in rows.items() if not n],
             "Targets that are not certified": [
                 b.name for b in certificate.bounds if b.target is not None and not b.certified
             ],
         }
-        lines += [f"{words}: {', '.join(listed[:MOST_NAMES])}." for words, listed in names.items() if listed]
+        lines += [
+            f"{words}: {', '.join(listed[:MOST_NAMES])}."
+            for words, listed in names.items()
+            if listed
+        ]
     answers = [*map(str, final.classes_), *[HUMAN_REVIEW] * judged(final).can_defer]
     lines += [
         f"Each row gets one of the answers {', '.join(answers)}, even if it is unlike all training rows.",
@@ -426,9 +485,16 @@ def _limitations(certificate: Certificate | None, final: Model) -> Section:
 
 
 def _not_tested(
-    certificate: Certificate | None, purpose: str, groups: Groups, rates_failure: str, monitor: Monitor | None
+    certificate: Certificate | None,
+    purpose: str,
+    groups: Groups,
+    rates_failure: str,
+    monitor: Monitor | None,
 ) -> Section:
-    lines = [] if certificate is not None else ["Errors on new rows."]
+    if certificate is not None:
+        lines = []
+    else:
+        lines = ["Errors on new rows."]
     lines += [f"Rates in the limits of the fit: {rates_failure}."] if rates_failure else []
     if groups is None:
         lines.append("Errors by group: no column of groups was given.")
@@ -453,7 +519,8 @@ def _regulation(sections: Sequence[Section]) -> Section:
         [
             document,
             heading,
-            ", ".join(name for name in section_titles if name in titles) or "written by the provider",
+            ", ".join(name for name in section_titles if name in titles)
+            or "written by the provider",
         ]
         for document, headings in REGULATION.items()
         for heading, section_titles in headings.items()
@@ -463,4 +530,6 @@ def _regulation(sections: Sequence[Section]) -> Section:
         "SR 11-7 on 17 April 2026; many inventories keep the old headings.",
         "No section is complete by this card alone.",
     ]
-    return Section("Headings of regulators", lines, ["document", "heading", "sections of this card"], rows)
+    return Section(
+        "Headings of regulators", lines, ["document", "heading", "sections of this card"], rows
+    )

@@ -56,9 +56,13 @@ class Method:
     takes_groups: bool = False
 
     @classmethod
-    def of(cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool) -> Method:
+    def of(
+        cls, factory: type, title: str, summary: str, variant: str = "", **flags: bool
+    ) -> Method:
         """Return the entry of one of tailboost's classifiers; its name is the class name in lower case."""
-        name = "-".join(filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant)))
+        name = "-".join(
+            filter(None, (factory.__name__.removesuffix("Classifier").lower(), variant))
+        )
         return cls(name, title, summary, factory, ours=True, **flags)
 
     @property

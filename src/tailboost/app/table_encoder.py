@@ -66,14 +66,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         refuse_arrays(X)
         refuse_frame(X)
         checked_names(X.columns, "the table")
-        self.schema_ = TableSchema.of(X) if self.schema is None else self.schema
+        if self.schema is None:
+            self.schema_ = TableSchema.of(X)
+        else:
+            self.schema_ = self.schema
         columns = self.schema_.columns
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
         self.n_features_in_ = len(columns)
         self.numeric_ = [column.name for column in columns if column.kind != "text"]
         self.text_ = [column.name for column in columns if column.kind == "text"]
         self.one_hot_ = OneHotEncoder(
-            handle_unknown="infrequent_if_exist", max_categories=self.max_categories, sparse_output=False
+            handle_unknown="infrequent_if_exist",
+            max_categories=self.max_categories,
+            sparse_output=False,
         )
         table = self.schema_.read(X)
         if self.text_:
@@ -102,7 +107,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return the names of the encoded columns."""
         check_is_fitted(self)
-        categories = self.one_hot_.get_feature_names_out(self.text_) if self.text_ else []
+        if self.text_:
+            categories = self.one_hot_.get_feature_names_out(self.text_)
+        else:
+            categories = []
         return np.array([*self.numeric_, *categories], dtype=object)
 
 

@@ -58,8 +58,12 @@ class SoftMargin:
         selection data, and ``constant`` is the class number of the best constant classifier.
         """
         K = len(self.class_weight)
-        error_of_constant = float(np.average(rows.wrong(np.array(constant)), weights=rows.weight))
-        best, least, refusal = None, np.inf, ""
+        error_of_constant = float(
+            np.average(rows.wrong(np.array(constant)), weights=rows.weight)
+        )
+        best = None
+        least = np.inf
+        refusal = ""
         for price in self.slack_prices:
             solution = self._solve(wrong, price, self.sample_weight)
             constants = self._solve(1.0 - np.eye(K), price, self.class_weight)
@@ -71,12 +75,17 @@ class SoftMargin:
                 )
             elif error > error_of_constant and not self.held_out:
                 refusal = (
-                    f"errs on {error:.3g} of the training rows, the best constant on {error_of_constant:.3g}"
+                    f"errs on {error:.3g} of the training rows, the best constant on "
+                    f"{error_of_constant:.3g}"
                 )
             elif error < least:
-                least, best = error, SoftMarginWeights(solution.mixture, solution.gap, price, solution.value)
+                least = error
+                best = SoftMarginWeights(solution.mixture, solution.gap, price, solution.value)
         if best is None:
-            hint = "; C=None tries several prices" if len(self.slack_prices) == 1 else ""
+            if len(self.slack_prices) == 1:
+                hint = "; C=None tries several prices"
+            else:
+                hint = ""
             price = self.slack_prices[-1]
             warning = (
                 f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
@@ -93,11 +102,16 @@ class SoftMargin:
         return replace(best, warning=warning)
 
     def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
-        return soft_margin_weights(wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight))
+        return soft_margin_weights(
+            wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight)
+        )
 
     def _gains(self, value: float, over: float) -> bool:
         """Return whether ``value`` is better than ``over`` by more than a rounding error."""
-        gain = value - over if self.loss == "linear" else over - value
+        if self.loss == "linear":
+            gain = value - over
+        else:
+            gain = over - value
         return gain > LEAST_GAIN * (1 + abs(over))
 
 
@@ -132,7 +146,9 @@ class AdditiveCombiner:
     boosted: list[Any] = field(init=False, default_factory=list)
     log_costs: list[float] = field(init=False, default_factory=list)
     _votes: Floats = field(init=False)
-    _before: Floats | None = field(init=False, default=None)  # the votes before the newest round
+    _before: Floats | None = field(
+        init=False, default=None
+    )  # the votes before the newest round
     _counted: int = field(init=False, default=0)
     # For `refit`: losses on the training rows, answers to the selection data.
     _wrong: BitLosses | None = field(init=False, default=None)
@@ -140,7 +156,9 @@ class AdditiveCombiner:
     choice: SoftMarginWeights | None = field(init=False, default=None)
     # The last is in use. An interrupt in the newest round restores the one before.
     _prefixes: list[Prefix] = field(init=False, default_factory=list)
-    answers: NDArray[Any] = field(init=False, repr=False)  # of the classifier to the selection data
+    answers: NDArray[Any] = field(
+        init=False, repr=False
+    )  # of the classifier to the selection data
     constant_alone: bool = field(init=False, default=False)  # no base model got a step
 
     def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]]) -> None:
@@ -148,15 +166,22 @@ class AdditiveCombiner:
         self.rows = rows
         self._votes = np.zeros((len(rows.y), self.n_classes))
 
-    def take(self, response: Response, state: Any, needs_objective: bool) -> tuple[float, float]:
+    def take(
+        self, response: Response, state: Any, needs_objective: bool
+    ) -> tuple[float, float]:
         """Add the newest base model; return the error of the ensemble and the gap 0."""
         self.boosted.append(response.base_model)
         votes = self._votes.copy()
         add_vote(votes, state.steps[-1], response.answers)
-        self._before, self._votes, self._counted = self._votes, votes, self._counted + 1
+        self._before = self._votes
+        self._votes = votes
+        self._counted = self._counted + 1
         self.log_costs.append(self.player.log_cost(state))
         if self.refit is not None:
-            wrong = BitLosses(len(response.losses)) if self._wrong is None else self._wrong
+            if self._wrong is None:
+                wrong = BitLosses(len(response.losses))
+            else:
+                wrong = self._wrong
             self._wrong = wrong.append(response.losses)
             self._answers.append(self._compact(response.answers))
         answers = centred(self._votes).argmax(axis=1)
@@ -171,7 +196,8 @@ class AdditiveCombiner:
         del self.boosted[n_rounds:]
         del self.log_costs[n_rounds:]
         if self._counted > n_rounds and self._before is not None:
-            self._votes, self._counted = self._before, n_rounds
+            self._votes = self._before
+            self._counted = n_rounds
         self._before = None
         self._prefixes = [prefix for prefix in self._prefixes if prefix.rounds <= n_rounds]
         del self._answers[n_rounds:]
@@ -182,13 +208,17 @@ class AdditiveCombiner:
         """Return the classifier of the rounds so far."""
         steps: Floats = np.array(game.state.steps)
         used = np.flatnonzero(steps[: self.n_kept] > 0)
-        weights, gap = steps[used], 0.0
+        weights = steps[used]
+        gap = 0.0
         if self.refit is not None and self._wrong is not None and len(used):
             answers = [self._answers[t] for t in used]
             wrong = self._wrong.select(candidates=used)
             self.choice = self.refit.choose(wrong, answers, self.rows, self.heaviest)
-            weights, gap = self.choice.weights, self.choice.gap
-            self.answers = self._compact(voted(answers, weights, len(self.rows.y), self.n_classes))
+            weights = self.choice.weights
+            gap = self.choice.gap
+            self.answers = self._compact(
+                voted(answers, weights, len(self.rows.y), self.n_classes)
+            )
         elif self._prefixes:
             self.answers = self._prefixes[-1].answers
         members = [self.boosted[t] for t, a in zip(used, weights, strict=True) if a > 0]
@@ -203,7 +233,9 @@ class AdditiveCombiner:
     @property
     def n_kept(self) -> int:
         """Number of rounds in use."""
-        return self._prefixes[-1].rounds if self._prefixes else 0
+        if self._prefixes:
+            return self._prefixes[-1].rounds
+        return 0
 
     @property
     def log_cost(self) -> float:

@@ -40,7 +40,13 @@ from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.files import Lock, make_folder, read_sealed, remove_parts, write_sealed
 from tailboost.core.fingerprints import digest
 from tailboost.learners.foreign import is_real, predict_models
-from tailboost.learners.protocols import Accumulating, AveragingLearner, Growing, Partitioned, Session
+from tailboost.learners.protocols import (
+    Accumulating,
+    AveragingLearner,
+    Growing,
+    Partitioned,
+    Session,
+)
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 StageResult = tuple[NDArray[Any], Ints]
@@ -143,29 +149,45 @@ def lasting(session: Session) -> bool:
 
 
 def grown(
-    session: Session, n_stages: int, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+    session: Session,
+    n_stages: int,
+    weight: Floats,
+    seed: int,
+    rows: Mask | None = None,
+    *,
+    grow: bool = True,
 ) -> Any:
     """Return the base model after this number of stages, or after the last stage if there are fewer."""
     with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
-        return deque(islice(growing, n_stages), maxlen=1)[0]  # holds one stage at a time in memory
+        return deque(islice(growing, n_stages), maxlen=1)[
+            0
+        ]  # holds one stage at a time in memory
 
 
 def choose_stage(
-    growing: Generator[Any], measure: Callable[[Any], StageResult], goal: Goal | None, lasting: bool = False
+    growing: Generator[Any],
+    measure: Callable[[Any], StageResult],
+    goal: Goal | None,
+    lasting: bool = False,
 ) -> Stage:
     """Return the first stage that reaches the goal, else the first of the closest stages.
 
     ``lasting``: later stages do not change earlier ones.
     """
-    least, taken = np.inf, Stage(0, np.empty(0), np.empty(0, np.intp), None)
+    least = np.inf
+    taken = Stage(0, np.empty(0), np.empty(0, np.intp), None)
     with closing(growing):
         for n, model in enumerate(growing, 1):
             if not lasting:
                 taken = replace(taken, model=None)
             losses, answers = measure(model)
-            distance = 0.0 if goal is None else goal(losses, answers)
+            if goal is None:
+                distance = 0.0
+            else:
+                distance = goal(losses, answers)
             if n == 1 or distance < least:
-                least, taken = distance, Stage(n, losses, answers, model)
+                least = distance
+                taken = Stage(n, losses, answers, model)
             if distance <= 0.0:
                 break
     return taken
@@ -173,14 +195,19 @@ def choose_stage(
 
 def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
     """Return weights for a fit without the held-out rows: sample weights if the player's are all 0 there."""
-    return weight if weight.any(where=~held) else train.weight
+    if weight.any(where=~held):
+        return weight
+    return train.weight
 
 
 def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
     """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
     if not is_real(answers):
         return answers != y
-    h = answers[np.arange(len(y)), y] if answers.ndim == 2 else np.where(y == 1, answers, -answers)
+    if answers.ndim == 2:
+        h = answers[np.arange(len(y)), y]
+    else:
+        h = np.where(y == 1, answers, -answers)
     losses: NDArray[Any] = 0.5 * (1.0 - h)
     return losses
 
@@ -205,13 +232,21 @@ class SingleFit:
     @property
     def player_rows(self) -> Mask | None:
         """Rows that are not held out."""
-        return None if self.held is None else ~self.held
+        if self.held is None:
+            return None
+        return ~self.held
 
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit on the player's rows for the losses, and with ``refit`` on all rows for the ensemble."""
-        session, held, rest, grow = self.session, self.held, self.player_rows, goal is not None
+        session = self.session
+        held = self.held
+        rest = self.player_rows
+        grow = goal is not None
         weight = self.train.weight * (u if self.exact else round_significant(u))
-        rest_weight = weight if held is None else outside(held, weight, self.train)
+        if held is None:
+            rest_weight = weight
+        else:
+            rest_weight = outside(held, weight, self.train)
 
         def measure(model: Model) -> StageResult:
             answers = session.predict(model)
@@ -221,7 +256,9 @@ class SingleFit:
             return losses, answers if self.predict is None else self.predict(model)
 
         keep = lasting(session) and not self.refit
-        stage = choose_stage(stages(session, rest_weight, seed, rest, grow=grow), measure, goal, keep)
+        stage = choose_stage(
+            stages(session, rest_weight, seed, rest, grow=grow), measure, goal, keep
+        )
         base_model = stage.model
         if self.refit:
             base_model = grown(session, stage.number, weight, seed, grow=grow)
@@ -234,7 +271,9 @@ class Fold:
     """One fold of a round: its model is fitted without the fold's rows, a mask, and evaluated on them."""
 
     def __init__(self, scheme: CrossFitted, rows: Mask, weight: Floats, seed: int) -> None:
-        self.scheme, self.rows, self.seed = scheme, rows, seed
+        self.scheme = scheme
+        self.rows = rows
+        self.seed = seed
         self.weight = outside(rows, weight, scheme.train)
 
     @cached_property
@@ -257,7 +296,11 @@ class Fold:
     def stages(self, grow: bool) -> Iterator[Ints]:
         """Yield predictions on the fold's rows after each stage of growth; without growth there is one."""
         if not grow:
-            yield self.outputs if self.scheme.accumulating is None else self.outputs.argmax(axis=1)
+            yield (
+                self.outputs
+                if self.scheme.accumulating is None
+                else self.outputs.argmax(axis=1)
+            )
             return
         for model in stages(self.scheme.session, self.weight, self.seed, ~self.rows):
             yield self.scheme.session.predict(model, self.rows)
@@ -294,9 +337,9 @@ class CrossFitted:
     @cached_property
     def averaging(self) -> AveragingLearner | None:
         """The session, if the base model is the mean of the folds' models."""
-        return (
-            self.session if isinstance(self.session, AveragingLearner) and self.accumulating is None else None
-        )
+        if isinstance(self.session, AveragingLearner) and self.accumulating is None:
+            return self.session
+        return None
 
     def round(self, u: Floats, seed: int) -> CrossFitted:
         """Return the scheme of one round, which fits each fold once for `looks` and the response."""
@@ -320,7 +363,10 @@ class CrossFitted:
     def __call__(self, u: Floats, seed: int, goal: Goal | None = None) -> Response:
         """Fit one model per fold for the losses, and return one base model for all rows."""
         weight = self._weight(u)
-        folds = self._folds(u, seed) if self.folds is None else self.folds
+        if self.folds is None:
+            folds = self._folds(u, seed)
+        else:
+            folds = self.folds
         grow = goal is not None and isinstance(self.session, Growing)
         growing = [(fold.rows, fold.stages(grow)) for fold in folds]
         predicted = np.empty(len(self.fold), dtype=np.intp)
@@ -336,15 +382,21 @@ class CrossFitted:
                 while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
                     yield predicted.copy()
 
-        stage = choose_stage(lockstep(), lambda answers: (answers != self.train.y, answers), goal)
+        stage = choose_stage(
+            lockstep(), lambda answers: (answers != self.train.y, answers), goal
+        )
         base_model = None
         if self.averaging is not None and not grow:
-            base_model = self.averaging.mean([f.model for f in folds], weight, [~f.rows for f in folds])
+            base_model = self.averaging.mean(
+                [f.model for f in folds], weight, [~f.rows for f in folds]
+            )
         if base_model is None:
             base_model = grown(self.session, stage.number, weight, seed, grow=grow)
         if grow or self.accumulating is None:
             return Response(base_model, stage.losses, stage.answers)
-        base_model = self.accumulating.mean([base_model], weight, [np.ones(len(weight), dtype=np.bool_)])
+        base_model = self.accumulating.mean(
+            [base_model], weight, [np.ones(len(weight), dtype=np.bool_)]
+        )
         return Response(base_model, stage.losses, stage.answers, probabilities=joined(folds))
 
     def _weight(self, u: Floats) -> Floats:
@@ -438,7 +490,9 @@ class Combiner(Protocol):
     def open(self, rows: Rows, unboosted: Callable[[], Iterable[Response]], /) -> None:
         """Begin a new game with selection data; ``unboosted`` fits plain ERM."""
 
-    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
+    def take(
+        self, response: Response, state: object, needs_objective: bool
+    ) -> tuple[float, float]:
         """Add the newest hypothesis; return the objective and the gap of its solve."""
 
     def keep(self, n_rounds: int) -> None:
@@ -461,7 +515,12 @@ class Schedule:
 
     @classmethod
     def of(
-        cls, n_rounds: int, patience: int | None, tol: float, max_time: float | None, verbose: object
+        cls,
+        n_rounds: int,
+        patience: int | None,
+        tol: float,
+        max_time: float | None,
+        verbose: object,
     ) -> Self:
         """Return a schedule of ``n_rounds`` rounds, or fewer if the objective stops falling."""
         stopping = Stopping(patience, tol, max_time, zero=None if patience is None else 0.0)
@@ -476,17 +535,22 @@ class Boosting:
     player: Player[Any]
     combiner: Combiner
     schedule: Schedule
-    demand: Demand | None = None  # weighted loss up to which learners grow; None fits them whole
+    demand: Demand | None = (
+        None  # weighted loss up to which learners grow; None fits them whole
+    )
 
     def start(self, scheme: Scheme, n_rows: int, entropy: int) -> Game[Any]:
         """Return the game before its first round."""
-        plain = (scheme(np.ones(n_rows), entropy) for _ in range(1))  # fitted only if it is asked for
+        plain = (
+            scheme(np.ones(n_rows), entropy) for _ in range(1)
+        )  # fitted only if it is asked for
         self.combiner.open(scheme.selection_rows, lambda: plain)
         return Game.new(self.player, self.units)
 
     def respond(self, game: Game[Any], scheme: Scheme, turn: Turn) -> Response | Stop:
         """Return the hypothesis of a round, grown until a demand is met, or why the game ends."""
-        demand, units = self.demand, self.units
+        demand = self.demand
+        units = self.units
         if demand is None:
             return ask(scheme, units, turn.u, turn.seed, None)
         if turn.t == 2 and (refusal := demand.refusal(1, game.trace.rounds[0].weighted_loss)):
@@ -516,9 +580,13 @@ class Boosting:
         """
         schedule = self.schedule
         take = partial(self.combiner.take, needs_objective=schedule.needs_objective)
-        while game.n_rounds < schedule.last and (finished := checkpoints.read(game.n_rounds + 1)):
+        while game.n_rounds < schedule.last and (
+            finished := checkpoints.read(game.n_rounds + 1)
+        ):
             response, played = finished
-            game.advance(game.turn(entropy).w, response, take, time.perf_counter() - played.seconds)
+            game.advance(
+                game.turn(entropy).w, response, take, time.perf_counter() - played.seconds
+            )
 
         def note(game: Game[Any], newest: Response) -> bool:
             checkpoints.write(game.n_rounds, newest, game.trace.rounds[-1])
@@ -552,12 +620,25 @@ class _Hasher(NumpyHasher):
     def save(self, value: object) -> None:
         torch: Any = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            lazy = hasattr(value, "materialize")  # a lazy tensor has no values before the first forward pass
-            flat = None if lazy else value.detach().cpu().flatten().view(torch.uint8).numpy()
-            value = (str(value.dtype), None if lazy else tuple(value.shape), value.requires_grad, flat)
+            lazy = hasattr(
+                value, "materialize"
+            )  # a lazy tensor has no values before the first forward pass
+            if lazy:
+                flat = None
+            else:
+                flat = value.detach().cpu().flatten().view(torch.uint8).numpy()
+            value = (
+                str(value.dtype),
+                None if lazy else tuple(value.shape),
+                value.requires_grad,
+                flat,
+            )
         elif torch is not None and isinstance(value, torch.nn.Module):
             # PyTorch numbers hooks within a process, so the numbers differ between processes.
-            value = (type(value), {name: part for name, part in vars(value).items() if "hook" not in name})
+            value = (
+                type(value),
+                {name: part for name, part in vars(value).items() if "hook" not in name},
+            )
         super().save(value)
 
 
@@ -571,7 +652,9 @@ def describe(value: object) -> str:
     """
     if isinstance(value, (np.bool_, np.integer, np.float64)):
         value = value.item()
-    if value is None or (isinstance(value, (bool, int, float, str)) and len(repr(value)) <= LONGEST_SCALAR):
+    if value is None or (
+        isinstance(value, (bool, int, float, str)) and len(repr(value)) <= LONGEST_SCALAR
+    ):
         return repr(value)
     cls = type(value)
     name = f"{cls.__module__}.{cls.__qualname__}"
@@ -581,7 +664,9 @@ def describe(value: object) -> str:
     return f"{name} {_Hasher(hash_name='md5').hash(value)}"
 
 
-def identify(classifier: Model, data: str, entropy: int, free: Collection[str] = ()) -> dict[str, Any]:
+def identify(
+    classifier: Model, data: str, entropy: int, free: Collection[str] = ()
+) -> dict[str, Any]:
     """Return all inputs of the rounds of a fit, as plain values for JSON.
 
     Parameters
@@ -600,7 +685,8 @@ def identify(classifier: Model, data: str, entropy: int, free: Collection[str] =
     ValueError
         If a parameter cannot be compared by value. The message names the parameter.
     """
-    params, classes = {}, [type(classifier)]
+    params = {}
+    classes = [type(classifier)]
     for name, value in sorted(classifier.get_params().items()):
         if name in free or name.endswith("random_state"):
             continue
@@ -619,19 +705,31 @@ def identify(classifier: Model, data: str, entropy: int, free: Collection[str] =
     loaded = {name: sys.modules[name] for name in sorted(libraries) if name in sys.modules}
     versions = {n: str(m.__version__) for n, m in loaded.items() if hasattr(m, "__version__")}
     class_name = f"{classes[0].__module__}.{classes[0].__qualname__}"
-    return {"class": class_name, "data": data, "entropy": entropy, "params": params, "versions": versions}
+    return {
+        "class": class_name,
+        "data": data,
+        "entropy": entropy,
+        "params": params,
+        "versions": versions,
+    }
 
 
 def find_difference(here: dict[str, Any], stored: dict[str, Any]) -> str:
     """Return how the identity of a stored fit differs from the fit here, as text; empty if they are equal."""
     names = sorted(here["versions"].keys() | stored["versions"].keys())
-    versions = [(n, stored["versions"].get(n, "none"), here["versions"].get(n, "none")) for n in names]
-    if changed := [f"{n} {then}, here is {now}" for n, then, now in versions if then != now]:
+    versions = [
+        (n, stored["versions"].get(n, "none"), here["versions"].get(n, "none")) for n in names
+    ]
+    changed = [f"{n} {then}, here is {now}" for n, then, now in versions if then != now]
+    if changed:
         return f"was written with {'; '.join(changed)}: base models of other versions may predict differently"
     if stored["class"] != here["class"]:
         return f"belongs to a fit of {stored['class']}, this is {here['class']}"
     params = here["params"].keys() | stored["params"].keys()
-    parts = [] if stored["data"] == here["data"] else ["data"]
+    if stored["data"] == here["data"]:
+        parts = []
+    else:
+        parts = ["data"]
     parts += sorted(n for n in params if here["params"].get(n) != stored["params"].get(n))
     if stored["entropy"] != here["entropy"]:
         parts.append("random_state")
@@ -652,12 +750,17 @@ class Checkpoints:
     folder: Path | None
     identity: dict[str, Any]
     interrupted: Callable[[], bool]
-    _tables: dict[str, Any] = field(default_factory=dict)  # by digest: table readers that base models share
+    _tables: dict[str, Any] = field(
+        default_factory=dict
+    )  # by digest: table readers that base models share
     _lock: Lock | None = None
 
     @classmethod
     def open(
-        cls, folder: object, identity: Callable[[], dict[str, Any]], interrupted: Callable[[], bool]
+        cls,
+        folder: object,
+        identity: Callable[[], dict[str, Any]],
+        interrupted: Callable[[], bool],
     ) -> Self:
         """Open or create the folder given as parameter ``checkpoint_dir``.
 
@@ -690,7 +793,9 @@ class Checkpoints:
                 f"{name} is in use by another fit ({error}); use a separate folder for each fit"
             ) from None
         except OSError as error:
-            raise OSError(error.errno, f"{name} cannot be written to ({error.strerror})") from error
+            raise OSError(
+                error.errno, f"{name} cannot be written to ({error.strerror})"
+            ) from error
         remove_parts(opened.folder, "round-")  # unfinished files of a killed fit
         return opened
 
@@ -757,7 +862,8 @@ class Checkpoints:
 
     def _share_table(self, member: Any) -> None:
         """Let base models share one table reader. `predict` then prepares rows once for all models."""
-        if table := vars(member).get("table_"):
+        table = vars(member).get("table_")
+        if table:
             member.table_ = self._tables.setdefault(digest(pickle.dumps(table)), table)
 
 

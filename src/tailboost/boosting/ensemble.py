@@ -90,7 +90,10 @@ class MixtureEnsemble:
         if not informed:
             return self.scores(X)
         weights = self.weights[informed]
-        weights = weights / weights.sum() if weights.any() else np.full(len(informed), 1.0 / len(informed))
+        if weights.any():
+            weights = weights / weights.sum()
+        else:
+            weights = np.full(len(informed), 1.0 / len(informed))
         used = [self.base_models[informed[i]] for i in np.flatnonzero(weights)]
         total = np.zeros((n_rows_of(X), self.n_classes))
         tables = model_probabilities(used, X, self.n_classes)
@@ -101,9 +104,13 @@ class MixtureEnsemble:
     def scores_of(self, answers: Any) -> Floats:
         """Return `scores` from the answers of all base models, (n_base_models, n)."""
         used = np.flatnonzero(self.weights > 0)
-        return self.mix((answers[m] for m in used), len(answers[0]), lambda m, rows: answers[m][rows])
+        return self.mix(
+            (answers[m] for m in used), len(answers[0]), lambda m, rows: answers[m][rows]
+        )
 
-    def mix(self, answers: Iterable[Ints], n_rows: int, answer: Callable[[int, Ints], Ints]) -> Floats:
+    def mix(
+        self, answers: Iterable[Ints], n_rows: int, answer: Callable[[int, Ints], Ints]
+    ) -> Floats:
         """Return `scores` from the answers of the base models of positive weight, in their order."""
         P = label_distribution(self.weights[self.weights > 0], answers, n_rows, self.n_classes)
         return settle_ties(P, self.tie_order, answer)
@@ -159,7 +166,9 @@ class AdditiveEnsemble:
 Ensemble = MixtureEnsemble | AdditiveEnsemble
 
 
-def label_distribution(weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int) -> Floats:
+def label_distribution(
+    weights: Floats, predictions: Iterable[Ints], n_rows: int, n_classes: int
+) -> Floats:
     """Return ``P(k) = Σ_t λ_t 1[h_t(x) = k]`` for each row, shape (n, K), for the positive λ.
 
     Predictions are class numbers (n,), or label distributions (n, K) of random base models. The sum runs
@@ -227,9 +236,13 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         if len(open_rows) == 0:
             break
         k = answer(member, open_rows)
-        k = k if k.ndim == 1 else k.argmax(axis=1)
+        if k.ndim == 1:
+            k = k
+        else:
+            k = k.argmax(axis=1)
         named = tied[open_rows, k]
-        rows, winner = open_rows[named], k[named]
+        rows = open_rows[named]
+        winner = k[named]
         P[rows, winner] = np.nextafter(P[rows].max(axis=1), 2.0)
         open_rows = open_rows[~named]
     return P

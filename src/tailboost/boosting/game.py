@@ -61,13 +61,21 @@ class Units:
     @classmethod
     def samples(cls, sample_weight: Floats, rows: NDArray[np.bool_] | None = None) -> Units:
         """Return units that are rows (of ``rows``); ``p`` is the normalised sample weight."""
-        index = None if rows is None else np.where(rows, np.cumsum(rows) - 1, -1)
-        weight = sample_weight if rows is None else sample_weight[rows]
+        if rows is None:
+            index = None
+        else:
+            index = np.where(rows, np.cumsum(rows) - 1, -1)
+        if rows is None:
+            weight = sample_weight
+        else:
+            weight = sample_weight[rows]
         total = float(weight.sum())
         return cls(base=weight / total, weight=weight, total=total, index=index)
 
     @classmethod
-    def groups(cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats) -> Self:
+    def groups(
+        cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats
+    ) -> Self:
         """Return units that are groups (or classes) of rows, with equal weight in the first round.
 
         Parameters
@@ -105,7 +113,9 @@ class Units:
         weights has no influence.
         """
         least = float(self.base[self.base > 0].min())  # a tiny weight may underflow to 0
-        return float(len(self.base)) if least == self.base.max() else 1.0 / least
+        if least == self.base.max():
+            return float(len(self.base))
+        return 1.0 / least
 
     @property
     def grouped(self) -> bool:
@@ -117,13 +127,17 @@ class Units:
 
         The density of a row in several units is the sum over them; the density of a row without unit is 1.
         """
-        u: Floats = w * self.total / self.weight  # n·w for equal sample weights, without rounding errors
+        u: Floats = (
+            w * self.total / self.weight
+        )  # n·w for equal sample weights, without rounding errors
         if self.index is None:
             return u
         if self.index.ndim == 1:
             return np.where(self.index >= 0, u[self.index], 1.0)
         inside = self.index >= 0
-        return np.where(inside.any(axis=1), np.where(inside, u[self.index], 0.0).sum(axis=1), 1.0)
+        return np.where(
+            inside.any(axis=1), np.where(inside, u[self.index], 0.0).sum(axis=1), 1.0
+        )
 
     def means(self, row_losses: NDArray[Any]) -> Floats:
         """Return the weighted mean of row losses within each unit, shape (m,); 0 if none is measured."""
@@ -143,7 +157,9 @@ class Units:
 
 def shrinkage_factor(sizes: Floats, pseudo_rows: float) -> Floats | None:
     """Return the factor s/(n + s) for `shrunk`, for units of n rows and s pseudo-rows; None for s = 0."""
-    return pseudo_rows / (sizes + pseudo_rows) if pseudo_rows > 0 else None
+    if pseudo_rows > 0:
+        return pseudo_rows / (sizes + pseudo_rows)
+    return None
 
 
 def shrunk(errors: Floats, factor: Floats | None) -> Floats:
@@ -191,11 +207,14 @@ class TargetSubgroups(Units):
     @property
     def limit(self) -> float:
         """Largest objective value that meets all targets: the common allowed error; 0 if they differ."""
-        return 0.0 if self.differ else float(self.allowed.max())
+        if self.differ:
+            return 0.0
+        return float(self.allowed.max())
 
     def losses(self, row_losses: NDArray[Any]) -> Floats:
         """Return the loss ℓ_k in [0, 1] of each subgroup, with shrunk errors unless it is an indicator."""
-        R, measured = self.means(row_losses), self.measured
+        R = self.means(row_losses)
+        measured = self.measured
         if self.indicator:
             return ((R - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
         penalty = self.allowed.max() - self.allowed
@@ -344,7 +363,9 @@ COLUMNS = ("weighted_loss", "effective_size", "seconds", "gap", "value")
 
 def _column(name: str) -> property:
     """Return a property with a number of all rounds, shape (T,)."""
-    return property(lambda trace: np.array([getattr(r, name) for r in trace.rounds], dtype=np.float64))
+    return property(
+        lambda trace: np.array([getattr(r, name) for r in trace.rounds], dtype=np.float64)
+    )
 
 
 @dataclass
@@ -389,11 +410,15 @@ class Trace:
 
     @property
     def weights(self) -> Floats | None:  # noqa: D102 -- documented with the class
-        return None if self.unit_weights is None else np.array(self.unit_weights)
+        if self.unit_weights is None:
+            return None
+        return np.array(self.unit_weights)
 
     @property
     def stop_reason(self) -> str:  # noqa: D102 -- documented with the class
-        return "" if self.stop is None else self.stop.text
+        if self.stop is None:
+            return ""
+        return self.stop.text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arrays as lists with one entry per round, and ``stop_reason``."""
@@ -404,23 +429,35 @@ class Trace:
 
     def _repr_html_(self) -> str:
         heads = ["round", "weighted loss", "effective size", "objective", "gap", "seconds"]
-        numbers = ((r.weighted_loss, r.effective_size, r.value, r.gap, r.seconds) for r in self.rounds)
+        numbers = (
+            (r.weighted_loss, r.effective_size, r.value, r.gap, r.seconds) for r in self.rounds
+        )
         forms = ("{:.4f}", "{:.3f}", "{:.4f}", "{:.1e}", "{:.2f}")
         rows = [
             [str(t), *(form.format(x) for form, x in zip(forms, row, strict=True))]
             for t, row in enumerate(numbers, start=1)
         ]
         half = SHOWN_ROUNDS // 2
-        shown = rows if len(rows) <= SHOWN_ROUNDS else [*rows[:half], *rows[-half:]]
-        omitted = f", {len(rows) - len(shown)} in the middle omitted" if len(shown) < len(rows) else ""
-        return html_table(heads, shown, f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip())
+        if len(rows) <= SHOWN_ROUNDS:
+            shown = rows
+        else:
+            shown = [*rows[:half], *rows[-half:]]
+        if len(shown) < len(rows):
+            omitted = f", {len(rows) - len(shown)} in the middle omitted"
+        else:
+            omitted = ""
+        return html_table(
+            heads, shown, f"{len(rows)} rounds{omitted}. {self.stop_reason}".strip()
+        )
 
 
 @dataclass(frozen=True)
 class Stopping:
     """Conditions that end a game before all rounds are played."""
 
-    patience: int | None = None  # stop if the last ``patience`` rounds lowered the value by at most ``tol``
+    patience: int | None = (
+        None  # stop if the last ``patience`` rounds lowered the value by at most ``tol``
+    )
     tol: float = 0.0
     max_time: float | None = None  # seconds after which no new round begins
     zero: float | None = None  # smallest possible value; stop if the value reaches it
@@ -431,13 +468,17 @@ class Stopping:
         """Return the reason to end the game before the next round, or None to continue."""
         if not trace.rounds:
             return None
-        t, value = len(trace), trace.rounds[-1].value
+        t = len(trace)
+        value = trace.rounds[-1].value
         if self.max_time is not None and elapsed >= self.max_time:
-            return Stop(StopKind.TIME, f"time limit of {self.max_time:g} s reached after {t} rounds")
+            return Stop(
+                StopKind.TIME, f"time limit of {self.max_time:g} s reached after {t} rounds"
+            )
         if self.zero is not None and value <= self.zero:
             return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
         if self.patience is not None and t > self.patience:
-            before, since = trace.value[: -self.patience].min(), trace.value[-self.patience :].min()
+            before = trace.value[: -self.patience].min()
+            since = trace.value[-self.patience :].min()
             if before - since <= self.tol:
                 words = f"the objective fell by no more than {self.tol:g} in the last {self.patience} rounds"
                 return Stop(StopKind.PLATEAU, words)
@@ -469,12 +510,15 @@ class Game(Generic[State]):
     def snapshot(self) -> Game[State]:
         """Return a copy that further rounds do not change."""
         weights = self.trace.unit_weights
-        trace = Trace(list(self.trace.rounds), None if weights is None else list(weights), self.trace.stop)
+        trace = Trace(
+            list(self.trace.rounds), None if weights is None else list(weights), self.trace.stop
+        )
         return Game(self.player, self.units, self.state, trace)
 
     def turn(self, entropy: int) -> Turn:
         """Return the input of the learner for the next round."""
-        w, t = self.player.weights(self.state), self.n_rounds
+        w = self.player.weights(self.state)
+        t = self.n_rounds
         return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
 
     def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
@@ -496,9 +540,14 @@ class Game(Generic[State]):
         )
         trace = self.trace
         rounds = [*trace.rounds, played]
-        weights = None if trace.unit_weights is None else [*trace.unit_weights, w]
+        if trace.unit_weights is None:
+            weights = None
+        else:
+            weights = [*trace.unit_weights, w]
         # A statement without a call cannot be interrupted by a signal.
-        self.state, trace.rounds, trace.unit_weights = state, rounds, weights
+        self.state = state
+        trace.rounds = rounds
+        trace.unit_weights = weights
 
 
 def round_seed(entropy: int, t: int) -> int:
@@ -548,12 +597,15 @@ def play(
         finished rounds, and ``trace.stop`` gives the reason.
     """
     stopping = stopping or Stopping()
-    player, trace = game.player, game.trace
+    player = game.player
+    trace = game.trace
     began = time.perf_counter()
     trace.stop = None
     try:
         while game.n_rounds < n_rounds:
-            stop = player.finished(game.state) or stopping.reason(trace, time.perf_counter() - began)
+            stop = player.finished(game.state) or stopping.reason(
+                trace, time.perf_counter() - began
+            )
             if stop is None:
                 round_began = time.perf_counter()
                 turn = game.turn(entropy)
@@ -614,7 +666,9 @@ class NamedSubgroups:
     cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
 
     @classmethod
-    def of(cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None) -> NamedSubgroups:
+    def of(
+        cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None
+    ) -> NamedSubgroups:
         """Return the subgroups of the training rows."""
         K = len(classes)
         if kind == "class":
@@ -624,7 +678,8 @@ class NamedSubgroups:
         if kind == "group":
             return cls(kind, groups.names, K, groups.column)
         cells = np.unique(memberships(cells_of(rows, K))[1])
-        labels, group_names = classes.tolist(), groups.names.tolist()
+        labels = classes.tolist()
+        group_names = groups.names.tolist()
         names = np.empty(len(cells), dtype=object)
         names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
         return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
@@ -632,7 +687,9 @@ class NamedSubgroups:
     @property
     def codes(self) -> list[int]:
         """Position of each subgroup among all cells; cells without training rows are absent."""
-        return list(range(len(self.names))) if self.cells is None else self.cells.tolist()
+        if self.cells is None:
+            return list(range(len(self.names)))
+        return self.cells.tolist()
 
     def with_subgroups(self, rows: Rows) -> Rows:
         """Return rows with their subgroups as groups; −1 for a cell without training rows."""
@@ -642,7 +699,9 @@ class NamedSubgroups:
             return rows
         cell = cells_of(rows, self.n_classes)
         index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
-        return replace(rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp))
+        return replace(
+            rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp)
+        )
 
 
 def cells_of(rows: Rows, n_classes: int) -> Ints:
@@ -673,7 +732,8 @@ class Pools:
         of = np.arange(m)
         for number in np.unique(named.family[size < least]):
             family = np.flatnonzero(named.family == number)
-            small, others = family[size[family] < least], family[size[family] >= least]
+            small = family[size[family] < least]
+            others = family[size[family] >= least]
             if size[small].sum() < least and len(others):
                 small = np.append(small, others[size[others].argmin()])
             of[small] = small.min()
@@ -691,7 +751,9 @@ class Pools:
 
     def index(self, groups: Ints) -> Ints:
         """Return the pools of rows from their subgroups, −1 for none."""
-        return groups if self.trivial else np.where(groups >= 0, self.pool[groups], -1)
+        if self.trivial:
+            return groups
+        return np.where(groups >= 0, self.pool[groups], -1)
 
     def strictest(self, allowed: Floats) -> Floats:
         """Return the smallest target in each pool."""
@@ -701,11 +763,18 @@ class Pools:
 
 
 def pooled_subgroups(
-    kind: str, training: TrainingSet, classes: NDArray[Any], groups: GroupNames | None, least: int
+    kind: str,
+    training: TrainingSet,
+    classes: NDArray[Any],
+    groups: GroupNames | None,
+    least: int,
 ) -> tuple[NamedSubgroups, Pools]:
     """Return the subgroups of a training set and their pools, and number them as its groups."""
     named = NamedSubgroups.of(kind, training.rows, classes, groups)
-    tables = [training.rows] if training.validation is None else [training.rows, training.validation[1]]
+    if training.validation is None:
+        tables = [training.rows]
+    else:
+        tables = [training.rows, training.validation[1]]
     pools = Pools.small(named, tables, least)
     training.groups = named.with_subgroups(training.rows).groups
     if training.validation is not None:
@@ -729,10 +798,13 @@ def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats
     max_error = {plain(key): value for key, value in max_error.items()}
     for key, value in max_error.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
-            raise ValueError(f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}")
+            raise ValueError(
+                f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
+            )
     named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
     keys = [[key for key in names if key in max_error][:1] for names in named]
-    if unknown := set(max_error) - {None} - {key for found in keys for key in found}:
+    unknown = set(max_error) - {None} - {key for found in keys for key in found}
+    if unknown:
         name = next(key for key in max_error if key in unknown)
         raise ValueError(
             f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"

@@ -20,7 +20,13 @@ from tailboost.core.checks import (
     positions,
     refuse_missing,
 )
-from tailboost.core.fingerprints import Fingerprint, digest, hash_rows, stratified_places, tiny_hashes
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    digest,
+    hash_rows,
+    stratified_places,
+    tiny_hashes,
+)
 from tailboost.core.spelling import warn_alike
 
 # Number of tiny row hashes (uint16).
@@ -45,9 +51,14 @@ def memberships(groups: Ints) -> tuple[Ints, Ints]:
     no subgroup.
     """
     flat = groups.ravel()
-    row = np.arange(len(flat)) if groups.ndim == 1 else np.repeat(np.arange(len(groups)), groups.shape[1])
+    if groups.ndim == 1:
+        row = np.arange(len(flat))
+    else:
+        row = np.repeat(np.arange(len(groups)), groups.shape[1])
     inside = flat >= 0
-    return (row, flat) if inside.all() else (row[inside], flat[inside])
+    if inside.all():
+        return (row, flat)
+    return (row[inside], flat[inside])
 
 
 def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
@@ -70,7 +81,10 @@ class RowOrigin:
         """Return the subset."""
         if chosen.all():
             return self
-        index = np.flatnonzero(chosen) if self.index is None else self.index[chosen]
+        if self.index is None:
+            index = np.flatnonzero(chosen)
+        else:
+            index = self.index[chosen]
         return replace(self, index=index)
 
 
@@ -87,16 +101,24 @@ class Rows:
     # Shape (n,): short hash of the content, equal for equal rows.
     row_hashes: NDArray[np.uint16] | None = None
     origin: RowOrigin | None = None
-    fitted: bool = False  # whether base models were fitted on these rows, so losses are not out of fold
-    fold: NDArray[np.uint8] | None = None  # shape (n,): fold of each row if losses are out of fold
+    fitted: bool = (
+        False  # whether base models were fitted on these rows, so losses are not out of fold
+    )
+    fold: NDArray[np.uint8] | None = (
+        None  # shape (n,): fold of each row if losses are out of fold
+    )
     # Shape (n,): sum of the squared weights of the rows that each row aggregates; None if it is a single row.
     squares: Floats | None = None
-    refit: bool = False  # whether models are fitted again after their losses were measured on these rows
+    refit: bool = (
+        False  # whether models are fitted again after their losses were measured on these rows
+    )
 
     @property
     def used(self) -> Ints | None:
         """Numbers of the rows among those that the user passed; None for all."""
-        return None if self.origin is None else self.origin.index
+        if self.origin is None:
+            return None
+        return self.origin.index
 
     @property
     def base(self) -> Floats:
@@ -129,7 +151,9 @@ class Rows:
         """
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
-        if self.row_hashes is not None:  # equal short hashes in a small subgroup: almost surely equal rows
+        if (
+            self.row_hashes is not None
+        ):  # equal short hashes in a small subgroup: almost surely equal rows
             pairs = subgroup * N_TINY_HASHES + self.row_hashes[row]
             if n_subgroups * N_TINY_HASHES <= len(pairs):  # counting is faster than sorting
                 sums: Floats = np.bincount(pairs, weights=weight).astype(np.float64)
@@ -139,7 +163,10 @@ class Rows:
                 pairs, same = np.unique(pairs, return_inverse=True)
                 weight = np.asarray(np.bincount(same, weights=weight), dtype=np.float64)
             subgroup = pairs // N_TINY_HASHES
-        squared = weight**2 if self.squares is None else self.squares[row]
+        if self.squares is None:
+            squared = weight**2
+        else:
+            squared = self.squares[row]
         total = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         squares = np.bincount(subgroup, weights=squared, minlength=n_subgroups)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
@@ -160,7 +187,9 @@ class UnlabeledRows:
 class GroupNames:
     """Names of the groups of a fit: values of one column, or of each column of a table."""
 
-    values: tuple[NDArray[Any], ...]  # distinct values of each column, sorted or in the order of categories
+    values: tuple[
+        NDArray[Any], ...
+    ]  # distinct values of each column, sorted or in the order of categories
     # Names of the columns of a table, whose groups have names (column, value); None for an array.
     columns: tuple[Any, ...] | None = None
     title: Any = None  # name of a single column, for rates
@@ -170,7 +199,8 @@ class GroupNames:
     @classmethod
     def of(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of the used rows among n; ``name`` is for messages."""
-        columns, orders = _group_columns(groups, name, n), category_orders(groups)
+        columns = _group_columns(groups, name, n)
+        orders = category_orders(groups)
         try:
             values = tuple(
                 in_category_order(np.unique(column[used]), orders.get(title))
@@ -184,7 +214,10 @@ class GroupNames:
             warn_alike(names_of_column, "groups")
         pairs = zip(columns.values(), values, strict=True)
         numbers = [positions(column[used], of_column, name) for column, of_column in pairs]
-        crossed = np.unique(np.column_stack(numbers), axis=0) if len(numbers) > 1 else np.empty((0, 1), int)
+        if len(numbers) > 1:
+            crossed = np.unique(np.column_stack(numbers), axis=0)
+        else:
+            crossed = np.empty((0, 1), int)
         names = [column[crossed[:, j]].tolist() for j, column in enumerate(values)]
         array = list(columns) == [None]
         return cls(
@@ -204,7 +237,11 @@ class GroupNames:
         """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
         if self.columns is None:
             return self.values[0]
-        pairs = [(c, v) for c, values in zip(self.columns, self.values, strict=True) for v in values.tolist()]
+        pairs = [
+            (c, v)
+            for c, values in zip(self.columns, self.values, strict=True)
+            for v in values.tolist()
+        ]
         names = np.empty(len(pairs), dtype=object)
         names[:] = pairs
         return names
@@ -229,19 +266,29 @@ class GroupNames:
         ValueError
             If columns differ from those in fit, or a value did not occur in fit.
         """
-        table, fitted = _group_columns(groups, name, n), self.columns or (None,)
+        table = _group_columns(groups, name, n)
+        fitted = self.columns or (None,)
         if set(table) != set(fitted):
             raise ValueError(
                 f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
                 f"{_describe_columns(fitted)}"
             )
-        numbers, first = [], 0
+        numbers = []
+        first = 0
         for column, values in zip(fitted, self.values, strict=True):
-            label = name if column is None else f"{name}[{column!r}]"
-            rows = table[column] if used is None else table[column][used]
+            if column is None:
+                label = name
+            else:
+                label = f"{name}[{column!r}]"
+            if used is None:
+                rows = table[column]
+            else:
+                rows = table[column][used]
             numbers.append(first + positions(rows, values, label, "groups not seen in fit"))
             first += len(values)
-        return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
+        if len(numbers) == 1:
+            return numbers[0]
+        return np.column_stack(numbers)
 
 
 def rows_among(groups: Groups, rows: Rows) -> Mask:
@@ -252,25 +299,36 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
     ValueError
         If the number of rows is another one, or unknown.
     """
-    n, origin = n_rows_of(groups), rows.origin
+    n = n_rows_of(groups)
+    origin = rows.origin
     if origin is None or n != origin.n_rows:
-        n_rows = len(rows.y) if origin is None else origin.n_rows
+        if origin is None:
+            n_rows = len(rows.y)
+        else:
+            n_rows = origin.n_rows
         raise ValueError(
             f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
             "rows: give one group for each of these rows"
         )
-    return np.ones(n, dtype=np.bool_) if origin.index is None else np.isin(np.arange(n), origin.index)
+    if origin.index is None:
+        return np.ones(n, dtype=np.bool_)
+    return np.isin(np.arange(n), origin.index)
 
 
 def _describe_columns(columns: tuple[Any, ...]) -> str:
-    return "no columns (an array)" if columns == (None,) else f"the columns {list(columns)}"
+    if columns == (None,):
+        return "no columns (an array)"
+    return f"the columns {list(columns)}"
 
 
 def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]:
     """Return the checked columns of a groups argument by name; an array of shape (n,) has the name None."""
     checked = {}
     for column, values in group_columns(groups, name).items():
-        label = name if column is None else f"{name}[{column!r}]"
+        if column is None:
+            label = name
+        else:
+            label = f"{name}[{column!r}]"
         refuse_missing(values, label)
         checked[column] = column_or_1d(values)
         if len(checked[column]) != n:
@@ -312,7 +370,10 @@ class TrainingSet:
         """Training rows as selection data."""
         given = RowOrigin(self.n_given, None if len(self.used) == self.n_given else self.used)
         words = f"the {len(self.y):,} training rows"
-        hashes = self.hashes if self.clusters is None else self.split_hashes(0)
+        if self.clusters is None:
+            hashes = self.hashes
+        else:
+            hashes = self.split_hashes(0)
         return Rows(self.y, self.weight, self.groups, words, tiny_hashes(hashes), given)
 
     def split_hashes(self, seed: int) -> Hashes:
@@ -381,7 +442,8 @@ class Split:
         ValueError
             If no rows are left for the fit or for the selection data.
         """
-        train, given = training.rows, validation
+        train = training.rows
+        given = validation
         hashes = training.split_hashes(seed)
         places = stratified_places(hashes, numbered_strata(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
@@ -390,10 +452,16 @@ class Split:
             if n_distinct > CROSS_FIT_UP_TO:
                 first = np.unique(hashes, return_index=True)[1]
                 smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), first)))
-                validation = HELD_OUT if smallest * HELD_OUT >= LEAST_HELD_OUT else "cv"
+                if smallest * HELD_OUT >= LEAST_HELD_OUT:
+                    validation = HELD_OUT
+                else:
+                    validation = "cv"
         if validation == "cv" or validation >= 2:
             few = given == "auto" and n_distinct > five_up_to
-            k = min(FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation), n_distinct)
+            k = min(
+                FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation),
+                n_distinct,
+            )
             if k < 2:
                 raise ValueError(
                     f"cv={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
@@ -429,16 +497,21 @@ def _smallest_unit(rows: Rows) -> int:
     """Return the number of rows of the smallest class in a group; over all columns if there are several."""
     if rows.groups is None or rows.groups.ndim == 1:
         return int(np.bincount(numbered_strata(rows.y, rows.groups)).min())
-    return min(int(np.bincount(numbered_strata(rows.y, column)).min()) for column in rows.groups.T)
+    return min(
+        int(np.bincount(numbered_strata(rows.y, column)).min()) for column in rows.groups.T
+    )
 
 
 def only_known_classes(judged: Rows, side: Ints, training: TrainingSet) -> Rows:
     """Exclude rows from their subgroups if their whole class is held out at once, or never."""
-    first, last = np.full(training.n_classes, side.max()), np.full(training.n_classes, side.min())
+    first = np.full(training.n_classes, side.max())
+    last = np.full(training.n_classes, side.min())
     np.minimum.at(first, training.y, side)
     np.maximum.at(last, training.y, side)
     split = (first < last)[judged.y]
-    if judged.groups is None or not split.any():  # one row per class: a rough error is better than none
+    if (
+        judged.groups is None or not split.any()
+    ):  # one row per class: a rough error is better than none
         return judged
     split = split.reshape(-1, *[1] * (judged.groups.ndim - 1))
     return replace(judged, groups=np.where(split, judged.groups, -1))

@@ -25,7 +25,12 @@ from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, label
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
 from tailboost.core.judged import Judged, answered, cached
-from tailboost.guarantees.additive_summary import AdditiveSummary, Cost, additive_summary, rates_of
+from tailboost.guarantees.additive_summary import (
+    AdditiveSummary,
+    Cost,
+    additive_summary,
+    rates_of,
+)
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error
 from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
@@ -53,7 +58,9 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         """Return the cost of the steps, and resulting bounds for the training errors."""
 
     @abstractmethod
-    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
+    def _rule(
+        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
+    ) -> AdditivePlayer:
         """Return the weight player, and set attributes for parameters chosen by the data."""
 
     def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
@@ -66,7 +73,9 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def _cv(self) -> Any:
         """Return ``cv``; rows are held out if the number of rounds is selected on them."""
         if self.cv == "auto":
-            return "train" if self.n_iter_no_change is None else HELD_OUT
+            if self.n_iter_no_change is None:
+                return "train"
+            return HELD_OUT
         if self.cv == "train" and self.n_iter_no_change is not None:
             raise ValueError(
                 f"n_iter_no_change={self.n_iter_no_change} needs held-out rows, and cv='train' has none; use "
@@ -79,9 +88,13 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         rule = self._rule(training, scheme, seed, units)
         heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
         best = self.n_iter_no_change is not None
-        combiner = AdditiveCombiner(training.n_classes, rule, heaviest, best, self._refit(training, units))
+        combiner = AdditiveCombiner(
+            training.n_classes, rule, heaviest, best, self._refit(training, units)
+        )
         patience = self.n_iter_no_change
-        schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
+        schedule = Schedule.of(
+            self._most_rounds(), patience, self.tol, self.max_time, self.verbose
+        )
         return Boosting(units, rule, combiner, schedule)
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
@@ -95,19 +108,26 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         return cast("AdditiveSummary", cached(self, "summary", self._summarise))
 
     def _summarise(self) -> AdditiveSummary:
-        classes, fitted = self.classes_.tolist(), self._judged_on_fitted
+        classes = self.classes_.tolist()
+        fitted = self._judged_on_fitted
         return additive_summary(self.combiner_, self._cost(), self.gap_, classes, fitted=fitted)
 
     @property
     def _judged_on_fitted(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
-        return self.combiner_.rows.fitted or any(map(self.seen_rows_.overlaps, self.chosen_rows_))
+        return self.combiner_.rows.fitted or any(
+            map(self.seen_rows_.overlaps, self.chosen_rows_)
+        )
 
     def _measured(self, *rates: Stated, kind: str = "") -> RateTable:
         check_is_fitted(self)
-        combiner, stated = self.combiner_, [(one.rate, one.limit) for one in rates]
-        words, classes = combiner.rows.words, self.classes_.tolist()
-        return rates_of(combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind)
+        combiner = self.combiner_
+        stated = [(one.rate, one.limit) for one in rates]
+        words = combiner.rows.words
+        classes = self.classes_.tolist()
+        return rates_of(
+            combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind
+        )
 
     @property
     def rates_(self) -> RateTable:
@@ -163,7 +183,9 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         return checked_table(self, self._learner(), X)
 
     def _decisions(self, scores: Floats) -> Floats:
-        return scores[:, 1] if len(self.classes_) == 2 else scores
+        if len(self.classes_) == 2:
+            return scores[:, 1]
+        return scores
 
     def decision_function(self, X: Table) -> Floats:
         """Return the scores ``f``.
@@ -198,7 +220,9 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         """
         f = self.decision_function(X)
         k = positions(labels_of(y), self.classes_, "y")
-        return np.where(k == 1, f, -f) if f.ndim == 1 else f[np.arange(len(f)), k]
+        if f.ndim == 1:
+            return np.where(k == 1, f, -f)
+        return f[np.arange(len(f)), k]
 
     def _labels(self, f: Floats) -> NDArray[Any]:
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]

@@ -22,7 +22,14 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
-from tailboost.boosting.boosting import Boosting, Checkpoints, Schedule, Scheme, choose_scheme, identify
+from tailboost.boosting.boosting import (
+    Boosting,
+    Checkpoints,
+    Schedule,
+    Scheme,
+    choose_scheme,
+    identify,
+)
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import Game, NamedSubgroups, Response, checked_targets, round_seed
 from tailboost.boosting.training_set import GroupNames, Rows, Split, TrainingSet, rows_among
@@ -43,9 +50,20 @@ from tailboost.classifiers.input import (
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
-from tailboost.core.exceptions import BoundNotMetWarning, FitInterruptedWarning, ResubstitutionWarning
+from tailboost.core.exceptions import (
+    BoundNotMetWarning,
+    FitInterruptedWarning,
+    ResubstitutionWarning,
+)
 from tailboost.core.fingerprints import Fingerprint, UsedRows
-from tailboost.core.judged import Judged, cached, group_uses, holds_unknown, intervals_of, probe_rows
+from tailboost.core.judged import (
+    Judged,
+    cached,
+    group_uses,
+    holds_unknown,
+    intervals_of,
+    probe_rows,
+)
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
 from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.core.warn import warn_user
@@ -90,7 +108,9 @@ def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, An
 
 
 # Parameters that may differ between a killed fit and the call that continues the fit.
-FREE = frozenset({"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"})
+FREE = frozenset(
+    {"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"}
+)
 
 
 @with_parameters
@@ -219,7 +239,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         rows = LabelledRows(*unpack(X, y), None, sample_weight)
-        self._fit(rows, LabelledRows(*unpack(X_val, y_val), None, sample_weight_val), fit_params)
+        self._fit(
+            rows, LabelledRows(*unpack(X_val, y_val), None, sample_weight_val), fit_params
+        )
         return self
 
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
@@ -228,12 +250,16 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     def _training_set(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         check_group_arguments(rows.groups, validation)
         self._check_arguments(rows.groups, validation)
-        refuse_learner(self.estimator, self._learner(), regressors_allowed=self._takes_regressors)
+        refuse_learner(
+            self.estimator, self._learner(), regressors_allowed=self._takes_regressors
+        )
         training = read_training_set(self, self._learner(), rows, self.class_weight)
         if validation.any_given:
             check_validation(validation, self._param("cv"))
             X_val = checked_table(self, self._learner(), validation.X)
-            training.validation = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
+            training.validation = selection_data(
+                self, X_val, validation, "_val", "the {:,} rows of X_val"
+            )
         return self._name_subgroups(training)
 
     def _split(self, training: TrainingSet) -> Any:
@@ -246,13 +272,18 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             return Split(parts.fold, "cv")
         if len(parts.held) == 1 and parts.complementary:
             return Split(parts.fold, "held out")
-        several = ", or several splits that hold out each row once" if self._refits else ""
+        if self._refits:
+            several = ", or several splits that hold out each row once"
+        else:
+            several = ""
         raise ValueError(
             f"cv: {type(self).__name__} takes a single split{several}. A split must fit all rows that it "
             "does not hold out"
         )
 
-    def _open_scheme(self, training: TrainingSet, fit_params: dict[str, Any], entropy: int) -> Scheme:
+    def _open_scheme(
+        self, training: TrainingSet, fit_params: dict[str, Any], entropy: int
+    ) -> Scheme:
         session = open_session(
             self._learner(training),
             training.X,
@@ -275,19 +306,28 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             exact=self.exact_weights,
         )
 
-    def _fit(self, rows: LabelledRows, validation: LabelledRows, fit_params: dict[str, Any]) -> None:
+    def _fit(
+        self, rows: LabelledRows, validation: LabelledRows, fit_params: dict[str, Any]
+    ) -> None:
         routed = routed_params(self, fit_params)
         context = None
         if getattr(self, "_skl_callbacks", None):
             # The number of rounds for "auto" depends on the data.
-            most = None if self._param("n_estimators") == "auto" else self._param("n_estimators")
+            if self._param("n_estimators") == "auto":
+                most = None
+            else:
+                most = self._param("n_estimators")
             context = self._init_callback_context(max_subtasks=most)
         with fitting_apart(self) as fitted:
             fitted._learn(rows, validation, routed, context)
         self._warn()  # after the assignment: a filter may make a warning an error
 
     def _learn(
-        self, rows: LabelledRows, validation: LabelledRows, routed: dict[str, Any], context: object
+        self,
+        rows: LabelledRows,
+        validation: LabelledRows,
+        routed: dict[str, Any],
+        context: object,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any.
 
@@ -300,12 +340,16 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             training = self._read(rows, validation)
             routed = _check_method_params(rows.X, routed, indices=training.used)
             entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-            checkpoints = resources.enter_context(self._checkpoints(training, entropy, interrupted))
+            checkpoints = resources.enter_context(
+                self._checkpoints(training, entropy, interrupted)
+            )
             scheme = self._open_scheme(training, routed, entropy)
             boosting = self._boosting(training, scheme, round_seed(entropy, 0))
             self.combiner_: Any = boosting.combiner
             self.game_: Game[Any] = boosting.start(scheme, len(training.y), entropy)
-            if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+            if (
+                interrupted()
+            ):  # a learner that catches Ctrl-C may have returned a half-trained model
                 raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(training.X, entropy)  # verify a model file
             self.used_rows_: tuple[UsedRows, ...] = ()
@@ -318,7 +362,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     def _read(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
         training = self._training_set(rows, validation)
-        self.seen_rows_ = replace(training.fingerprints, complete=not holds_unknown(self._learner()))
+        self.seen_rows_ = replace(
+            training.fingerprints, complete=not holds_unknown(self._learner())
+        )
         self.chosen_rows_: tuple[Fingerprint, ...] = ()
         if training.validation is not None:
             X_val, judged = training.validation
@@ -332,7 +378,10 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         """Return the folder of ``checkpoint_dir``, opened for a fit with these rows."""
 
         def identity() -> dict[str, Any]:
-            free = FREE if self._rounds_depend_on_total() else FREE | {"n_estimators"}
+            if self._rounds_depend_on_total():
+                free = FREE
+            else:
+                free = FREE | {"n_estimators"}
             return identify(self, training.digest(self.classes_), entropy, free)
 
         return Checkpoints.open(self.checkpoint_dir, identity, interrupted)
@@ -357,7 +406,10 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             *before, last = game.trace.rounds
             if not done.done:  # rounds of an earlier fit took their time too
                 done.started -= sum(each.seconds for each in before)
-            words = "" if np.isnan(last.value) else f", objective {last.value:.4f}"
+            if np.isnan(last.value):
+                words = ""
+            else:
+                words = f", objective {last.value:.4f}"
             words = f"weighted loss {last.weighted_loss:.4f}{words}, effective size {last.effective_size:.3f}"
             done(game.n_rounds - done.done, words)
             if context is None:
@@ -374,7 +426,8 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             context.call_on_fit_task_end(**about, reconstruction_attributes=self._snapshot)
 
     def _settle(self) -> None:
-        self.trace_, self.n_iter_ = self.game_.trace, self.game_.n_rounds
+        self.trace_ = self.game_.trace
+        self.n_iter_ = self.game_.n_rounds
         self._set_ensemble(self.combiner_.settle(self.game_))
 
     def _set_ensemble(self, ensemble: Any) -> None:
@@ -389,7 +442,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         now.game_, now.combiner_ = self.game_.snapshot(), self.combiner_.snapshot()
         before = set(vars(self))
         now._settle()
-        return {k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)}
+        return {
+            k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)
+        }
 
     # -- after fitting -------------------------------------------------------------------------------
 
@@ -420,7 +475,9 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         for weight, member in zip(self.estimator_weights_, self.estimators_, strict=True):
             if not is_constant(member):
                 total += weight * np.asarray(member.feature_importances_, dtype=np.float64)
-        return total / total.sum() if total.any() else total
+        if total.any():
+            return total / total.sum()
+        return total
 
     # -- scikit-learn --------------------------------------------------------------------------------
 
@@ -429,7 +486,10 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         return (
             MetadataRouter(owner=type(self).__name__)
             .add_self_request(self)
-            .add(estimator=self._learner(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+            .add(
+                estimator=self._learner(),
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
         )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -488,7 +548,10 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     @property
     def _grouping(self) -> Grouping:
         """Names of the groups of the selection data."""
-        names = None if self._named.kind == "class" else self._group_names
+        if self._named.kind == "class":
+            names = None
+        else:
+            names = self._group_names
         return Grouping(self.classes_, names, self._named.cells)
 
     @property
@@ -515,13 +578,19 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         table = self._selected.errors_of(counts)
         if not self._own:
             return table
-        names, lines = self._named.names.tolist(), [table.lines[code] for code in self._named.codes]
-        return replace(table, lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)))
+        names = self._named.names.tolist()
+        lines = [table.lines[code] for code in self._named.codes]
+        return replace(
+            table,
+            lines=tuple(replace(x, subgroup=n) for x, n in zip(lines, names, strict=True)),
+        )
 
     def _error_values(self, counts: Floats) -> Floats:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
         errors = self.combiner_.errors(counts)
-        return errors[self._named.codes] if self._own else errors
+        if self._own:
+            return errors[self._named.codes]
+        return errors
 
     @property
     def expected_subgroup_errors_(self) -> Floats:
@@ -554,10 +623,14 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         if stated["confidence"] is not None:
             raise ValueError("confidence= has no meaning for boosting: it is for models")
-        objective, before = stated["objective"], self._problem
+        objective = stated["objective"]
+        before = self._problem
         alpha = _alpha_for(self, objective, stated["alpha"])
         same = objective is None and alpha is None
-        aim = before.objective if same else objective_named(objective or "cvar", alpha)
+        if same:
+            aim = before.objective
+        else:
+            aim = objective_named(objective or "cvar", alpha)
         budget = before.error_budget
         if stated["error_budget"] is not None:
             budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
@@ -567,13 +640,22 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given and objective == "worst_group" and groups is None:
             raise ValueError("objective='worst_group' needs groups")
-        if not given and groups is not None and (same or objective in (None, "cvar", "worst_class")):
+        if (
+            not given
+            and groups is not None
+            and (same or objective in (None, "cvar", "worst_class"))
+        ):
             raise ValueError("groups without X and y need objective='worst_group'")
-        limits = before.limits if same else ()
+        if same:
+            limits = before.limits
+        else:
+            limits = ()
         if stated["limits"] is not None:
             limits = checked_limits(stated["limits"])
         if limits and aim.over_rows:
-            raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
+            raise ValueError(
+                f"limits have no meaning with the {aim}: the objective must be a rate"
+            )
         return replace(before, objective=aim, limits=limits, error_budget=budget)
 
     def _engine_on(self, given: LabelledRows, problem: Problem) -> HypothesisEngine:
@@ -585,8 +667,12 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         X, rows = selection_data(self, self._checked(given.X), given, "", words)
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
         self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
-        names = None if given.groups is None else self._group_names
-        pool, grouping = self.combiner_.pool.on_rows(X, rows), Grouping(self.classes_, names)
+        if given.groups is None:
+            names = None
+        else:
+            names = self._group_names
+        pool = self.combiner_.pool.on_rows(X, rows)
+        grouping = Grouping(self.classes_, names)
         return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
@@ -607,7 +693,8 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 "smaller than on new rows. Fit with another cv than 'train', or give other rows",
                 ResubstitutionWarning,
             )
-        pool, grouping = self.combiner_.pool.regrouped(kept), Grouping(self.classes_, names)
+        pool = self.combiner_.pool.regrouped(kept)
+        grouping = Grouping(self.classes_, names)
         return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
@@ -622,7 +709,9 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             cast("SelectedRule", self._selected).warn_of_violations()
         if max_error is not None:
             self._take_targets(max_error)
-            missed = [(x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False]
+            missed = [
+                (x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False
+            ]
             if missed:
                 strict = any(limit.strict for limit in problem.limits)
                 warn_of_missed(missed, self.combiner_, self._rows_kept().words, strict=strict)
@@ -641,11 +730,15 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
                 "'worst_group'"
             )
-        rate = aim.rate if aim.rate.by is not None else self.combiner_.steering  # of earlier limits
+        rate = (
+            aim.rate if aim.rate.by is not None else self.combiner_.steering
+        )  # of earlier limits
         strata = engine.data.strata
         names = strata.subgroups(rate.by)[0]
         allowed = checked_targets(max_error, names, rate.by)
-        return Objective.of(error()), (self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),)
+        return Objective.of(error()), (
+            self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),
+        )
 
     def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
         """Return the limit that allows each subgroup its error."""
@@ -655,16 +748,22 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         """Set the limits given to `reweight`."""
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        new, before = copy.copy(self), self._problem
+        new = copy.copy(self)
+        before = self._problem
         about_error = error() in (objective.rate, *(limit.rate for limit in limits))
-        budget = None if about_error else before.error_budget
+        if about_error:
+            budget = None
+        else:
+            budget = before.error_budget
         problem = replace(before, objective=objective, limits=limits, error_budget=budget)
         if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=budget)
         new._answer_by(self._engine.mixture_for(problem))
         return new
 
-    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
+    def _answering(
+        self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None
+    ) -> Self:
         new = copy.copy(self)
         if own is None:
             new._answer_by(rule.mixture, rule.ensemble)
@@ -672,16 +771,27 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             new._answer_by(self._engine.mixture_for(rule.problem.within(others)), rule.ensemble)
         return new
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, None]]:
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, None]]:
         """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
         answers = list(self.ensemble_.answers(self._checked(X)))
-        return [(self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None) for c in classifiers]
+        return [
+            (self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None)
+            for c in classifiers
+        ]
 
     def _summarise(self) -> Summary:
-        classes, combiner, weights = self.classes_.tolist(), self.combiner_, self.estimator_weights_
-        summary = mixture_summary(self.game_, combiner, weights, self.gap_, self._bounds(), classes)
+        classes = self.classes_.tolist()
+        combiner = self.combiner_
+        weights = self.estimator_weights_
+        summary = mixture_summary(
+            self.game_, combiner, weights, self.gap_, self._bounds(), classes
+        )
         symbols = summary.symbols | self._own_symbols
-        return replace(summary, errors=self._unit_table(), groups=group_uses(self), symbols=symbols)
+        return replace(
+            summary, errors=self._unit_table(), groups=group_uses(self), symbols=symbols
+        )
 
     @property
     def _own_symbols(self) -> dict[str, str]:
@@ -793,7 +903,9 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             yield self.classes_[distribution.argmax(axis=1)]
 
 
-def _alpha_for(classifier: MixtureClassifier, objective: Stated, alpha: float | None) -> float | None:
+def _alpha_for(
+    classifier: MixtureClassifier, objective: Stated, alpha: float | None
+) -> float | None:
     """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
     if alpha is None and objective in (None, "cvar"):
         alpha = classifier.get_params(deep=False).get("alpha")
@@ -801,7 +913,9 @@ def _alpha_for(classifier: MixtureClassifier, objective: Stated, alpha: float | 
         raise ValueError(f"alpha is needed: {type(classifier).__name__} has none")
     if objective not in (None, "cvar") and alpha is not None:
         raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
-    return None if alpha is None else check_number(alpha, "alpha", 0, 1)
+    if alpha is None:
+        return None
+    return check_number(alpha, "alpha", 0, 1)
 
 
 def warn_of_missed(
@@ -827,8 +941,17 @@ def warn_of_missed(
         Whether an error equal to the limit is too large.
     """
     below = "less than " * strict
-    named = [f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})" for name, error, bound in missed]
-    more = " and others" if len(named) > NAMED else ""
-    subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}" if named else ""
+    named = [
+        f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})"
+        for name, error, bound in missed
+    ]
+    if len(named) > NAMED:
+        more = " and others"
+    else:
+        more = ""
+    if named:
+        subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}"
+    else:
+        subgroups = ""
     because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
     warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)

@@ -45,7 +45,9 @@ __all__ = ["OneBatch", "calibrate"]
 
 # Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
 # read the selecting rows only for the objective and, if the rule is group-blind, for the balance of groups.
-FOR_TESTS, FOR_COMPARISONS, FOR_RANKS = 0.3, 0.2, 0.1
+FOR_TESTS = 0.3
+FOR_COMPARISONS = 0.2
+FOR_RANKS = 0.1
 # Warnings about limits and the objective on the selection data: the limits are tested on the other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
@@ -191,20 +193,33 @@ def calibrate(
     True 1800
     """
     given = FreshInput(
-        X_cal, y_cal, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows
+        X_cal,
+        y_cal,
+        groups,
+        clusters,
+        X_unlabeled,
+        groups_unlabeled,
+        subgroups,
+        equal_rows,
+        training_rows,
     )
     options: dict[str, Any] = {
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
     }  # fmt: skip
     with telling() if verbose else nullcontext():
-        if isinstance(model, Judged) and model.knows_rows:  # its rule was selected on other rows
-            if unused := [*["selection_share"] * (selection_share is not None), *params]:
+        if (
+            isinstance(model, Judged) and model.knows_rows
+        ):  # its rule was selected on other rows
+            unused = [*["selection_share"] * (selection_share is not None), *params]
+            if unused:
                 raise ValueError(
                     f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on other "
                     "rows; these arguments are for a model without a selected rule"
                 )
             return calibrate_selected(model, given, max_error, limits=limits, **options)
-        batch = OneBatch.of(model, given, max_error, limits=limits, selection_share=selection_share, **params)
+        batch = OneBatch.of(
+            model, given, max_error, limits=limits, selection_share=selection_share, **params
+        )
         try:
             return batch.certified(**options)
         except NotCertifiedError as error:
@@ -263,7 +278,10 @@ class OneBatch:
         ValueError, TypeError
             If an argument is not as described, or a part would be empty.
         """
-        stated, X, y, groups = stated_limits(max_error, limits), given.X, given.y, given.groups
+        stated = stated_limits(max_error, limits)
+        X = given.X
+        y = given.y
+        groups = given.groups
         if y is None:
             raise ValueError(
                 f"y_cal is needed: no rule of this {type(model).__name__} was selected, and rows without "
@@ -274,7 +292,10 @@ class OneBatch:
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")
         if groups is not None:
             check_length(groups, "groups", len(labels), "X_cal")
-        clusters = None if given.clusters is None else numbered(given.clusters, "clusters", len(labels))
+        if given.clusters is None:
+            clusters = None
+        else:
+            clusters = numbered(given.clusters, "clusters", len(labels))
         if selection_share is not None:
             check_number(selection_share, "selection_share", 0, 1, below=True)
         strata = Answered.of(labels, labels, groups=groups).strata
@@ -282,14 +303,22 @@ class OneBatch:
         share = selection_share or default_share(stated, strata, by_group=by_group)
         params = {"random_state": 0} | params
         seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-        selects = drawn_part(np.arange(len(labels)) if clusters is None else clusters, share, seed)
+        selects = drawn_part(
+            np.arange(len(labels)) if clusters is None else clusters, share, seed
+        )
         _refuse_absent("y_cal", labels, selects)
         for column in _needed_groups(groups, stated, every=by_group or max_error is not None):
             _refuse_absent("groups", column, selects)
-        rest = {name: take(getattr(given, name), ~selects) for name in ("X", "y", "groups", "clusters")}
+        rest = {
+            name: take(getattr(given, name), ~selects)
+            for name in ("X", "y", "groups", "clusters")
+        }
         if given.X_unlabeled is not None:
             # A row of the batch is no further row, whether it selects or certifies.
-            unlabeled = {"X_unlabeled": given.X_unlabeled, "groups_unlabeled": given.groups_unlabeled}
+            unlabeled = {
+                "X_unlabeled": given.X_unlabeled,
+                "groups_unlabeled": given.groups_unlabeled,
+            }
             check_indexes(**unlabeled)
             more = row_hashes(model, given.X_unlabeled)
             new = np.flatnonzero(~more.copied_from(row_hashes(model, X)))
@@ -299,17 +328,26 @@ class OneBatch:
             for category in ABOUT_SELECTION:
                 warnings.simplefilter("ignore", category)
             first = (take(each, selects) for each in (X, y))
-            classifier = tune(model, *first, groups=take(groups, selects), limits=stated, **about)
-        return cls(classifier, replace(given, **rest), max_error, stated or None, int(selects.sum()))
+            classifier = tune(
+                model, *first, groups=take(groups, selects), limits=stated, **about
+            )
+        return cls(
+            classifier, replace(given, **rest), max_error, stated or None, int(selects.sum())
+        )
 
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier, which knows all rows; options as in `calibrate`."""
         # Rows of one batch are different rows, also if a row of each part has the same content.
         bare = self.classifier
-        chosen, used = bare.chosen_rows_, bare.used_rows_
-        bare.chosen_rows_, bare.used_rows_ = (), ()
-        found = calibrate_selected(bare, self.rows, self.max_error, limits=self.limits, **options)
-        found.chosen_rows_, found.used_rows_ = (*chosen, *found.chosen_rows_), (*used, *found.used_rows_)
+        chosen = bare.chosen_rows_
+        used = bare.used_rows_
+        bare.chosen_rows_ = ()
+        bare.used_rows_ = ()
+        found = calibrate_selected(
+            bare, self.rows, self.max_error, limits=self.limits, **options
+        )
+        found.chosen_rows_ = (*chosen, *found.chosen_rows_)
+        found.used_rows_ = (*used, *found.used_rows_)
         certificate = found.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
@@ -318,7 +356,8 @@ class OneBatch:
             "batch is a copy of another one."
         )
         knowing = certificate.model
-        knowing.chosen_rows_, knowing.used_rows_ = found.chosen_rows_, found.used_rows_
+        knowing.chosen_rows_ = found.chosen_rows_
+        knowing.used_rows_ = found.used_rows_
         found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
         return found
 
@@ -330,7 +369,9 @@ def _needed_groups(groups: Groups, limits: Sequence[Limit], *, every: bool) -> l
     named = {name for limit in limits for name in names_in(limit.rate.by)} - {None}
     every = every or not named.isdisjoint(("group", "cell"))
     columns = group_columns(groups, "groups").items()
-    return [label_column(column, "groups") for name, column in columns if every or name in named]
+    return [
+        label_column(column, "groups") for name, column in columns if every or name in named
+    ]
 
 
 def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
@@ -353,7 +394,9 @@ def default_share(limits: Sequence[Limit], strata: Strata, *, by_group: bool) ->
     if any(counted_answer(limit.rate, strata) is None for limit in limits):
         return FOR_TESTS
     if any(limit.compares for limit in limits):
-        return FOR_COMPARISONS if by_group and len(limits) == 1 else FOR_TESTS
+        if by_group and len(limits) == 1:
+            return FOR_COMPARISONS
+        return FOR_TESTS
     return FOR_RANKS
 
 

@@ -8,8 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from tailboost.boosting.boosting import Boosting, CrossFitted, Demand, Schedule, Scheme
-from tailboost.boosting.game import Game, Player, Response, Stop, StopKind, Stopping, Turn, Units
-from tailboost.boosting.players.corrective import EntropicLP, TotallyCorrectiveLP, entropic_theory
+from tailboost.boosting.game import (
+    Game,
+    Player,
+    Response,
+    Stop,
+    StopKind,
+    Stopping,
+    Turn,
+    Units,
+)
+from tailboost.boosting.players.corrective import (
+    EntropicLP,
+    TotallyCorrectiveLP,
+    entropic_theory,
+)
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import MixtureClassifier
@@ -46,17 +59,26 @@ class TogetherBoosting(Boosting):
         """Return the response of a round by the sum of the probabilities of all rounds so far."""
         combiner = cast("Mixture", self.combiner)
         may_end = turn.t > 1 and self.may_end
-        if may_end and isinstance(scheme, CrossFitted) and isinstance(scheme.session, AveragingLearner):
+        if (
+            may_end
+            and isinstance(scheme, CrossFitted)
+            and isinstance(scheme.session, AveragingLearner)
+        ):
             # With much label noise, the weights concentrate on mislabelled rows.
             scheme = scheme.round(turn.u, turn.seed)
             for rows, outputs in scheme.looks():
                 alone = scheme.accumulating is None
-                answers = outputs if alone else combiner.pool.summed(outputs, rows).argmax(axis=1)
+                if alone:
+                    answers = outputs
+                else:
+                    answers = combiner.pool.summed(outputs, rows).argmax(axis=1)
                 if combiner.gains_nothing(rows, answers, self.tol):
                     words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
                     return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
         response = super().respond(game, scheme, turn)
-        return response if isinstance(response, Stop) else combiner.pool.together(response)
+        if isinstance(response, Stop):
+            return response
+        return combiner.pool.together(response)
 
 
 class RowPlayer(ABC):
@@ -66,7 +88,9 @@ class RowPlayer(ABC):
     """
 
     together: bool = False  # whether the models of all rounds predict together
-    five_folds_up_to: float = math.inf  # number of distinct rows above which "auto" takes three folds
+    five_folds_up_to: float = (
+        math.inf
+    )  # number of distinct rows above which "auto" takes three folds
 
     @abstractmethod
     def player(self, clf: CVaRBoostClassifier, units: Units) -> Player[Any]:
@@ -94,7 +118,8 @@ class HedgeOverRows(RowPlayer):
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
         """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
-        alpha, combiner = clf.combiner_.alpha, clf.combiner_
+        alpha = clf.combiner_.alpha
+        combiner = clf.combiner_
         bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, clf._most_rounds())
         if clf._even or alpha is None:  # or another objective by `reweight`
             return bounds
@@ -122,7 +147,10 @@ class EntropicOverRows(RowPlayer):
     def player(self, clf: CVaRBoostClassifier, units: Units) -> EntropicLP:
         """Return the player of the program with the β of the classifier, or of the theorem."""
         by_theory = isinstance(clf.beta, str)
-        clf.beta_ = entropic_theory(clf.alpha, clf.delta)[0] if by_theory else float(clf.beta)
+        if by_theory:
+            clf.beta_ = entropic_theory(clf.alpha, clf.delta)[0]
+        else:
+            clf.beta_ = float(clf.beta)
         return EntropicLP(clf.alpha, clf.beta_, outlier_fraction=clf.outlier_fraction)
 
     def rounds_by_theory(self, clf: CVaRBoostClassifier) -> int:
@@ -283,7 +311,9 @@ class CVaRBoostClassifier(MixtureClassifier):
 
     @property
     def _over_rows(self) -> RowPlayer:
-        return PLAYERS[self.player] if isinstance(self.player, str) else self.player
+        if isinstance(self.player, str):
+            return PLAYERS[self.player]
+        return self.player
 
     @property
     def _together(self) -> bool:
@@ -296,12 +326,16 @@ class CVaRBoostClassifier(MixtureClassifier):
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         self._most_rounds()  # raises without a theorem
         if self._even and validation.any_given:
-            raise ValueError("X_val: with combine='average' there is nothing to choose on other rows")
+            raise ValueError(
+                "X_val: with combine='average' there is nothing to choose on other rows"
+            )
         if self._even and self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
 
     def _cv(self) -> Any:
-        return "train" if self._even else self.cv
+        if self._even:
+            return "train"
+        return self.cv
 
     def _most_rounds(self) -> int:
         if isinstance(self.n_estimators, str):
@@ -326,7 +360,9 @@ class CVaRBoostClassifier(MixtureClassifier):
         if not self._together:
             return Boosting(units, player, combiner, schedule)
         may_end = self.n_iter_no_change is not None
-        return TogetherBoosting(units, player, combiner, schedule, may_end=may_end, tol=self.tol)
+        return TogetherBoosting(
+            units, player, combiner, schedule, may_end=may_end, tol=self.tol
+        )
 
     def _bounds(self) -> Bounds:
         return self._over_rows.bounds(self)
@@ -679,14 +715,18 @@ class OCOBoostClassifier(MixtureClassifier):
 
     def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
         if validation.any_given:
-            raise ValueError("X_val: OCO boosting takes no validation rows, because it selects nothing")
+            raise ValueError(
+                "X_val: OCO boosting takes no validation rows, because it selects nothing"
+            )
 
     def _warn(self) -> None:
         super()._warn()
-        stop, planned = self.trace_.stop, self._most_rounds()
+        stop = self.trace_.stop
+        planned = self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
             warn_user(
-                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound", BoundNotMetWarning
+                f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound",
+                BoundNotMetWarning,
             )
 
     def _default_learner(self) -> Any:
@@ -694,11 +734,15 @@ class OCOBoostClassifier(MixtureClassifier):
 
     @property
     def _edge(self) -> float:
-        return GAMMA if isinstance(self.gamma, str) else float(self.gamma)
+        if isinstance(self.gamma, str):
+            return GAMMA
+        return float(self.gamma)
 
     def _most_rounds(self, units: Units | None = None) -> int:
         if isinstance(self.n_estimators, str):
-            return theory_rounds((self.game_.units if units is None else units).count, self._edge)
+            return theory_rounds(
+                (self.game_.units if units is None else units).count, self._edge
+            )
         return int(self.n_estimators)
 
     def _cv(self) -> Any:
@@ -720,11 +764,15 @@ class OCOBoostClassifier(MixtureClassifier):
 
     def _bounds(self) -> Bounds:
         planned = self._most_rounds()
-        promised, observed = hedge_game_bounds(self.game_, self.combiner_.alpha, self.eta, planned)
+        promised, observed = hedge_game_bounds(
+            self.game_, self.combiner_.alpha, self.eta, planned
+        )
         if self.eta != "theory" or self.outlier_fraction > 0:
             return promised, observed
         words = "below ½ the vote is right on every training row"
-        share = edge_bound(self.game_, self._edge, planned, "largest share of wrong voters on a row", words)
+        share = edge_bound(
+            self.game_, self._edge, planned, "largest share of wrong voters on a row", words
+        )
         return (*promised, share), observed
 
     @property

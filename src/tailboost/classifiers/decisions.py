@@ -27,10 +27,12 @@ from tailboost.core.subgroups import (
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 
 # Length of a secret in bytes. A search can find a shorter secret, and BLAKE2b takes no longer one.
-SHORTEST_SECRET, LONGEST_SECRET = 16, 64
+SHORTEST_SECRET = 16
+LONGEST_SECRET = 64
 # Personalisation strings of BLAKE2b: they separate the derived key from the draws. The 3 is the version of
 # the format.
-KEY_DOMAIN, DRAW_DOMAIN = b"tailboost.key.3", b"tailboost.draw.3"
+KEY_DOMAIN = b"tailboost.key.3"
+DRAW_DOMAIN = b"tailboost.draw.3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +167,18 @@ class RandomizedDecision:
         transformers, mixture = _split_model(self.model)
         if groups is not None and not judged(mixture).by_group:
             raise ValueError(GROUPS_UNUSED)
-        encoded, n = _encoded_ids(ids), n_rows_of(X)
+        encoded = _encoded_ids(ids)
+        n = n_rows_of(X)
         if len(encoded) != n:
-            raise ValueError(f"ids has {len(encoded):,} entries, X has {n:,} rows: each row needs one id")
+            raise ValueError(
+                f"ids has {len(encoded):,} entries, X has {n:,} rows: each row needs one id"
+            )
         u = _draws(self._hasher, encoded)
         candidate = drawn_candidates(mixture.estimator_weights_, u)
-        rows = X if transformers is None else transformers.transform(X)
+        if transformers is None:
+            rows = X
+        else:
+            rows = transformers.transform(X)
         given = group_arguments(mixture, groups)
         deferred = np.zeros(n, dtype=bool)
         if judged(mixture).can_defer:
@@ -212,9 +220,12 @@ def verify(ids: Any, u: ArrayLike, *, secret: bytes, context: str) -> Mask:
     del secret
     if isinstance(hasher, Exception):
         raise hasher
-    drawn, recorded = _draws(hasher, _encoded_ids(ids)), np.asarray(u)
+    drawn = _draws(hasher, _encoded_ids(ids))
+    recorded = np.asarray(u)
     if recorded.shape != drawn.shape or recorded.dtype.kind not in "iuf":
-        raise ValueError(f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}")
+        raise ValueError(
+            f"u must be {len(drawn):,} numbers, one for each id, got shape {recorded.shape}"
+        )
     agrees: Mask = drawn == recorded
     return agrees
 
@@ -232,7 +243,9 @@ def _keyed(secret: Any, context: Any) -> Any:
     The traceback of an error raised here would show the secret.
     """
     if not isinstance(secret, (bytes, bytearray)):
-        return TypeError(f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}")
+        return TypeError(
+            f"secret must be bytes, got {'None' if secret is None else type(secret).__name__}"
+        )
     if not SHORTEST_SECRET <= len(secret) <= LONGEST_SECRET:
         return ValueError(
             f"secret must have {SHORTEST_SECRET} to {LONGEST_SECRET} bytes, got {len(secret)}; "
@@ -266,9 +279,14 @@ def _draws(hasher: Any, encoded: list[bytes]) -> Floats:
 
 def _split_model(model: Model) -> tuple[Any, Any]:
     """Return the steps of a model before its classifier (or None), and the classifier."""
-    transformers, last = None, model
+    transformers = None
+    last = model
     if isinstance(model, Pipeline):
-        transformers, last = model[:-1] if len(model) > 1 else None, model[-1]
+        if len(model) > 1:
+            transformers = model[:-1]
+        else:
+            transformers = None
+        last = model[-1]
     if isinstance(last, type):
         raise TypeError(f"model={last!r} is a class; a fitted classifier is needed")
     if hasattr(last, "fit"):
@@ -297,7 +315,10 @@ def _encoded_ids(ids: Any) -> list[bytes]:
     if np.ndim(ids) != 1:
         raise TypeError(f"ids must have shape (n,), got {np.shape(ids)}")
     refuse_missing(ids, "ids")
-    encoded = [_encoded_id(value) for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)]
+    encoded = [
+        _encoded_id(value)
+        for value in (list(np.asarray(ids)) if hasattr(ids, "__array__") else ids)
+    ]
     ((repeated, times),) = Counter(encoded).most_common(1) or [(b"", 0)]
     if times > 1:
         n_repeats = len(encoded) - len(set(encoded))
@@ -313,9 +334,13 @@ def _encoded_id(value: object) -> bytes:
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64)):
         return b"%d" % value
     if not isinstance(value, str):
-        raise TypeError(f"ids must be text or integers, got {value!r} of type {type(value).__name__}")
+        raise TypeError(
+            f"ids must be text or integers, got {value!r} of type {type(value).__name__}"
+        )
     if not value or value.endswith("\0"):
-        raise ValueError(f"ids: {value!r} is empty or ends in NUL, which NumPy's arrays of text drop")
+        raise ValueError(
+            f"ids: {value!r} is empty or ends in NUL, which NumPy's arrays of text drop"
+        )
     try:
         return value.encode()
     except UnicodeEncodeError:

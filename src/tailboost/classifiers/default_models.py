@@ -24,7 +24,10 @@ Named = list[tuple[str, Any]]
 BOOSTED: tuple[tuple[float, dict[str, Any]], ...] = (
     (FIVE_FOLDS_UP_TO, {"n_estimators": 50, "max_depth": 6, "learning_rate": 0.2}),
     (CROSS_FIT_UP_TO, {"n_estimators": "auto", "max_depth": 6, "learning_rate": 0.1}),
-    (inf, {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0}),
+    (
+        inf,
+        {"n_estimators": "auto", "max_depth": 8, "learning_rate": 0.1, "min_child_weight": 5.0},
+    ),
 )
 # Landmarks of the kernel machine on tables of at most FIVE_FOLDS_UP_TO distinct rows. With it the log loss of
 # the average was lower by .0019 ± .0015 on 28 tables without a part in its selection, and a fit took .19 more
@@ -77,13 +80,18 @@ class TableKind:
     @property
     def is_wide(self) -> bool:
         """Whether the table has more columns than trees can try, and few rows."""
-        return not self.sparse and self.n_columns > FEW_COLUMNS and self.n_rows <= FIVE_FOLDS_UP_TO
+        return (
+            not self.sparse and self.n_columns > FEW_COLUMNS and self.n_rows <= FIVE_FOLDS_UP_TO
+        )
 
     @classmethod
     def of(cls, problem: TrainingSet) -> Self:
         """Return the kind of a training table."""
         sparse = bool(sp.issparse(problem.X))
-        numbers = distinct_numbers(problem.X) if sparse else ()
+        if sparse:
+            numbers = distinct_numbers(problem.X)
+        else:
+            numbers = ()
         return cls(problem.n_distinct(), prod(problem.X.shape[1:]), sparse, numbers)
 
 
@@ -94,9 +102,11 @@ def distinct_numbers(X: Any) -> tuple[int, ...]:
     """
     table = sp.coo_matrix(X)
     stored = table.data != 0
-    numbers, columns = np.where(np.isnan(table.data), np.inf, table.data)[stored], table.col[stored]
+    numbers = np.where(np.isnan(table.data), np.inf, table.data)[stored]
+    columns = table.col[stored]
     order = np.lexsort((numbers, columns))
-    columns, numbers = columns[order], numbers[order]
+    columns = columns[order]
+    numbers = numbers[order]
     another = np.ones(len(order), dtype=bool)
     another[1:] = (columns[1:] != columns[:-1]) | (numbers[1:] != numbers[:-1])
     return tuple(np.bincount(columns[another], minlength=table.shape[1]).tolist())
@@ -114,7 +124,10 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     -------
     list of (str, estimator)
     """
-    kind = TableKind() if kind is None else kind
+    if kind is None:
+        kind = TableKind()
+    else:
+        kind = kind
     size = next(size for most, size in BOOSTED if kind.n_rows <= most)
     boosted = ("boosted", HistBoostClassifier(**size))
     if kind.is_text:
@@ -123,8 +136,12 @@ def default_estimators(kind: TableKind | None = None) -> Named:
             ("plain", TableLinear(scaling=0.0)),
             ("bayes", TableBayes()),
         ]
-        return [boosted, *linear] if kind.is_one_hot else linear
-    forest = TableForest(n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05)
+        if kind.is_one_hot:
+            return [boosted, *linear]
+        return linear
+    forest = TableForest(
+        n_trees="auto", leaf_rows=2.0, max_features=0.5, best_cuts=0.5, prior=0.05
+    )
     if kind.is_wide:
         return [
             ("boosted", ScreenedBoost()),
@@ -133,7 +150,9 @@ def default_estimators(kind: TableKind | None = None) -> Named:
             ("kernel", kernel_machine(STRONG_LANDMARKS)),
         ]
     models: Named = [boosted, ("forest", forest), ("linear", TableLinear())]
-    return [*models, ("kernel", kernel_machine(LANDMARKS))] if kind.n_rows <= FIVE_FOLDS_UP_TO else models
+    if kind.n_rows <= FIVE_FOLDS_UP_TO:
+        return [*models, ("kernel", kernel_machine(LANDMARKS))]
+    return models
 
 
 def kernel_machine(landmarks: int) -> TableLinear:

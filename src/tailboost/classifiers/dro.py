@@ -147,7 +147,8 @@ class DROBoostClassifier(AdditiveClassifier):
             check_smooths(self.uncertainty, self.smoothing)
 
     def _cost(self) -> Cost:
-        combiner, rule = self.combiner_, cast("WorstCase", self.game_.player)
+        combiner = self.combiner_
+        rule = cast("WorstCase", self.game_.player)
         value = float(np.exp(combiner.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
@@ -157,10 +158,18 @@ class DROBoostClassifier(AdditiveClassifier):
                 wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
             ).value
         # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
-        formula, penalty = ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
-        upper = value + rule.smoothing * rule.radius if rule.smoothing else value
+        formula, penalty = (
+            ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
+        )
+        if rule.smoothing:
+            upper = value + rule.smoothing * rule.radius
+        else:
+            upper = value
         bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
-        smoothing = {"σ": f"smoothing = {rule.smoothing:g}"} if rule.smoothing else {}
+        if rule.smoothing:
+            smoothing = {"σ": f"smoothing = {rule.smoothing:g}"}
+        else:
+            smoothing = {}
         return Cost(
             f"F, the worst case of the mean of L(m){penalty} over the ball, m the margins",
             value,
@@ -173,13 +182,23 @@ class DROBoostClassifier(AdditiveClassifier):
             },
         )
 
-    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> WorstCase:
+    def _rule(
+        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
+    ) -> WorstCase:
         radius, dim = self._radius(training, scheme, seed, units)
-        self.radius_, self.effective_dim_ = radius, dim
+        self.radius_ = radius
+        self.effective_dim_ = dim
         rate = float(self.learning_rate)
         make = RealWorstCase if is_regressor(self._learner()) else WorstCase
         smoothing = float(self.smoothing)
-        return make(training.n_classes, radius, self.uncertainty, self.loss, smoothing, learning_rate=rate)
+        return make(
+            training.n_classes,
+            radius,
+            self.uncertainty,
+            self.loss,
+            smoothing,
+            learning_rate=rate,
+        )
 
     def _radius(
         self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
@@ -198,11 +217,17 @@ class DROBoostClassifier(AdditiveClassifier):
         return radius, dim
 
     def _conclude(self, training: TrainingSet) -> None:
-        units, rule = self.game_.units, cast("WorstCase", self.game_.player)
-        played = np.ones(len(training.y), dtype=bool) if units.index is None else units.index >= 0
+        units = self.game_.units
+        rule = cast("WorstCase", self.game_.player)
+        if units.index is None:
+            played = np.ones(len(training.y), dtype=bool)
+        else:
+            played = units.index >= 0
         margins = self.margins(take(training.X, played), self.classes_[training.y[played]])
         self.worst_case_weights_ = np.zeros(training.n_given)
-        self.worst_case_weights_[training.used[played]] = rule.row_weights(AdditiveState(units.base, margins))
+        self.worst_case_weights_[training.used[played]] = rule.row_weights(
+            AdditiveState(units.base, margins)
+        )
 
     def _warn(self) -> None:
         super()._warn()
@@ -210,7 +235,8 @@ class DROBoostClassifier(AdditiveClassifier):
             return
         if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error
             return
-        K, error = len(self.classes_), float(self.trace_.weighted_loss[0])
+        K = len(self.classes_)
+        error = float(self.trace_.weighted_loss[0])
         largest = BALLS[self.uncertainty].critical(error, 1 - 1 / K)
         if 0 < largest <= self.radius_:
             warn_user(
@@ -223,5 +249,10 @@ class DROBoostClassifier(AdditiveClassifier):
 
 def n_leaves(member: Any) -> int:
     """Return the number of leaves of a tree, or 1 for other models."""
-    last = member[-1] if isinstance(member, Pipeline) else member
-    return int(last.get_n_leaves()) if hasattr(last, "get_n_leaves") else 1
+    if isinstance(member, Pipeline):
+        last = member[-1]
+    else:
+        last = member
+    if hasattr(last, "get_n_leaves"):
+        return int(last.get_n_leaves())
+    return 1

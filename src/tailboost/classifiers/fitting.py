@@ -87,12 +87,23 @@ def fit_models(
     frozen = [isinstance(estimator, FrozenEstimator) for _, estimator in estimators]
     scores = only_scores([estimator for _, estimator in estimators])
     parts = Parts.of(training, cv, seed, all(frozen), scores=scores)
-    fitted = training if factors is None else replace(training, weight=training.weight * factors)
+    if factors is None:
+        fitted = training
+    else:
+        fitted = replace(training, weight=training.weight * factors)
     fits, stopped = _fits(
-        estimators, frozen, fitted, parts, weighted=weighted, seed=seed, n_jobs=n_jobs, clock=clock
+        estimators,
+        frozen,
+        fitted,
+        parts,
+        weighted=weighted,
+        seed=seed,
+        n_jobs=n_jobs,
+        clock=clock,
     )
     parts = _without_late(estimators, fits, parts, training, stopped=stopped)
-    models, log_probabilities = Models([], training.n_classes, [], []), []
+    models = Models([], training.n_classes, [], [])
+    log_probabilities = []
     for i, (name, estimator) in enumerate(estimators):
         if None in fits[i]:
             continue
@@ -109,10 +120,18 @@ def fit_models(
 
 
 def _without_late(
-    estimators: Estimators, fits: dict[int, list[Any]], parts: Parts, training: TrainingSet, *, stopped: bool
+    estimators: Estimators,
+    fits: dict[int, list[Any]],
+    parts: Parts,
+    training: TrainingSet,
+    *,
+    stopped: bool,
 ) -> Parts:
     """Warn of estimators without all their fits; if all lack some, keep the parts that one has reached."""
-    why = "fit was interrupted" if stopped else "max_time is over"
+    if stopped:
+        why = "fit was interrupted"
+    else:
+        why = "max_time is over"
     late = [i for i, of_estimator in fits.items() if None in of_estimator]
     if len(late) == len(fits):  # not even the first estimator has all its fits
         reached = {i: [j for j, fit in enumerate(fits[i]) if fit is not None] for i in late}
@@ -147,7 +166,10 @@ def _selection_logs(
     if training.validation is not None:
         return models.logs(number, *final, training.validation[0])
     if not fold_fits:  # a frozen model
-        held_out = parts.fold >= 0 if parts.held else np.ones(len(training.y), dtype=bool)
+        if parts.held:
+            held_out = parts.fold >= 0
+        else:
+            held_out = np.ones(len(training.y), dtype=bool)
         return models.logs(number, *final, take(training.X, held_out))
     out_of_fold = np.zeros((len(training.y), training.n_classes))
     for held, fit in zip(parts.held, fold_fits, strict=True):
@@ -178,18 +200,23 @@ def _fits(
         If Ctrl-C came before the last fit of any estimator.
     """
     fits: dict[int, list[Any]] = {}
-    table_jobs, other_jobs = dict[int, Any](), dict[int, Any]()
+    table_jobs = dict[int, Any]()
+    other_jobs = dict[int, Any]()
     for i, (name, estimator) in enumerate(estimators):
         fits[i] = []
         if frozen[i]:
             continue
-        jobs = table_jobs if isinstance(estimator, TableLearner) else other_jobs
+        if isinstance(estimator, TableLearner):
+            jobs = table_jobs
+        else:
+            jobs = other_jobs
         jobs[i] = name, _seeded(estimator, seed), clock
     if not any(frozen):  # otherwise a frozen one can answer
         jobs = table_jobs or other_jobs
         i, (name, estimator, _) = next(iter(jobs.items()))
         jobs[i] = name, estimator, replace(clock, sure=True)
-    row_masks, stopped = [*parts.fitted, np.ones(len(training.y), dtype=bool)], False
+    row_masks = [*parts.fitted, np.ones(len(training.y), dtype=bool)]
+    stopped = False
     with (
         steps("fits", len(row_masks) * (len(table_jobs) + len(other_jobs))) as done,
         noticing_interrupts() as interrupted,
@@ -202,12 +229,17 @@ def _fits(
                 for i, of_estimator in zip(table_jobs, shared, strict=True):
                     fits[i] = of_estimator
             if other_jobs:
-                fitter, queue = _Fitter(training, weighted), list(other_jobs.items())
+                fitter = _Fitter(training, weighted)
+                queue = list(other_jobs.items())
                 finished = Parallel(n_jobs=n_jobs, return_as="generator")(
-                    delayed(fitter)(*job, *numbered) for _, job in queue for numbered in enumerate(row_masks)
+                    delayed(fitter)(*job, *numbered)
+                    for _, job in queue
+                    for numbered in enumerate(row_masks)
                 )
                 for place, fit in enumerate(finished):
-                    if interrupted():  # a learner that catches Ctrl-C may have returned a half-trained model
+                    if (
+                        interrupted()
+                    ):  # a learner that catches Ctrl-C may have returned a half-trained model
                         raise KeyboardInterrupt
                     i, (name, *_) = queue[place // len(row_masks)]
                     fits[i].append(fit)
@@ -216,7 +248,9 @@ def _fits(
         except KeyboardInterrupt:
             stopped = True
     if stopped:
-        unfinished = [i for i, fit in fits.items() if not frozen[i] and len(fit) < len(row_masks)]
+        unfinished = [
+            i for i, fit in fits.items() if not frozen[i] and len(fit) < len(row_masks)
+        ]
         fits |= {i: [None] for i in unfinished}
         if len(unfinished) == len(estimators):
             raise KeyboardInterrupt
@@ -233,7 +267,9 @@ class Clock:
     def timed(self, fit: Callable[[], Any], number: int) -> Any:
         """Return the result of the ``number``-th fit of an estimator, from 0; None after the time limit."""
         late = time.time() >= self.until and not (self.sure and number == 0)
-        return None if late else fit()
+        if late:
+            return None
+        return fit()
 
 
 @dataclass(frozen=True)
@@ -248,7 +284,13 @@ class Parts:
 
     @classmethod
     def of(
-        cls, training: TrainingSet, cv: Any, seed: int, all_frozen: bool, *, scores: bool = False
+        cls,
+        training: TrainingSet,
+        cv: Any,
+        seed: int,
+        all_frozen: bool,
+        *,
+        scores: bool = False,
     ) -> Parts:
         """Return the parts for a value of ``cv``.
 
@@ -259,28 +301,37 @@ class Parts:
         """
         if training.validation is not None:
             return cls([], [], training.validation[1], "X_val")
-        if isinstance(cv, str) and all_frozen:  # nothing is fitted, so all rows are selection data
+        if (
+            isinstance(cv, str) and all_frozen
+        ):  # nothing is fitted, so all rows are selection data
             n = f"{len(training.y):,}"
             stated = "given rows (no model was fitted on them, as stated)"
             words = f"the {n} {'rows of scores' if scores else stated}"
             return cls([], [], replace(training.rows, words=words), "frozen")
         if isinstance(cv, (str, Real)):
             split = Split.of(training, cv, seed, five_up_to=FIVE_FOLDS_UP_TO)
-            rows, held = split.selection_rows(training.rows, "probabilities"), split.parts
+            rows = split.selection_rows(training.rows, "probabilities")
+            held = split.parts
             return cls(held, [~part for part in held], rows, split.validation)
         return cls._given(training, cv)
 
     @classmethod
     def _given(cls, training: TrainingSet, cv: Any) -> Parts:
-        n, position = len(training.y), np.full(training.n_given, -1)
+        n = len(training.y)
+        position = np.full(training.n_given, -1)
         position[training.used] = np.arange(n)
         if hasattr(cv, "split"):  # a splitter gets the rows of positive weight
-            splits, position = list(cv.split(training.X, training.y, training.clusters)), np.arange(n)
+            splits = list(cv.split(training.X, training.y, training.clusters))
+            position = np.arange(n)
         else:
             splits = list(cv)
         if not 1 <= len(splits) <= MOST_PARTS:
-            raise ValueError(f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible")
-        fold, held, fitted = np.full(n, -1), [], []
+            raise ValueError(
+                f"cv makes {len(splits):,} splits; from 1 to {MOST_PARTS} are possible"
+            )
+        fold = np.full(n, -1)
+        held = []
+        fitted = []
         for j, (train, test) in enumerate(splits):
             part, rest = (_marked(rows, position, j) for rows in (test, train))
             if (part & rest).any():
@@ -290,7 +341,9 @@ class Parts:
                     f"cv: split {j} holds out rows that an earlier one held out; hold out each row once"
                 )
             if not part.any() or not rest.any():
-                raise ValueError(f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on")
+                raise ValueError(
+                    f"cv: split {j} leaves no rows to {'fit' if part.any() else 'judge'} on"
+                )
             clusters = training.clusters
             if clusters is not None and np.isin(clusters[part], clusters[rest]).any():
                 raise ValueError(
@@ -309,12 +362,16 @@ class Parts:
         fold = parts.fold
         count = f"{(fold >= 0).sum():,} of the {len(fold):,} training rows"
         rows = replace(training.rows, fold=fold.astype(np.uint8), refit=True).part(fold >= 0)
-        words = f"out-of-fold probabilities of {count} ({len(held)} split{'s' * (len(held) > 1)})"
+        words = (
+            f"out-of-fold probabilities of {count} ({len(held)} split{'s' * (len(held) > 1)})"
+        )
         return replace(parts, rows=replace(rows, words=words))
 
     def only(self, numbers: list[int], training: TrainingSet) -> Parts:
         """Return some of the parts. A single one judges the model that answers: nothing is fitted again."""
-        parts = self._splits(training, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers])
+        parts = self._splits(
+            training, [self.held[j] for j in numbers], [self.fitted[j] for j in numbers]
+        )
         return replace(parts, rows=replace(parts.rows, refit=len(numbers) > 1))
 
     @property
@@ -328,7 +385,9 @@ class Parts:
     @property
     def is_partition(self) -> bool:
         """Whether each row is held out once, and is fitted in all other parts."""
-        return len(self.held) > 1 and bool(np.any(self.held, axis=0).all()) and self.complementary
+        return (
+            len(self.held) > 1 and bool(np.any(self.held, axis=0).all()) and self.complementary
+        )
 
     @property
     def complementary(self) -> bool:
@@ -345,9 +404,13 @@ def _marked(rows: Any, position: Ints, split: int) -> Mask:
     if rows.dtype == np.bool_ and rows.shape == position.shape:
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-        raise ValueError(f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one")
+        raise ValueError(
+            f"cv: split {split} must be two arrays of row numbers, got {rows.dtype} in one"
+        )
     if rows.size and not (rows.min() >= 0 and rows.max() < len(position)):
-        raise ValueError(f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows")
+        raise ValueError(
+            f"cv: split {split} names row {rows.max():,}, but there are {len(position):,} rows"
+        )
     places = position[rows.astype(np.intp)]
     marked = np.zeros(np.count_nonzero(position >= 0), dtype=bool)
     marked[places[places >= 0]] = True
@@ -361,17 +424,23 @@ class _Fitter:
     training: TrainingSet
     weighted: bool
 
-    def __call__(self, name: str, estimator: Model, clock: Clock, number: int, rows: Mask) -> Fit | None:
+    def __call__(
+        self, name: str, estimator: Model, clock: Clock, number: int, rows: Mask
+    ) -> Fit | None:
         fit: Fit | None = clock.timed(lambda: self._fit(name, estimator, rows), number)
         return fit
 
     def _fit(self, name: str, estimator: Model, rows: Mask) -> Fit:
-        training, everything = self.training, bool(rows.all())
+        training = self.training
+        everything = bool(rows.all())
         present, y = np.unique(training.y[rows], return_inverse=True)
         if len(present) == 1:  # many classifiers refuse a single class
             return constant(int(present[0]), training.n_classes), np.arange(training.n_classes)
         model = clone(estimator)
-        params = {str(weight_parameter(model)): training.weight[rows]} if self.weighted else {}
+        if self.weighted:
+            params = {str(weight_parameter(model)): training.weight[rows]}
+        else:
+            params = {}
         try:
             model.fit(training.X if everything else take(training.X, rows), y, **params)
         except (TypeError, ValueError) as error:
@@ -399,11 +468,16 @@ class _OneTable:
     """
 
     def __init__(self, training: TrainingSet, parts: Parts, seed: int, done: Steps) -> None:
-        self.training, self.parts, self.seed, self.done = training, parts, seed, done
+        self.training = training
+        self.parts = parts
+        self.seed = seed
+        self.done = done
         self.opened = OpenTable(training.X)
 
     def __call__(self, name: str, learner: Model, clock: Clock) -> list[Fit | None]:
-        training, weight, final = self.training, self.training.weight, None
+        training = self.training
+        weight = self.training.weight
+        final = None
         try:
             session = learner.open_table(self.opened, training.y, training.n_classes, weight)
         except (TypeError, ValueError) as error:
@@ -418,7 +492,9 @@ class _OneTable:
                 self.done(detail=name)
         if None not in models and parts.is_partition and isinstance(session, AveragingLearner):
             final = session.mean(models, weight, parts.fitted)
-            final = None if final is None else final.table_  # a classifier with the mean probabilities
+            final = (
+                None if final is None else final.table_
+            )  # a classifier with the mean probabilities
         if final is None:
             final = clock.timed(partial(session.fit, weight, self.seed), len(models))
         if final is not None:
@@ -432,7 +508,11 @@ class _OneTable:
 def _seeded(estimator: Model, seed: int) -> Any:
     """Return a clone with seeds drawn from ``seed`` for parameters without one."""
     estimator = clone(estimator)
-    own = {k: v for k, v in estimator.get_params().items() if k.endswith("random_state") and v is not None}
+    own = {
+        k: v
+        for k, v in estimator.get_params().items()
+        if k.endswith("random_state") and v is not None
+    }
     set_seeds(estimator, seed)
     return estimator.set_params(**own)
 
@@ -446,26 +526,42 @@ def check_estimators(estimators: Estimators, weighted: bool) -> None:
         The message names the estimator.
     """
     for name, estimator in estimators:
-        model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+        if isinstance(estimator, FrozenEstimator):
+            model = estimator.estimator
+        else:
+            model = estimator
         if isinstance(model, type):
-            raise TypeError(f"estimators: {name!r} is a class; give an instance: {model.__name__}()")
+            raise TypeError(
+                f"estimators: {name!r} is a class; give an instance: {model.__name__}()"
+            )
         if not hasattr(model, "fit"):
             raise TypeError(
                 f"estimators: {name!r} has no fit; a classifier, fitted or not, is needed here, and the "
                 f"table of rows is the next argument; got a {type(model).__name__}"
             )
         kind = type(model).__name__
-        named = repr(name) if name == kind else f"{name!r} ({kind})"
+        if name == kind:
+            named = repr(name)
+        else:
+            named = f"{name!r} ({kind})"
         if is_regressor(model):
-            raise TypeError(f"estimators: {named} is a regressor; a classifier with predict_proba is needed")
+            raise TypeError(
+                f"estimators: {named} is a regressor; a classifier with predict_proba is needed"
+            )
         if model is not estimator and not hasattr(model, "classes_"):
             raise NotFittedError(
                 f"estimators: {name!r} is not fitted: call fit of the {kind} first, or give it to "
                 "RobustMixtureClassifier, which fits it"
             )
         if not hasattr(model, "predict_proba"):
-            raise ValueError(f"estimators: {named} has no predict_proba; CalibratedClassifierCV gives it one")
-        if weighted and not isinstance(estimator, FrozenEstimator) and weight_parameter(estimator) is None:
+            raise ValueError(
+                f"estimators: {named} has no predict_proba; CalibratedClassifierCV gives it one"
+            )
+        if (
+            weighted
+            and not isinstance(estimator, FrozenEstimator)
+            and weight_parameter(estimator) is None
+        ):
             raise ValueError(
                 f"sample_weight, class_weight: {name!r} ({type(estimator).__name__}) takes no weights in fit"
             )
@@ -475,7 +571,10 @@ def _kind_of(model: Model) -> str:
     """Return the name of a model: of a score its column, of others their class or function."""
     if isinstance(model, Scores) and len(model.column_list) == 1:
         return str(model.column_list[0])
-    named = model if isinstance(model, type) or not hasattr(model, "predict_proba") else type(model)
+    if isinstance(model, type) or not hasattr(model, "predict_proba"):
+        named = model
+    else:
+        named = type(model)
     return str(getattr(named, "__name__", type(model).__name__))
 
 
@@ -483,7 +582,10 @@ def named_models(models: Any) -> list[tuple[str, Any]]:
     """Return models with their names, by default those of their kind."""
     if isinstance(models, Mapping):
         return list(models.items())
-    each = list(models) if isinstance(models, (list, tuple)) else [models]
+    if isinstance(models, (list, tuple)):
+        each = list(models)
+    else:
+        each = [models]
     if each and all(isinstance(pair, tuple) and len(pair) == 2 for pair in each):
         return each
     kinds = [_kind_of(model) for model in each]

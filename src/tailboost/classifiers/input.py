@@ -19,7 +19,13 @@ from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import GroupNames, RowOrigin, Rows, TrainingSet, UnlabeledRows
+from tailboost.boosting.training_set import (
+    GroupNames,
+    RowOrigin,
+    Rows,
+    TrainingSet,
+    UnlabeledRows,
+)
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     OneOf,
@@ -72,7 +78,12 @@ class LabelledRows:
     @property
     def any_given(self) -> bool:
         """Whether any argument was given."""
-        return not (self.X is None and self.y is None and self.groups is None and self.sample_weight is None)
+        return not (
+            self.X is None
+            and self.y is None
+            and self.groups is None
+            and self.sample_weight is None
+        )
 
     def check_indexes(self, suffix: str = "") -> None:
         """Raise if pandas objects about these rows have different indexes."""
@@ -102,7 +113,9 @@ class GivenUnlabeled:
                 "X_unlabeled has no meaning with objective='cvar': rows without labels have no losses"
             )
         if problem.needs_costs:
-            raise ValueError("X_unlabeled: costs of the rows are limited or minimised, and these have none")
+            raise ValueError(
+                "X_unlabeled: costs of the rows are limited or minimised, and these have none"
+            )
         if clusters is not None:
             raise ValueError(
                 "clusters and X_unlabeled were both given, but the clusters of rows without labels are not "
@@ -126,7 +139,8 @@ class GivenUnlabeled:
             X = checked_table(classifier, classifier, self.X)
         except (TypeError, ValueError) as error:
             raise type(error)(f"X_unlabeled: {error}") from error
-        numbers, n = None, n_rows_of(X)
+        numbers = None
+        n = n_rows_of(X)
         if self.groups is not None:
             numbers = classifier._group_names.numbers_of(self.groups, "groups_unlabeled", n)
         hashes = hash_rounded_rows(X)
@@ -134,7 +148,10 @@ class GivenUnlabeled:
         kept = np.flatnonzero(~copies_of(known, hashes))
         if not len(kept):
             raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
-        groups = None if numbers is None else numbers[kept]
+        if numbers is None:
+            groups = None
+        else:
+            groups = numbers[kept]
         return take(X, kept), UnlabeledRows(groups, hashes[kept])
 
 
@@ -147,11 +164,16 @@ def rows_given(method: str, X: Table, y: Column, **of_rows: Any) -> bool:
         If only one of X and y is given, or if another argument about rows is given without X.
     """
     if isinstance(X, Real) and y is None:
-        raise ValueError(f"{method}({X!r}): the first argument is X; give a budget as error_budget={X!r}")
+        raise ValueError(
+            f"{method}({X!r}): the first argument is X; give a budget as error_budget={X!r}"
+        )
     if (X is None) != (y is None):
         raise ValueError(f"{method} needs both X and y, or neither")
     if X is None and any(part is not None for part in of_rows.values()):
-        belong = "belongs" if len(of_rows) == 1 else "belong"
+        if len(of_rows) == 1:
+            belong = "belongs"
+        else:
+            belong = "belong"
         raise ValueError(f"{' and '.join(of_rows)} {belong} to rows: give X and y too")
     return X is not None
 
@@ -161,19 +183,28 @@ def input_tags(learner: Model) -> InputTags:
     tags = get_tags(learner).input_tags
     tags.three_d_array |= is_skorch(learner)  # skorch's nets accept images without a tag
     if isinstance(learner, Pipeline):
-        first = get_tags(next(step for _, step in learner.steps if step != "passthrough")).input_tags
-        tags.allow_nan, tags.categorical, tags.string = first.allow_nan, first.categorical, first.string
+        first = get_tags(
+            next(step for _, step in learner.steps if step != "passthrough")
+        ).input_tags
+        tags.allow_nan = first.allow_nan
+        tags.categorical = first.categorical
+        tags.string = first.string
     return tags
 
 
-def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool = False) -> None:
+def refuse_learner(
+    estimator: Model, learner: Model, *, regressors_allowed: bool = False
+) -> None:
     """Raise an error if the base learner is a class, frozen, or an unsuitable regressor.
 
     ``estimator`` is the parameter as given, ``learner`` the estimator itself.
     """
     if isinstance(estimator, type):
         raise TypeError(f"estimator={estimator!r} is a class; an estimator instance is needed")
-    final = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+    if isinstance(learner, Pipeline):
+        final = learner.steps[-1][1]
+    else:
+        final = learner
     if not hasattr(final, "__sklearn_tags__"):
         raise TypeError(
             f"estimator={estimator!r} is no estimator of scikit-learn: let its class inherit from "
@@ -186,7 +217,10 @@ def refuse_learner(estimator: Model, learner: Model, *, regressors_allowed: bool
         )
     if is_regressor(learner) and not regressors_allowed:
         raise ValueError(f"estimator={estimator!r} is a regressor; a classifier is needed")
-    steps = learner.steps if isinstance(learner, Pipeline) else []
+    if isinstance(learner, Pipeline):
+        steps = learner.steps
+    else:
+        steps = []
     sampler = next((name for name, step in steps if hasattr(step, "fit_resample")), None)
     if sampler is not None and weight_parameter(learner) is not None:
         raise ValueError(
@@ -210,7 +244,9 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
             schema, X = learn_columns(X)
             return X, checked[1], schema
         fitted = getattr(classifier, "_table_schema", None)
-        return X if fitted is None else read_columns(X, fitted)
+        if fitted is None:
+            return X
+        return read_columns(X, fitted)
     tags = input_tags(learner)
     checked = validate_data(
         classifier,
@@ -222,7 +258,9 @@ def checked_table(classifier: Model, learner: Model, X: Table, y: Column = None)
         allow_nd=tags.three_d_array,
         **given,
     )
-    return (*checked, None) if reset else checked
+    if reset:
+        return (*checked, None)
+    return checked
 
 
 def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
@@ -254,7 +292,9 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
         raise ValueError(
             f"class_weight={class_weight!r}: y has no class {stray[0]!r}, its classes are {labels}"
         )
-    factors: Floats = np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
+    factors: Floats = np.array(
+        [class_weight.get(label, 1.0) for label in labels], dtype=np.float64
+    )
     if not np.all((factors > 0) & np.isfinite(factors)):
         raise ValueError(
             f"class_weight={class_weight!r}: factors must be positive; to leave out a class, drop its rows"
@@ -280,7 +320,8 @@ def selection_data(
     words : str
         Name of the rows, with a format field for their number.
     """
-    y, n = labels_of(given.y, f"y{suffix}"), n_rows_of(X)
+    y = labels_of(given.y, f"y{suffix}")
+    n = n_rows_of(X)
     if len(y) != n:
         raise ValueError(f"y{suffix} has {len(y)} labels, X{suffix} has {n} rows")
     weight = row_weights(given.sample_weight, n, f"sample_weight{suffix}")
@@ -290,7 +331,8 @@ def selection_data(
     if given.groups is not None:
         numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
-    words, place = words.format(n_rows_of(X)), RowOrigin(n).part(used)
+    words = words.format(n_rows_of(X))
+    place = RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
 
 
@@ -300,7 +342,9 @@ def check_validation(given: LabelledRows, validation: object) -> None:
         names = ("X_val", "y_val", "groups_val", "sample_weight_val")
         parts = (given.X, given.y, given.groups, given.sample_weight)
         alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
-        raise ValueError(f"{', '.join(alone)} given, but a validation set needs both X_val and y_val")
+        raise ValueError(
+            f"{', '.join(alone)} given, but a validation set needs both X_val and y_val"
+        )
     if validation != "auto":
         raise ValueError(f"cv={validation!r} and X_val were both given; use cv='auto'")
     if n_rows_of(given.X) == 0:
@@ -313,14 +357,22 @@ def regroup(classifier: Model, names: GroupNames) -> None:
     Features revealing the training groups are kept if all columns of groups have the same names and
     values. Groups of an array have no name, so the features that reveal them are unknown.
     """
-    same = names.columns is not None and np.array_equal(getattr(classifier, "groups_", ()), names.names)
-    features = dict(getattr(classifier, "group_features_", ())) if same else {}
-    _set_groups(classifier, names, [features.get(column) for column in names.columns or (None,)])
+    same = names.columns is not None and np.array_equal(
+        getattr(classifier, "groups_", ()), names.names
+    )
+    if same:
+        features = dict(getattr(classifier, "group_features_", ()))
+    else:
+        features = {}
+    _set_groups(
+        classifier, names, [features.get(column) for column in names.columns or (None,)]
+    )
 
 
 def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) -> None:
     """Give a classifier groups, with the features revealing each column of groups."""
-    classifier._group_names, classifier.groups_ = names, names.names
+    classifier._group_names = names
+    classifier.groups_ = names.names
     classifier.group_combinations_ = names.combinations
     classifier.group_features_ = tuple(zip(names.columns or (None,), revealing, strict=True))
 
@@ -333,9 +385,12 @@ def read_training_set(
     These are ``classes_``, the schema of the columns and, with groups, their names and the features that
     reveal them.
     """
-    y, groups = rows.y, rows.groups
+    y = rows.y
+    groups = rows.groups
     if y is None:
-        raise ValueError(f"{type(classifier).__name__} requires y to be passed, but the target y is None")
+        raise ValueError(
+            f"{type(classifier).__name__} requires y to be passed, but the target y is None"
+        )
     refuse_missing(y, "y")
     X, y, schema = checked_table(classifier, learner, rows.X, y)
     y = label_vector(y, warn=True)
@@ -352,13 +407,20 @@ def read_training_set(
         )
     weight = weight[used]
     weight = weight * class_factors(class_weight, classes, index, weight)[index]
-    table, group_numbers = X if used.all() else take(X, used), None
-    classifier.classes_, classifier._table_schema = classes, schema
+    if used.all():
+        table = X
+    else:
+        table = take(X, used)
+    group_numbers = None
+    classifier.classes_ = classes
+    classifier._table_schema = schema
     if groups is not None:
         names = GroupNames.of(groups, "groups", len(y), used)
         group_numbers = names.numbers_of(groups, "groups", len(y), used)
         _set_groups(classifier, names, revealing_features(table, group_numbers))
-    return TrainingSet(table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None)
+    return TrainingSet(
+        table, index, weight, group_numbers, len(classes), np.flatnonzero(used), len(y), None
+    )
 
 
 # -- rows used before --------------------------------------------------------------------------------------
@@ -377,13 +439,21 @@ def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> R
 
 def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them."""
-    counts = np.concatenate([np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]).tolist()
+    counts = np.concatenate(
+        [np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]
+    ).tolist()
     shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
-    return _fitted_on(max(shares), "rows of the fit of a frozen model", rows) if shares else rows
+    if shares:
+        return _fitted_on(max(shares), "rows of the fit of a frozen model", rows)
+    return rows
 
 
 def noting_fitted(
-    rows: Rows, features: Table, models: list[Any], X_unlabeled: Table, training_rows: Fingerprint | None
+    rows: Rows,
+    features: Table,
+    models: list[Any],
+    X_unlabeled: Table,
+    training_rows: Fingerprint | None,
 ) -> Rows:
     """Return selection data that know whether a model was fitted on them or on the rows without labels."""
     if models:
@@ -392,18 +462,25 @@ def noting_fitted(
             more = replace(rows, words=f"the {n_rows_of(X_unlabeled):,} rows of X_unlabeled")
             fitted = noting_frozen(models, X_unlabeled, more).fitted
             rows = replace(rows, fitted=rows.fitted or fitted)
-    return rows if training_rows is None else noting_seen(training_rows, features, rows)
+    if training_rows is None:
+        return rows
+    return noting_seen(training_rows, features, rows)
 
 
 def _fitted_on(share: float, training_rows: str, rows: Rows, instead: str = "") -> Rows:
-    default = f", or leave X and y out for {instead}" if instead else ""
+    if instead:
+        default = f", or leave X and y out for {instead}"
+    else:
+        default = ""
     warn_user(
         f"{share:.0%} of {rows.words} equal {training_rows}, and models have smaller errors there than on "
         f"fresh rows: give rows that were not given to fit{default} (if features take so few values that "
         "fresh rows equal training rows, ignore this warning)",
         ResubstitutionWarning,
     )
-    return replace(rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True)
+    return replace(
+        rows, words=f"{rows.words}, {share:.0%} of which equal {training_rows}", fitted=True
+    )
 
 
 # -- Allowed values of parameters ----------------------------------------------------------------------------
@@ -494,7 +571,10 @@ def with_suggestions(init: Callable[..., None]) -> Callable[..., None]:
         for name in params:
             if name not in known:
                 same = [other for other in _SAME_MEANING.get(name, ()) if other in known]
-                hint = f"here it is {same[0]}=; " if same else did_you_mean(name, known)
+                if same:
+                    hint = f"here it is {same[0]}=; "
+                else:
+                    hint = did_you_mean(name, known)
                 raise TypeError(
                     f"{type(self).__name__} has no parameter {name!r}; {hint}"
                     f"parameters are {', '.join(known)}"
@@ -514,7 +594,9 @@ def with_parameters(cls: C) -> C:
     """
     made: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     signature = inspect.signature(made.__init__)
-    inherited = Counter(name for base in made.__mro__ for name in vars(base).get("__dataclass_fields__", ()))
+    inherited = Counter(
+        name for base in made.__mro__ for name in vars(base).get("__dataclass_fields__", ())
+    )
     order = sorted(signature.parameters.values(), key=lambda p: (p.kind, inherited[p.name]))
     made.__init__.__signature__ = signature.replace(parameters=order)
     made.__init__ = with_suggestions(made.__init__)

@@ -26,7 +26,13 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.fingerprints import Fingerprint, UsedRows, copies_of, digest, hash_rounded_rows
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    UsedRows,
+    copies_of,
+    digest,
+    hash_rounded_rows,
+)
 from tailboost.core.judged import Judged, is_about
 from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.warn import warn_user
@@ -35,7 +41,14 @@ from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
-from tailboost.rates import Answered, InfeasibleLimitsError, Limit, Objective, checked_limits, error
+from tailboost.rates import (
+    Answered,
+    InfeasibleLimitsError,
+    Limit,
+    Objective,
+    checked_limits,
+    error,
+)
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable
@@ -47,7 +60,8 @@ from tailboost.selection.threshold_rule import ThresholdRule
 # format 3 named no rule.
 FORMAT = 4
 # A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
-LABEL, ANY = "label", "any label"
+LABEL = "label"
+ANY = "any label"
 SCORE = "score"
 PAIRS_NOTE = (
     f"Each row counts once with each label, and once as a whole ({ANY!r}); the numbers of rows in the notes "
@@ -57,7 +71,8 @@ PAIRS_NOTE = (
 # MOST_SELECTIONS selections. The search ends if the rate of rows is within the fraction CLOSE of its limit.
 # With two limits on 30,000 rows, twelve selections came no closer, because the rates of candidates are some
 # 3 % apart.
-MOST_SELECTIONS, CLOSE = 6, 0.03
+MOST_SELECTIONS = 6
+CLOSE = 0.03
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,9 @@ class LabelRules:
     selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.certificate_ is not None and not is_about(self.certificate_, LabelPairs(self, ())):
+        if self.certificate_ is not None and not is_about(
+            self.certificate_, LabelPairs(self, ())
+        ):
             object.__setattr__(self, "certificate_", None)
 
     def predict(self, X: Table) -> dict[str, NDArray[Any]]:
@@ -167,7 +184,9 @@ class LabelRules:
         if not stated:
             raise ValueError("limits is needed: there is no rate to bound")
         given = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        certificate = certify(**given, subgroups=_subgroups(names), rates=stated, confidence=confidence)
+        certificate = certify(
+            **given, subgroups=_subgroups(names), rates=stated, confidence=confidence
+        )
         return _of_rows(certificate, len(names))
 
     def calibrate(
@@ -217,13 +236,16 @@ class LabelRules:
             If an argument is not as described, or the rules were read from a document.
         """
         if self.selection_ is None:
-            raise ValueError("these rules were read from a document: calibrate the rules of tune_labels")
+            raise ValueError(
+                "these rules were read from a document: calibrate the rules of tune_labels"
+            )
         names = list(self.rules)
         stated = _stacked_limits(self.limits if limits is None else limits, names)
         if not stated:
             raise ValueError("limits is needed: there is no target to certify")
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
-        model, given = pairs.pop("model"), FreshInput(**pairs, subgroups=_subgroups(names))
+        model = pairs.pop("model")
+        given = FreshInput(**pairs, subgroups=_subgroups(names))
         about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
             found = calibrate_selected(model, given, limits=stated, **about)
@@ -234,7 +256,9 @@ class LabelRules:
                 f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "
                 "cannot be used again, also not with other limits."
             )
-            raise NotCertifiedError(error.reason, error.shortfalls, error.attempts, advice) from None
+            raise NotCertifiedError(
+                error.reason, error.shortfalls, error.attempts, advice
+            ) from None
         return replace(
             found.rules,
             limits=checked_limits(self.limits if limits is None else limits),
@@ -291,16 +315,24 @@ class LabelRules:
         """Return limits, as `tune_labels` takes them, as limits on pairs: "any label" is a row as a whole."""
         return _stacked_limits(limits, list(self.rules))
 
-    def _fresh_pairs(self, X: Table, Y: Table, clusters: Column, X_unlabeled: Table) -> dict[str, Any]:
+    def _fresh_pairs(
+        self, X: Table, Y: Table, clusters: Column, X_unlabeled: Table
+    ) -> dict[str, Any]:
         """Return the pairs of rows with and without labels, as keyword arguments of `tailboost.certify`."""
         given: dict[str, Any] = {"X": None, "y": None}
         if X is not None:
             given = self.pairs(X, Y, clusters=clusters)
             if X_unlabeled is not None:
-                X_unlabeled = _further_rows([rule.column for rule in self.rules.values()], X, X_unlabeled)
+                X_unlabeled = _further_rows(
+                    [rule.column for rule in self.rules.values()], X, X_unlabeled
+                )
         if X_unlabeled is not None:
             more = self.pairs(X_unlabeled)
-            given |= {"X_unlabeled": more["X"], "groups_unlabeled": more["groups"], "model": more["model"]}
+            given |= {
+                "X_unlabeled": more["X"],
+                "groups_unlabeled": more["groups"],
+                "model": more["model"],
+            }
         elif X is None:
             raise ValueError("X or X_unlabeled is needed: there is no row")
         return given
@@ -308,7 +340,9 @@ class LabelRules:
     @property
     def lines(self) -> list[RateLine]:
         """The lines of ``rates_`` with a bound."""
-        return [] if self.rates_ is None else [line for line in self.rates_ if line.met is not None]
+        if self.rates_ is None:
+            return []
+        return [line for line in self.rates_ if line.met is not None]
 
     def to_dict(self) -> dict[str, Any]:
         """Return rules and limits as plain types, for JSON."""
@@ -335,15 +369,23 @@ class LabelRules:
                 raise ValueError(
                     f"the rules have the format {document['format']!r}, not {FORMAT}; select again"
                 )
-            rules = {str(name): ThresholdRule.from_dict(each) for name, each in document["labels"].items()}
-            if not rules or any(rule.classes != [0, 1] or rule.groups for rule in rules.values()):
+            rules = {
+                str(name): ThresholdRule.from_dict(each)
+                for name, each in document["labels"].items()
+            }
+            if not rules or any(
+                rule.classes != [0, 1] or rule.groups for rule in rules.values()
+            ):
                 raise ValueError("each label needs a rule with the answers 0 and 1")
             limits = checked_limits(document["limits"])
             _split(limits, list(rules))
             used = tuple(map(UsedRows.from_dict, document.get("used", ())))
             ledger = Ledger.from_dict(document.get("ledger", {"attempts": []}))
             certificate = document.get("certificate")
-            certificate = None if certificate is None else Certificate.from_dict(certificate)
+            if certificate is None:
+                certificate = None
+            else:
+                certificate = Certificate.from_dict(certificate)
         return cls(rules, limits, certificate_=certificate, used_rows_=used, ledger_=ledger)
 
     def to_json(self) -> str:
@@ -371,7 +413,8 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def __init__(self, rules: LabelRules, limits: Sequence[Limit]) -> None:
         self.rules = rules
         self.limits = limits
-        self.used_rows_, self.ledger_ = rules.used_rows_, rules.ledger_
+        self.used_rows_ = rules.used_rows_
+        self.ledger_ = rules.ledger_
         self.certificate_ = rules.certificate_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -447,7 +490,9 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def _answering(self, found: LabelRules, limits: Sequence[Limit]) -> LabelPairs:
         """Return the pairs of other rules, with the used rows and the attempts of these."""
-        return LabelPairs(replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits)
+        return LabelPairs(
+            replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits
+        )
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
         """Return the score of each pair of the selection data, and these data."""
@@ -460,11 +505,13 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
         The keyword is that of `RobustMixtureClassifier`.
         """
-        scores, places = np.zeros(len(opened)), np.full(len(opened), family.n_thresholds)
+        scores = np.zeros(len(opened))
+        places = np.full(len(opened), family.n_thresholds)
         selection, data = self.scores_on_selection(family)
         for label in self._labels:
             rows = opened[:, 0] == label.column
-            values, places[rows] = label.score.checked(opened[rows, label.column + 1]), label.place
+            values = label.score.checked(opened[rows, label.column + 1])
+            places[rows] = label.place
             scores[rows] = label.scores_of(family, values)
             if between_selected:
                 of_label = data.strata.combination[data.stratum] == label.place
@@ -503,7 +550,10 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def actions(self, X: Table) -> NDArray[Any]:
         """Return 1, 0 or "human review" for each pair of row and label, and each row as a whole."""
-        of_label = {name: rule.predict(X[:, j]) for j, (name, rule) in enumerate(self.rules.rules.items(), 1)}
+        of_label = {
+            name: rule.predict(X[:, j])
+            for j, (name, rule) in enumerate(self.rules.rules.items(), 1)
+        }
         answers = [*of_label.values(), _of_any(of_label, self.rules.defers)]
         return np.choose(X[:, 0].astype(np.intp), [answer.astype(object) for answer in answers])
 
@@ -516,7 +566,9 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """Return which pairs and rows are deferred."""
         return np.asarray(self.actions(X) == HUMAN_REVIEW)
 
-    def reweight(self, *, limits: Sequence[Limit], confidence: float | None = None) -> LabelPairs:
+    def reweight(
+        self, *, limits: Sequence[Limit], confidence: float | None = None
+    ) -> LabelPairs:
         """Return the rules of another selection on the same selection data."""
         return self._answering(self._selection.within(limits, confidence), limits)
 
@@ -524,9 +576,13 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
     """Return the answers to rows as a whole from those to their labels."""
     flagged = np.any([answer == 1 for answer in answers.values()], axis=0)
-    deferred = np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0) & ~flagged
+    deferred = (
+        np.any([answer == HUMAN_REVIEW for answer in answers.values()], axis=0) & ~flagged
+    )
     of_row = flagged.astype(np.intp)
-    return np.where(deferred, HUMAN_REVIEW, of_row.astype(object)) if defers else of_row
+    if defers:
+        return np.where(deferred, HUMAN_REVIEW, of_row.astype(object))
+    return of_row
 
 
 def _subgroups(names: Sequence[str]) -> dict[str, list[Any]]:
@@ -604,26 +660,39 @@ def tune_labels(
     >>> print(rules.rates_.met)
     True
     """
-    given = [scores] if isinstance(scores, Scores) else list(scores)
+    if isinstance(scores, Scores):
+        given = [scores]
+    else:
+        given = list(scores)
     names = [str(score.label) for score in given]
     if len(set(names)) < len(names) or ANY in names:
-        raise ValueError(f"scores: each needs a label of its own, none of them {ANY!r}; got {names}")
-    if several := [score for score in given if len(score.column_list) > 1]:
-        raise ValueError(f"scores: {several[0]!r} has several columns; a label needs a single one")
-    if refused := [name for name in ("by_group", "randomized") if name in params]:
-        raise ValueError(f"{refused[0]}: rules of several labels are thresholds of each label, without draws")
+        raise ValueError(
+            f"scores: each needs a label of its own, none of them {ANY!r}; got {names}"
+        )
+    several = [score for score in given if len(score.column_list) > 1]
+    if several:
+        raise ValueError(
+            f"scores: {several[0]!r} has several columns; a label needs a single one"
+        )
+    refused = [name for name in ("by_group", "randomized") if name in params]
+    if refused:
+        raise ValueError(
+            f"{refused[0]}: rules of several labels are thresholds of each label, without draws"
+        )
     stated = _stacked_limits(limits, names)
     check_indexes(X=X, Y=Y)
     if not n_rows_of(X):
         raise ValueError("X has no rows")
     y = _indicators(Y, names)
-    if lacking := [name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()]:
+    lacking = [
+        name for name, column in zip(names, y.T, strict=True) if column.min() == column.max()
+    ]
+    if lacking:
         raise ValueError(f"Y: all rows have the label {lacking[0]!r}, or none has it")
-    more = (
-        None
-        if X_unlabeled is None
-        else _further_rows([score.column_list[0] for score in given], X, X_unlabeled)
-    )
+    if X_unlabeled is None:
+        more = None
+    else:
+        more = _further_rows([score.column_list[0] for score in given], X, X_unlabeled)
     fitted = [_CalibratedScore.of(score, X, y[:, k], more) for k, score in enumerate(given)]
     classifier = RobustMixtureClassifier(
         [(SCORE, Scores(0, 1))], objective=objective, by_group=True, **params
@@ -631,9 +700,15 @@ def tune_labels(
     selection = LabelSelection(names, fitted, X, y, classifier, more)
     found = replace(selection.within(stated, None), limits=checked_limits(limits))
     pairs = found.pairs(X, Y)
-    cases = [pairs["X"][-len(y) :], *([] if more is None else [found.pairs(more)["X"][-n_rows_of(more) :]])]
-    used = UsedRows.of(hash_rounded_rows(np.concatenate(cases)), pairs["y"][-len(y) :], "selection data")
-    if missed := [line for line in found.lines if line.met is False]:
+    cases = [
+        pairs["X"][-len(y) :],
+        *([] if more is None else [found.pairs(more)["X"][-n_rows_of(more) :]]),
+    ]
+    used = UsedRows.of(
+        hash_rounded_rows(np.concatenate(cases)), pairs["y"][-len(y) :], "selection data"
+    )
+    missed = [line for line in found.lines if line.met is False]
+    if missed:
         words = "; ".join(
             f"{line.rate} of {line.subgroup}: {line.value:.4g} ({line.sense} {line.bound:g})"
             for line in missed
@@ -656,7 +731,9 @@ def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:
     ]
     new = ~copies_of(*(hash_rounded_rows(table) for table in tables))
     if not new.any():
-        raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+        raise ValueError(
+            "X_unlabeled: there is no row, or all rows are among the rows with labels"
+        )
     return take(as_pandas(X_unlabeled), np.flatnonzero(new))
 
 
@@ -668,7 +745,9 @@ class LabelSelection:
     scores: list[_CalibratedScore]
     X: Table  # the selection data
     y: Ints  # shape (n, K)
-    classifier: RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
+    classifier: (
+        RobustMixtureClassifier  # of pairs of row and label; fitted at the first selection
+    )
     more: Any = None  # further rows without labels
 
     def within(self, limits: Sequence[Limit], confidence: float | None) -> LabelRules:
@@ -679,28 +758,37 @@ class LabelSelection:
         InfeasibleLimitsError
             If the limits on labels contradict each other.
         """
-        names, y = self.names, self.y
+        names = self.names
+        y = self.y
         by_label = [limit for limit in limits if not _is_of_rows(limit)]
         of_rows = [limit for limit in limits if _is_of_rows(limit)]
         n = len(y)
         P = np.stack([score.probability for score in self.scores])
         table = P[:, :n].reshape(-1, 1), y.T.ravel()
-        groups, further = {LABEL: np.repeat(names, n)}, {}
+        groups = {LABEL: np.repeat(names, n)}
+        further = {}
         if self.more is not None:
-            pairs, labels = P[:, n:].reshape(-1, 1), np.repeat(names, P.shape[1] - n)
+            pairs = P[:, n:].reshape(-1, 1)
+            labels = np.repeat(names, P.shape[1] - n)
             further = {"X_unlabeled": pairs, "groups_unlabeled": {LABEL: labels}}
         bounds = np.array([dict(limit.bound)[ANY] for limit in of_rows])
-        pair_bounds, best, classifier = bounds, None, self.classifier
+        pair_bounds = bounds
+        best = None
+        classifier = self.classifier
         for _ in range(MOST_SELECTIONS):
             pooled = [
                 replace(limit, rate=replace(limit.rate, by=None), bound=bound)
                 for limit, bound in zip(of_rows, pair_bounds.tolist(), strict=True)
             ]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # about limits on pairs, which nobody stated
+                warnings.simplefilter(
+                    "ignore", UserWarning
+                )  # about limits on pairs, which nobody stated
                 try:
                     if hasattr(classifier, "ensemble_"):
-                        classifier = classifier.reweight(limits=[*by_label, *pooled], confidence=confidence)
+                        classifier = classifier.reweight(
+                            limits=[*by_label, *pooled], confidence=confidence
+                        )
                     else:
                         classifier.set_params(limits=[*by_label, *pooled])
                         classifier.fit(*table, groups=groups, **further)
@@ -709,14 +797,23 @@ class LabelSelection:
                         raise
                     break
             rules = {
-                name: score.rule(classifier, name) for name, score in zip(names, self.scores, strict=True)
+                name: score.rule(classifier, name)
+                for name, score in zip(names, self.scores, strict=True)
             }
             found = self.found(rules, limits)
             row_rates = np.array([line.value for line in found.lines if line.subgroup == ANY])
-            excess = [(line.value - line.bound) * (-1 if line.sense == "≥" else 1) for line in found.lines]
+            excess = [
+                (line.value - line.bound) * (-1 if line.sense == "≥" else 1)
+                for line in found.lines
+            ]
             rank = max([0.0, *excess]), classifier.rates_.lines[0].value
-            best = (rank, found) if best is None else min(best, (rank, found), key=lambda pair: pair[0])
-            pair_rates = np.array([line.value for line in classifier.rates_.lines[-len(bounds) :]])
+            if best is None:
+                best = (rank, found)
+            else:
+                best = min(best, (rank, found), key=lambda pair: pair[0])
+            pair_rates = np.array(
+                [line.value for line in classifier.rates_.lines[-len(bounds) :]]
+            )
             pair_rates = pair_rates[: len(bounds)]
             not_binding = (pair_bounds >= bounds) | (pair_rates < pair_bounds * (1 - CLOSE))
             if not rank[0] and (not_binding | (row_rates >= bounds * (1 - CLOSE))).all():
@@ -733,9 +830,11 @@ class LabelSelection:
 
     def _measured(self, rules: LabelRules, limits: Sequence[Limit]) -> RateTable:
         """Return the table of limited rates on the selection data."""
-        y, truth = self.y, [self.y.T.ravel(), self.y.any(axis=1).astype(np.intp)]
+        y = self.y
+        truth = [self.y.T.ravel(), self.y.any(axis=1).astype(np.intp)]
         answers = [rules.predict(self.X)]
-        words, labels = f"the {len(y):,} rows of the selection", [np.repeat(list(answers[0]), len(y))]
+        words = f"the {len(y):,} rows of the selection"
+        labels = [np.repeat(list(answers[0]), len(y))]
         n_more = 0
         if self.more is not None:
             answers.append(rules.predict(self.more))
@@ -752,7 +851,9 @@ class LabelSelection:
             groups={LABEL: np.concatenate(labels)},
             deferred=deferred,
         )
-        return RateTable.measured(limits, answered.without_labels(n_more) if n_more else answered, words)
+        return RateTable.measured(
+            limits, answered.without_labels(n_more) if n_more else answered, words
+        )
 
 
 @dataclass(frozen=True)
@@ -773,14 +874,21 @@ class _CalibratedScore:
     def of(cls, score: Scores, X: Table, y: Ints, more: Any = None) -> Self:
         """Calibrate a score on the selection data if the calibration increases with the score."""
         fitted = clone(score).set_params(label=1).fit(X, y)
-        tables = [X] if more is None else [X, more]
+        if more is None:
+            tables = [X]
+        else:
+            tables = [X, more]
         values = np.concatenate([fitted.values(table)[:, 0] for table in tables])
         empty = np.empty(0)
         plain = cls(fitted, 1.0, 0.0, empty, empty)
         log_odds = logit(plain.probabilities(values[: len(y)]))
         calibration = LogisticRegression().fit(log_odds[:, None], y)
-        slope, intercept = float(calibration.coef_[0, 0]), float(calibration.intercept_[0])
-        found = replace(plain, slope=slope, intercept=intercept) if slope > 0 else plain
+        slope = float(calibration.coef_[0, 0])
+        intercept = float(calibration.intercept_[0])
+        if slope > 0:
+            found = replace(plain, slope=slope, intercept=intercept)
+        else:
+            found = plain
         return replace(found, values=values, probability=found.probabilities(values))
 
     def probabilities(self, values: Floats) -> Floats:
@@ -796,7 +904,10 @@ class _CalibratedScore:
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
-        mark = {"deferred": HUMAN_REVIEW} if classifier.can_defer else {}
+        if classifier.can_defer:
+            mark = {"deferred": HUMAN_REVIEW}
+        else:
+            mark = {}
         groups = {LABEL: np.repeat(name, len(row))}
         actions = classifier.predict(self.probability[row, None], groups=groups, **mark)
         return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
@@ -832,7 +943,8 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
         columns = {str(name): column for name, column in by_name.items()}
         if len(columns) < len(by_name):
             raise ValueError(f"Y: two columns have the same name as text: {list(by_name)[:20]}")
-        if absent := [label for label in labels if label not in columns]:
+        absent = [label for label in labels if label not in columns]
+        if absent:
             raise ValueError(f"Y has no column {absent[0]!r}; it has {list(columns)[:20]}")
         values = np.column_stack([np.asarray(columns[label]) for label in labels])
     else:
@@ -844,7 +956,8 @@ def _indicators(Y: Table, labels: Sequence[str]) -> Ints:
 
 def _split(limits: Stated, names: Sequence[str]) -> tuple[list[Limit], list[Limit]]:
     """Return limits on each label, and limits on rows as limits on the label "any label"."""
-    of_labels, of_rows = [], []
+    of_labels = []
+    of_rows = []
     for limit in checked_limits(limits):
         if limit.rate.by == LABEL and not limit.compares:
             bounds = zip(names, limit.bounds(list(names)).tolist(), strict=True)

@@ -111,7 +111,9 @@ def lpboost(
     cv : {"train", "auto"}, int, float or splitter
         Rows on which λ is selected, as in `adalpboost`.
     """
-    return LPBoostClassifier(estimator, alpha=alpha, n_estimators=T, cv=cv, **_ALL_ROUNDS | params)
+    return LPBoostClassifier(
+        estimator, alpha=alpha, n_estimators=T, cv=cv, **_ALL_ROUNDS | params
+    )
 
 
 def regularized_lpboost(
@@ -201,7 +203,9 @@ def rlp_boost(
     T : int
         Largest number of rounds of AdaBoost, which end as in `vadaboost`.
     """
-    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="linear", C=C, **_ADDITIVE | params)
+    return SoftMarginBoostClassifier(
+        estimator, n_estimators=T, loss="linear", C=C, **_ADDITIVE | params
+    )
 
 
 def rqp_boost(
@@ -219,10 +223,14 @@ def rqp_boost(
     T : int
         Largest number of rounds of AdaBoost, which end as in `vadaboost`.
     """
-    return SoftMarginBoostClassifier(estimator, n_estimators=T, loss="quadratic", C=C, **_ADDITIVE | params)
+    return SoftMarginBoostClassifier(
+        estimator, n_estimators=T, loss="quadratic", C=C, **_ADDITIVE | params
+    )
 
 
-def vadaboost(estimator: Model, lambda_: float, *, T: int = 500, **params: object) -> VadaBoostClassifier:
+def vadaboost(
+    estimator: Model, lambda_: float, *, T: int = 500, **params: object
+) -> VadaBoostClassifier:
     """Return VadaBoost, Algorithm 2 of Shivaswamy and Jebara 2011.
 
     The paper selects λ on validation rows, a fixed quarter of the data (section 6). It stops after 100 rounds
@@ -238,7 +246,9 @@ def vadaboost(estimator: Model, lambda_: float, *, T: int = 500, **params: objec
     T : int
         Largest number of rounds. The fit ends earlier at a step α ≤ 0.
     """
-    return VadaBoostClassifier(estimator, variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params)
+    return VadaBoostClassifier(
+        estimator, variance_weight=lambda_, n_estimators=T, **_ADDITIVE | params
+    )
 
 
 def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassifier:
@@ -260,7 +270,12 @@ def ebboost(lambda_: float, *, T: int = 500, **params: object) -> EBBoostClassif
 
 
 def worst_class_boost(
-    estimator: Model, theta: float, *, gamma: float | str = "auto", p: float = 0.8, **params: object
+    estimator: Model,
+    theta: float,
+    *,
+    gamma: float | str = "auto",
+    p: float = 0.8,
+    **params: object,
 ) -> WorstClassBoostClassifier:
     """Return worst-class boosting, Algorithm 1 of Saito et al. 2024.
 
@@ -299,7 +314,9 @@ def worst_class_boost(
     )
 
 
-def first_voters(clf: WorstClassBoostClassifier, X_val: Table, y_val: Column) -> WorstClassBoostClassifier:
+def first_voters(
+    clf: WorstClassBoostClassifier, X_val: Table, y_val: Column
+) -> WorstClassBoostClassifier:
     """Return the vote of the first T* rounds, as in the published code of Saito et al. 2024.
 
     T* is the number of rounds with the smallest largest class error on validation rows, of equal errors the
@@ -335,10 +352,14 @@ def first_voters(clf: WorstClassBoostClassifier, X_val: Table, y_val: Column) ->
     check_is_fitted(clf)
     y_val = np.asarray(y_val)
     rows = [y_val == label for label in clf.classes_]
-    if absent := [label for label, of in zip(clf.classes_.tolist(), rows, strict=True) if not of.any()]:
+    absent = [
+        label for label, of in zip(clf.classes_.tolist(), rows, strict=True) if not of.any()
+    ]
+    if absent:
         raise ValueError(f"y_val: no row of class {', '.join(map(str, absent))}")
     errors = [
-        max(float(np.mean(answers[of] != y_val[of])) for of in rows) for answers in clf.staged_predict(X_val)
+        max(float(np.mean(answers[of] != y_val[of])) for of in rows)
+        for answers in clf.staged_predict(X_val)
     ]
     last = len(errors) - int(np.argmin(errors[::-1]))
     weights = np.zeros(len(clf.estimator_weights_))
@@ -438,4 +459,6 @@ def group_dro_boost(
         "shrinkage": 0.0,
         **_ALL_ROUNDS,
     }
-    return GroupDROBoostClassifier(estimator, n_estimators=T, eta=eta, combine=combine, **published | params)
+    return GroupDROBoostClassifier(
+        estimator, n_estimators=T, eta=eta, combine=combine, **published | params
+    )

@@ -25,7 +25,14 @@ from tailboost.core.checks import n_rows_of, unpack
 from tailboost.core.fingerprints import digest
 from tailboost.core.judged import cached, group_uses
 from tailboost.rates import Limit, Objective, Rate, deferred, error
-from tailboost.selection.curve import Curve, CurvePoint, CurveSource, MeasuredRows, front, rates_of_curve
+from tailboost.selection.curve import (
+    Curve,
+    CurvePoint,
+    CurveSource,
+    MeasuredRows,
+    front,
+    rates_of_curve,
+)
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
@@ -62,7 +69,9 @@ class Reselection:
         """Return the classifier of an objective within limits, which replace its limits and targets."""
 
     @abstractmethod
-    def _answering(self, rule: Selected, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
+    def _answering(
+        self, rule: Selected, others: tuple[Limit, ...] = (), own: Limit | None = None
+    ) -> Self:
         """Return a classifier that answers by a rule of a curve, with its limit and the other limits."""
 
     @property
@@ -81,7 +90,9 @@ class Reselection:
     def rule_digest(self) -> str:
         """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
         ensemble = self.ensemble_
-        rule = repr((self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist()))
+        rule = repr(
+            (self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist())
+        )
         return digest(rule.encode(), *(each.tobytes() for each in self._engine.known_outputs))
 
     def tested_values(self, opened: Any) -> Iterator[NDArray[Any]]:
@@ -105,7 +116,9 @@ class Reselection:
     def _name_groups(self, groups: Groups, used: Mask | None = None) -> None:
         """Set the names of groups, of all rows or of some."""
         n = n_rows_of(groups)
-        self._set_groups(GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used))
+        self._set_groups(
+            GroupNames.of(groups, "groups", n, np.ones(n, bool) if used is None else used)
+        )
 
     def _set_groups(self, names: GroupNames) -> None:
         regroup(self, names)
@@ -175,15 +188,26 @@ class Reselection:
         """
         self._check_candidates()
         X, y = unpack(X, y)
-        new, given = copy.copy(self), rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs)
-        stated = {"alpha": alpha, "objective": objective, "limits": limits, "error_budget": error_budget}
-        problem = new._restated(stated | {"max_error": max_error, "confidence": confidence}, groups, given)
+        new = copy.copy(self)
+        given = rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs)
+        stated = {
+            "alpha": alpha,
+            "objective": objective,
+            "limits": limits,
+            "error_budget": error_budget,
+        }
+        problem = new._restated(
+            stated | {"max_error": max_error, "confidence": confidence}, groups, given
+        )
         if given:
             rows = LabelledRows(X, y, groups, sample_weight, costs)
             rows.check_indexes()
             engine = new._engine_on(rows, problem)
         else:
-            engine = self._engine if groups is None else new._engine_by(groups, problem)
+            if groups is None:
+                engine = self._engine
+            else:
+                engine = new._engine_by(groups, problem)
         new._select(engine, problem, max_error)
         return new
 
@@ -209,7 +233,9 @@ class Reselection:
 
     # -- trade-offs ------------------------------------------------------------------------------------
 
-    def tradeoff(self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None) -> Any:
+    def tradeoff(
+        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
+    ) -> Any:
         """Return the trade-off curve of two rates, without training.
 
         Parameters
@@ -244,7 +270,9 @@ class Reselection:
             return self._deferral_curves(a, b, n_points, deferred)
         if a is None and b is None and problem.over_rows:
             return self._tail_curve()
-        return self._rate_curve(rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points)
+        return self._rate_curve(
+            rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points
+        )
 
     def _rate_curve(
         self,
@@ -254,7 +282,8 @@ class Reselection:
     ) -> Curve:
         limited, minimised, others = rates
         loosest = self._reaching(minimised, (*others, limited.within(limited.most)))
-        engine, problem = loosest._engine, replace(loosest._problem.within(others), confidence=None)
+        engine = loosest._engine
+        problem = replace(loosest._problem.within(others), confidence=None)
         rules, reached = engine.along(problem, limited, n_points)
         points = tuple(
             CurvePoint(
@@ -272,7 +301,9 @@ class Reselection:
             return point._answering(point._selected, others, own)
 
         traded = limited.within(limited.most).form, limited.rate
-        bounds = [limit.bound for limit in self._problem.limits if (limit.form, limit.rate) == traded]
+        bounds = [
+            limit.bound for limit in self._problem.limits if (limit.form, limit.rate) == traded
+        ]
         return Curve(
             points,
             limited,
@@ -281,7 +312,9 @@ class Reselection:
             at,
             cast("CurveSource", self),
             limits=others,
-            bound=next((float(bound) for bound in bounds if isinstance(bound, (int, float))), None),
+            bound=next(
+                (float(bound) for bound in bounds if isinstance(bound, (int, float))), None
+            ),
             _recounted=engine.data.strata.columns != self._engine.data.strata.columns,
             _measured_rows=measured_rows or MeasuredRows(),
         )
@@ -289,16 +322,26 @@ class Reselection:
     def _tail_curve(self) -> Curve:
         rule = cast("SelectedTail", self._selected)
         corners, gap = rule.curve()
-        points = tuple(CurvePoint(mean, tail, self._answering(found)) for mean, tail, found in corners)
+        points = tuple(
+            CurvePoint(mean, tail, self._answering(found)) for mean, tail, found in corners
+        )
 
         def at(level: float, point: Any) -> Any:
             return self._answering(rule.within(max(0.0, level - rule.least)))
 
         return Curve(
-            points, Objective.of(error()), rule.objective, rule.words, at, cast("CurveSource", self), gap
+            points,
+            Objective.of(error()),
+            rule.objective,
+            rule.words,
+            at,
+            cast("CurveSource", self),
+            gap,
         )
 
-    def _deferral_curves(self, a: Any, b: Any, n_points: int, fractions: Any) -> dict[float, Curve]:
+    def _deferral_curves(
+        self, a: Any, b: Any, n_points: int, fractions: Any
+    ) -> dict[float, Curve]:
         """Return a curve for each fraction of rows that may be deferred.
 
         The fractions replace the classifier's limits on all deferred rows.
@@ -309,8 +352,12 @@ class Reselection:
                 f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
             )
         problem = self._problem
-        problem = problem.within(tuple(limit for limit in problem.limits if limit.rate != deferred()))
-        limited, minimised, others = rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits)
+        problem = problem.within(
+            tuple(limit for limit in problem.limits if limit.rate != deferred())
+        )
+        limited, minimised, others = rates_of_curve(
+            a, b, *problem.tradeoff_rates, problem.limits
+        )
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
         curves = {}
         for fraction in given:
@@ -486,7 +533,8 @@ class Reselection:
 
     def _drawn(self, members: Any, n: int) -> Ints:
         """Return the checked index of a hypothesis for each of n rows."""
-        chosen, most = np.asarray(members), len(self.ensemble_)
+        chosen = np.asarray(members)
+        most = len(self.ensemble_)
         if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
             raise ValueError(
                 f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"

@@ -19,8 +19,19 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.training_set import N_FOLDS, TrainingSet, UnlabeledRows
-from tailboost.classifiers.default_models import DEFAULTS, TableKind, default_estimators, hurried
-from tailboost.classifiers.fitting import MOST_PARTS, Clock, check_estimators, fit_models, named_models
+from tailboost.classifiers.default_models import (
+    DEFAULTS,
+    TableKind,
+    default_estimators,
+    hurried,
+)
+from tailboost.classifiers.fitting import (
+    MOST_PARTS,
+    Clock,
+    check_estimators,
+    fit_models,
+    named_models,
+)
 from tailboost.classifiers.input import (
     GivenUnlabeled,
     LabelledRows,
@@ -55,7 +66,13 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.core.fingerprints import Fingerprint, UsedRows, digest, fingerprint_of, hash_rounded_rows
+from tailboost.core.fingerprints import (
+    Fingerprint,
+    UsedRows,
+    digest,
+    fingerprint_of,
+    hash_rounded_rows,
+)
 from tailboost.core.judged import SelectionRecord, group_uses, holds_unknown, probe_rows
 from tailboost.core.long_work import fitting_apart, telling
 from tailboost.guarantees.ledger import Ledger
@@ -66,7 +83,13 @@ from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import Models, averaging, check_named
-from tailboost.selection.problem import NAMED, Problem, Program, combination_of_unlabeled, strata_of
+from tailboost.selection.problem import (
+    NAMED,
+    Problem,
+    Program,
+    combination_of_unlabeled,
+    strata_of,
+)
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.summary import Summary
@@ -332,10 +355,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
     def _given_estimators(self) -> list[tuple[str, Any]]:
         if not self.estimators:
-            raise ValueError("estimators must hold at least one (name, classifier) pair, got []")
+            raise ValueError(
+                "estimators must hold at least one (name, classifier) pair, got []"
+            )
         _check_pairs(self.estimators)
         return [
-            (name, named_learner(model, f"estimators: {name!r}") if isinstance(model, str) else model)
+            (
+                name,
+                named_learner(model, f"estimators: {name!r}")
+                if isinstance(model, str)
+                else model,
+            )
             for name, model in self.estimators
         ]
 
@@ -410,11 +440,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
         with loud, fitting_apart(self) as fitted:
             fitted._learn(rows, given, more, training_rows)
-        self._selected.warn(forewarned=True)  # after the assignment: a filter may make a warning an error
+        self._selected.warn(
+            forewarned=True
+        )  # after the assignment: a filter may make a warning an error
         return self
 
     def _learn(
-        self, given: LabelledRows, validation: LabelledRows, unlabeled: GivenUnlabeled, training_rows: Table
+        self,
+        given: LabelledRows,
+        validation: LabelledRows,
+        unlabeled: GivenUnlabeled,
+        training_rows: Table,
     ) -> None:
         """Set all attributes of the fit, in a classifier without any.
 
@@ -444,13 +480,17 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             training,
             self.classes_,
             cv=N_FOLDS if self.cv is None else self.cv,
-            factors=class_factors(self.class_weight, self.classes_, training.y, training.weight)[training.y],
+            factors=class_factors(
+                self.class_weight, self.classes_, training.y, training.weight
+            )[training.y],
             weighted=weighted,
             seed=seed,
             n_jobs=self.n_jobs,
             clock=clock,
         )
-        self.probe_rows_ = probe_rows(training.X, seed)  # a loaded model file is checked on these rows
+        self.probe_rows_ = probe_rows(
+            training.X, seed
+        )  # a loaded model file is checked on these rows
         self.used_rows_, self.ledger_ = (), Ledger.of(self)
         # Learners for prepared tables contain no models of earlier fits.
         others = [
@@ -458,20 +498,36 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for _, model in estimators
             if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
         ]
-        features = training.X if training.validation is None else training.validation[0]
+        if training.validation is None:
+            features = training.X
+        else:
+            features = training.validation[0]
         rows = noting_fitted(outputs.rows, features, others, X_unlabeled, named)
-        score_columns = frozen and only_scores(others)  # rows with equal scores are different rows
-        outputs = replace(outputs, rows=replace(rows, row_hashes=None) if score_columns else rows)
+        score_columns = frozen and only_scores(
+            others
+        )  # rows with equal scores are different rows
+        outputs = replace(
+            outputs, rows=replace(rows, row_hashes=None) if score_columns else rows
+        )
         if training.validation is None:
             places = np.arange(len(training.y))
             if rows.used is not None:
                 places = np.searchsorted(training.used, rows.used)
-            costs, features = None if costs is None else costs[places], take(features, places)
+            if costs is None:
+                costs = None
+            else:
+                costs = costs[places]
+            features = take(features, places)
         if more is not None:
             outputs = outputs.with_unlabeled(X_unlabeled, more)
-        trained_on = NO_ROWS if frozen else training.fingerprints  # frozen models are not fitted here
+        trained_on = (
+            NO_ROWS if frozen else training.fingerprints
+        )  # frozen models are not fitted here
         if named is not None:
-            trained_on = named if frozen else Fingerprint.union([named, trained_on])
+            if frozen:
+                trained_on = named
+            else:
+                trained_on = Fingerprint.union([named, trained_on])
         complete = named is not None or not (others and holds_unknown(others))
         self.seen_rows_ = replace(trained_on, complete=complete)
         self.chosen_rows_ = ()
@@ -483,22 +539,32 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 record = UsedRows.of_table(without_labels, (), "selection data")
                 self.used_rows_ = (*self.used_rows_, record)
             features = np.zeros((n_rows_of(features), 1))
-            X_unlabeled = None if more is None else np.zeros((len(more), 1))
+            if more is None:
+                X_unlabeled = None
+            else:
+                X_unlabeled = np.zeros((len(more), 1))
         else:
             self._keep_selection(training, more, frozen=frozen)
         self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
-    def _read_rows(self, given: LabelledRows, weighted: bool) -> tuple[TrainingSet, list[tuple[str, Any]]]:
+    def _read_rows(
+        self, given: LabelledRows, weighted: bool
+    ) -> tuple[TrainingSet, list[tuple[str, Any]]]:
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
-        estimators = [] if named else self._usable(self._given_estimators(), given.X, given.y, weighted)
+        if named:
+            estimators = []
+        else:
+            estimators = self._usable(self._given_estimators(), given.X, given.y, weighted)
         training = read_training_set(self, self, given, None)
         if named:
             estimators = DEFAULTS[self.estimators](TableKind.of(training))
             if self.max_time is not None:
                 estimators = hurried(estimators)
         if given.clusters is not None:
-            training.clusters = numbered(given.clusters, "clusters", training.n_given)[training.used]
+            training.clusters = numbered(given.clusters, "clusters", training.n_given)[
+                training.used
+            ]
             if (training.clusters == training.clusters[0]).all():
                 raise ValueError(
                     "clusters has one value only: none of its rows can be held out without the others"
@@ -508,7 +574,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return training, estimators
 
     def _read_validation(
-        self, training: TrainingSet, given: LabelledRows, validation: LabelledRows, *, frozen: bool
+        self,
+        training: TrainingSet,
+        given: LabelledRows,
+        validation: LabelledRows,
+        *,
+        frozen: bool,
     ) -> Floats | None:
         """Add the given selection data to the rows; return their costs."""
         check_group_arguments(given.groups, validation)
@@ -520,33 +591,61 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if not frozen:
             rows = noting_seen(training.fingerprints, X_val, rows)
         training.validation = X_val, rows
-        return check_costs(validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val")
+        return check_costs(
+            validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val"
+        )
 
     def _check_strata(
-        self, stated: Problem, training: TrainingSet, costs: Floats | None, unlabeled: GivenUnlabeled
+        self,
+        stated: Problem,
+        training: TrainingSet,
+        costs: Floats | None,
+        unlabeled: GivenUnlabeled,
     ) -> tuple[Any, UnlabeledRows | None]:
         """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
-        names, features, more = None if training.groups is None else self._group_names, None, None
-        rows = training.rows if training.validation is None else training.validation[1]
-        strata, stratum, _ = strata_of(stated, rows, self.classes_, names, costs, group_aware=self.by_group)
+        if training.groups is None:
+            names = None
+        else:
+            names = self._group_names
+        features = None
+        more = None
+        if training.validation is None:
+            rows = training.rows
+        else:
+            rows = training.validation[1]
+        strata, stratum, _ = strata_of(
+            stated, rows, self.classes_, names, costs, group_aware=self.by_group
+        )
         Program.of_rates(strata, stated.counted, stated.limits)
         if unlabeled.X is not None:
-            val = [] if training.validation is None else [training.validation[0]]
+            if training.validation is None:
+                val = []
+            else:
+                val = [training.validation[0]]
             features, more = unlabeled.read(self, [training.X, *val])
-            combination = combination_of_unlabeled(stated, strata, more.groups, names, len(more))
+            combination = combination_of_unlabeled(
+                stated, strata, more.groups, names, len(more)
+            )
             strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
         warn_of_limits(stated.limits, strata)
         return features, more
 
-    def _keep_selection(self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool) -> None:
+    def _keep_selection(
+        self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool
+    ) -> None:
         """Keep the fingerprints of the selection data."""
-        self.chosen_rows_ = (training.fingerprints,) if frozen else ()
+        if frozen:
+            self.chosen_rows_ = (training.fingerprints,)
+        else:
+            self.chosen_rows_ = ()
         if training.validation is not None:
             self.chosen_rows_ = (Fingerprint.of_rows(training.validation[0]),)
         if more is not None:
             self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
 
-    def _usable(self, estimators: list[Any], X: Table, y: Column, weighted: bool) -> list[tuple[str, Any]]:
+    def _usable(
+        self, estimators: list[Any], X: Table, y: Column, weighted: bool
+    ) -> list[tuple[str, Any]]:
         """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
         for name, model in estimators:
             if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
@@ -605,7 +704,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
         check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
-        models = mix._behind(probabilities, np.unique(label_vector(y)) if classes is None else classes)
+        models = mix._behind(
+            probabilities, np.unique(label_vector(y)) if classes is None else classes
+        )
         if groups is not None:
             mix._name_groups(groups)
         given = LabelledRows(probabilities, y, groups, sample_weight)
@@ -628,7 +729,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_groups(mix, mix._kept_problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
-        mix.seen_rows_, mix.chosen_rows_ = replace(NO_ROWS, complete=False), ()
+        mix.seen_rows_ = replace(NO_ROWS, complete=False)
+        mix.chosen_rows_ = ()
         mix.used_rows_, mix.ledger_ = (), Ledger()
         return mix
 
@@ -636,7 +738,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """Set the classes; return the models whose probabilities are given by name."""
         self.classes_ = np.asarray(classes)
         if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
-            raise ValueError(f"classes must be at least two different labels, got {self.classes_.tolist()}")
+            raise ValueError(
+                f"classes must be at least two different labels, got {self.classes_.tolist()}"
+            )
         return Models.given(list(probabilities), self.classes_)
 
     # -- the result ------------------------------------------------------------------------------------
@@ -666,7 +770,11 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
         ensemble = self.ensemble_
-        used = {i for m in np.flatnonzero(ensemble.weights > 0) for i in ensemble.base_models[m].source}
+        used = {
+            i
+            for m in np.flatnonzero(ensemble.weights > 0)
+            for i in ensemble.base_models[m].source
+        }
         return [self._models.names[i] for i in sorted(used)]
 
     @property
@@ -679,7 +787,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
-        return any(ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0))
+        return any(
+            ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0)
+        )
 
     @property
     def reads_scores(self) -> bool:
@@ -694,7 +804,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         if only_scores(models.fitted) and not models.are_given:
             return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
         outputs = self._engine.known_outputs
-        return digest(digest_of_rule(self.rule_).encode(), *(each.tobytes() for each in outputs))
+        return digest(
+            digest_of_rule(self.rule_).encode(), *(each.tobytes() for each in outputs)
+        )
 
     def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
         """Return the values by which all candidates answer opened rows.
@@ -750,14 +862,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
 
 
 def _pairs(estimators: Any) -> Any:
-    return list(estimators.items()) if isinstance(estimators, Mapping) else estimators
+    if isinstance(estimators, Mapping):
+        return list(estimators.items())
+    return estimators
 
 
 def _check_pairs(estimators: Any) -> None:
     """Raise TypeError for a list of anything but names with classifiers."""
     for pair in estimators if isinstance(estimators, list) else ():
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
-            raise TypeError(f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it")
+        if not (
+            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)
+        ):
+            raise TypeError(
+                f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it"
+            )
 
 
 def tune(

@@ -112,7 +112,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             X = self._checked(given.X)
         X, rows = selection_data(self, X, given, "", f"the {{:,}} rows given to {to}")
         if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
-            rows = noting_seen(self.seen_rows_, X, rows, "the probabilities kept with the model")
+            rows = noting_seen(
+                self.seen_rows_, X, rows, "the probabilities kept with the model"
+            )
         rows = noting_frozen(self, X, rows)
         if only_scores(models.fitted):  # rows with equal scores are different rows
             rows = replace(rows, row_hashes=None)
@@ -139,7 +141,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return self._engine.outputs
 
     def _engine_of(
-        self, outputs: ModelOutputs, X: Table = None, costs: Table = None, X_unlabeled: Table = None
+        self,
+        outputs: ModelOutputs,
+        X: Table = None,
+        costs: Table = None,
+        X_unlabeled: Table = None,
     ) -> ProbabilityEngine:
         """Return the engine on selection data with features X and costs of answers."""
         return ProbabilityEngine.of(
@@ -157,22 +163,35 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         """Answer by a selected rule; a rule on one score answers by its thresholds."""
         score, (member, *others) = self._outputs.models.score, rule.ensemble.base_models
         if score is not None and not others and member.rule is None:
-            rule = with_member(rule, ScoreRule.of(member, score, *_names(self), self._engine.known_scores))
-        self._kept_rule, self.ensemble_ = rule, rule.ensemble
+            rule = with_member(
+                rule, ScoreRule.of(member, score, *_names(self), self._engine.known_scores)
+            )
+        self._kept_rule = rule
+        self.ensemble_ = rule.ensemble
         self._results = {}
         self.__dict__.pop("certificate_", None)
 
     # -- another selection -----------------------------------------------------------------------------
 
     def _check_candidates(self) -> None:
-        if not hasattr(self, "_kept_engine"):  # `InfeasibleLimitsError.unselected` has an engine and no rule
+        if not hasattr(
+            self, "_kept_engine"
+        ):  # `InfeasibleLimitsError.unselected` has an engine and no rule
             check_is_fitted(self)
 
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
-        objective, alpha, before = stated.pop("objective"), stated.pop("alpha"), name_of(self.objective)
+        objective = stated.pop("objective")
+        alpha = stated.pop("alpha")
+        before = name_of(self.objective)
         if objective is not None or alpha is not None:
-            self.objective = "cvar" if objective is None else objective
-            self.alpha = self.alpha if self.objective == "cvar" and alpha is None else alpha
+            if objective is None:
+                self.objective = "cvar"
+            else:
+                self.objective = objective
+            if self.objective == "cvar" and alpha is None:
+                self.alpha = self.alpha
+            else:
+                self.alpha = alpha
         if name_of(self.objective) != before:
             self.max_error = None  # its subgroups are those of the earlier objective
         self.set_params(**{name: value for name, value in stated.items() if value is not None})
@@ -186,15 +205,21 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         if given.groups is not None:
             self._name_groups(given.groups)
         outputs = self._outputs_on(self._outputs.models, given, "reweight")
-        rows, table = outputs.rows, None
+        rows = outputs.rows
+        table = None
         check_groups(self, problem, rows.groups)
         costs = check_costs(given.costs, n_rows_of(given.y), self.classes_, rows.used)
         if outputs.models.are_given:
             outputs.check_order(self.classes_)
         else:
             checked = self._checked(given.X)
-            table = checked if rows.used is None else take(checked, rows.used)
-            if only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
+            if rows.used is None:
+                table = checked
+            else:
+                table = take(checked, rows.used)
+            if only_scores(
+                outputs.models.fitted
+            ):  # as in fit: no group is estimated from scores
                 table = np.zeros((len(rows.y), 1))
         self._record_of(given.X, given.y).added_to(self)
         if problem.needs_costs and costs is None:
@@ -202,7 +227,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return self._engine_of(outputs, table, costs)
 
     def _engine_by(self, groups: Groups, problem: Problem) -> ProbabilityEngine:
-        outputs, rows = self._outputs, self._outputs.rows
+        outputs = self._outputs
+        rows = self._outputs.rows
         if outputs.unlabeled is not None:
             raise ValueError(
                 "reweight(groups=...): the groups of the rows without labels in the selection are not known; "
@@ -237,7 +263,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
                 bare.error_budget = None
             return bare.reweight(objective=given, limits=list(limits))
 
-    def _answering(self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None) -> Self:
+    def _answering(
+        self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None
+    ) -> Self:
         new = copy.copy(self)
         if own is None:
             new.error_budget = budget = rule.problem.error_budget
@@ -269,11 +297,14 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         if self._problem.error_budget is not None:
             return None
         if by_group:
-            return (
-                ThresholdFamily.plain(data, by_group=True) if self._engine.probabilities.group_aware else None
-            )
+            if self._engine.probabilities.group_aware:
+                return ThresholdFamily.plain(data, by_group=True)
+            return None
         first, *others = self.ensemble_.base_models
-        family = None if others else ThresholdFamily.of(first.candidate, data.strata, by_group=False)
+        if others:
+            family = None
+        else:
+            family = ThresholdFamily.of(first.candidate, data.strata, by_group=False)
         return family or ThresholdFamily.plain(data, by_group=False)
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
@@ -312,13 +343,20 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n,)
         numbers : ndarray of int, shape (n,)
         """
-        scores, places = list[Floats](), list[Ints]()
+        scores = list[Floats]()
+        places = list[Ints]()
         for table in opened.tables:
-            scores.append(family.scores(stratum_probabilities(self._engine.probabilities, table)))
-            groups = table.groups if family.by_group else np.zeros(table.n_rows, dtype=np.intp)
+            scores.append(
+                family.scores(stratum_probabilities(self._engine.probabilities, table))
+            )
+            if family.by_group:
+                groups = table.groups
+            else:
+                groups = np.zeros(table.n_rows, dtype=np.intp)
             assert groups is not None
             places.append(groups)
-        found, numbers = np.concatenate(scores), np.concatenate(places)
+        found = np.concatenate(scores)
+        numbers = np.concatenate(places)
         if between_selected and _divides_values(self._engine, family):
             return _sides(self, family, _values_of(self, opened), numbers), numbers
         return found, numbers
@@ -352,9 +390,15 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         -------
         classifier
         """
-        new, every = copy.copy(self), np.atleast_2d(thresholds)
-        each = np.ones(1) if weights is None else weights
-        rule: Selected = self._engine.named(self._problem, [family.candidate(t) for t in every], each)
+        new = copy.copy(self)
+        every = np.atleast_2d(thresholds)
+        if weights is None:
+            each = np.ones(1)
+        else:
+            each = weights
+        rule: Selected = self._engine.named(
+            self._problem, [family.candidate(t) for t in every], each
+        )
         if len(every) == 1 and self._outputs.models.score is not None:
             member = rule.ensemble.base_models[0]
             decided = _rule_at(self, family, every[0], member, fresh)
@@ -362,7 +406,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         new._use_rule(rule)
         return new
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, Any]]:
         """Return the answers of the classifiers of a curve, and which rows they defer."""
         models, X = self._read(X)
         table = models.transform(X)
@@ -418,7 +464,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         return Rule.of(self.ensemble_, self.classes_, _names(self)[1])
 
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
-        return np.concatenate([_shares(self.ensemble_, table) for table in self._tables(X, groups)])
+        return np.concatenate(
+            [_shares(self.ensemble_, table) for table in self._tables(X, groups)]
+        )
 
     def _tables(self, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
         """Return the log-probabilities of rows in batches, with the numbers of their groups."""
@@ -455,7 +503,10 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         """Return the numbers of the rows' groups, if the rule is group-aware."""
         reads_groups = self._engine.probabilities.group_aware
         if reads_groups != (self.by_group and len(self._group_names.values[0]) > 1):
-            reads = "reads the group" if reads_groups else "reads no group"
+            if reads_groups:
+                reads = "reads the group"
+            else:
+                reads = "reads no group"
             raise ValueError(
                 f"by_group={self.by_group} was set after the selection of a rule that {reads}: tune again"
             )
@@ -465,7 +516,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             return None
         if groups is None:
             raise ValueError(GROUPS_NEEDED)
-        columns, groups = self._group_names.columns or (), as_pandas(groups)
+        columns = self._group_names.columns or ()
+        groups = as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
             groups = {name: groups[name] for name in groups if name in columns} or groups
         return self._group_names.numbers_of(groups, "groups", n)
@@ -491,7 +543,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             raise ValueError(GROUPS_UNUSED)
         names = self._group_names
         groups = np.resize(names.values[0], n_rows)
-        return groups if names.columns is None else {names.columns[0]: groups}
+        if names.columns is None:
+            return groups
+        return {names.columns[0]: groups}
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the average of the models' probabilities on the log scale.
@@ -537,7 +591,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             As in `predict_distribution`; if ``deferred`` is a label, or the rule defers no row.
         """
         tables = self._tables(X, groups)  # raises in an unfitted classifier
-        return np.concatenate([_labels(self.ensemble_, self.classes_, deferred, table) for table in tables])
+        return np.concatenate(
+            [_labels(self.ensemble_, self.classes_, deferred, table) for table in tables]
+        )
 
     def defers_with(self, X: Table, members: Any, *, groups: Groups = None) -> Mask:
         """Return whether the stated candidate of each row defers the row.
@@ -554,14 +610,17 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         """
         n, ask = self._asker(X, groups, "defers_table")
         drawn = self._drawn(members, n)
-        return answers_by(drawn, ask) == 1 if self.can_defer else np.zeros(n, dtype=bool)
+        if self.can_defer:
+            return answers_by(drawn, ask) == 1
+        return np.zeros(n, dtype=bool)
 
     def _asker(
         self, X: Table, groups: Groups, method: str = "predict_table"
     ) -> tuple[int, Callable[[int, Ints], Ints]]:
         check_indexes(X=X, groups=groups)
         models, X = self._read(X)
-        n, members = n_rows_of(X), self.ensemble_.base_models
+        n = n_rows_of(X)
+        members = self.ensemble_.base_models
         numbers = self._numbers(groups, n)
 
         def ask(member: int, rows: Ints) -> Ints:
@@ -570,7 +629,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
         return n, ask
 
-    def score(self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None) -> float:
+    def score(
+        self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
+    ) -> float:
         """Return the accuracy of `predict`.
 
         Parameters
@@ -590,7 +651,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         float
             From 0 to 1.
         """
-        return float(accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight))
+        return float(
+            accuracy_score(y, self.predict(X, groups=groups), sample_weight=sample_weight)
+        )
 
     def _checked(self, X: Table) -> Any:
         if has_named_columns(X):
@@ -620,7 +683,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         ValueError
             If the rule defers no row: there is no limit on deferral.
         """
-        return np.concatenate([_deferred(self.ensemble_, table) for table in self._tables(X, groups)])
+        return np.concatenate(
+            [_deferred(self.ensemble_, table) for table in self._tables(X, groups)]
+        )
 
     @property
     def can_defer(self) -> bool:
@@ -714,7 +779,8 @@ def _labels(
     if mark.ndim:
         raise ValueError(f"deferred must be one value, got {deferred!r}")
     if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
-        mark, answers = np.array(deferred, dtype=object), answers.astype(object)
+        mark = np.array(deferred, dtype=object)
+        answers = answers.astype(object)
     return np.where(_deferred(ensemble, table), mark, answers)
 
 
@@ -728,7 +794,10 @@ def with_member(rule: Selected, member: Any) -> Selected:
 
 def _names(classifier: ProbabilityMixture) -> tuple[list[Any], list[Any] | None]:
     """Return the labels, and the groups that the rule tells apart; None if it is group-blind."""
-    groups = classifier._group_names.values[0].tolist() if classifier.by_group else None
+    if classifier.by_group:
+        groups = classifier._group_names.values[0].tolist()
+    else:
+        groups = None
     return classifier.classes_.tolist(), groups
 
 
@@ -754,9 +823,11 @@ def _scales(
 
     A threshold on the values between the same rows divides them alike, so certificates hold for it.
     """
-    known, score = classifier._engine.known_scores, classifier._outputs.models.score
+    known = classifier._engine.known_scores
+    score = classifier._outputs.models.score
     assert score is not None
-    values, places = [known.values], [known.place]
+    values = [known.values]
+    places = [known.place]
     scores = [family.scores(known.probabilities)]
     for opened in fresh:
         found, groups = classifier.scores_of(family, opened)
@@ -770,10 +841,13 @@ def _scales(
     ]
 
 
-def _sides(classifier: ProbabilityMixture, family: ThresholdFamily, values: Floats, places: Ints) -> Floats:
+def _sides(
+    classifier: ProbabilityMixture, family: ThresholdFamily, values: Floats, places: Ints
+) -> Floats:
     """Return scores of rows that are beyond the thresholds between selection rows as their values are."""
     selection, data = classifier.scores_on_selection(family)
-    of_selection, scores = classifier._engine.known_scores.place[: len(data)], np.zeros(len(values))
+    of_selection = classifier._engine.known_scores.place[: len(data)]
+    scores = np.zeros(len(values))
     for place, scale in enumerate(_scales(classifier, family)):
         rows, (between, _) = places == place, cuts(selection[of_selection == place])
         scores[rows] = scale.sides(values[rows], between)
@@ -794,13 +868,17 @@ def _rule_at(
         return ThresholdRule.of(member.as_part(plain=False), score, *_names(classifier))
     lower, upper = (1, 0) if score.positive_ == 0 else (0, 1)
     ranges = []
-    for scale, threshold in zip(_scales(classifier, family, fresh), thresholds.tolist(), strict=True):
+    for scale, threshold in zip(
+        _scales(classifier, family, fresh), thresholds.tolist(), strict=True
+    ):
         (end,) = scale.thresholds(np.array([threshold])).tolist()
         ranges.append([(-np.inf, lower), (end, upper)])
     return ThresholdRule.of_numbers(score, *_names(classifier), ranges)
 
 
-def _told(models: Models, X: Table, numbers: Ints | None, verbose: object) -> Iterator[LogProbabilities]:
+def _told(
+    models: Models, X: Table, numbers: Ints | None, verbose: object
+) -> Iterator[LogProbabilities]:
     """Yield the log-probabilities of each batch, and tell how many rows are finished."""
     with ExitStack() as stack:
         with telling() if verbose else nullcontext():  # left before the first yield

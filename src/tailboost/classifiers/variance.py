@@ -13,7 +13,12 @@ from tailboost.boosting.additive_combiner import SoftMargin
 from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.additive_player import AdaBoost, AdditivePlayer, EBBoost, VadaBoost
+from tailboost.boosting.players.additive_player import (
+    AdaBoost,
+    AdditivePlayer,
+    EBBoost,
+    VadaBoost,
+)
 from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters
@@ -131,7 +136,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
-            raise ValueError(f"variance_weight={self.variance_weight} is above 1, which is for stumps=True")
+            raise ValueError(
+                f"variance_weight={self.variance_weight} is above 1, which is for stumps=True"
+            )
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
 
@@ -145,17 +152,25 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(self, training: TrainingSet, scheme: Scheme, seed: int, units: Units) -> AdditivePlayer:
-        K, penalty, rate = training.n_classes, self.variance_weight, float(self.learning_rate)
+    def _rule(
+        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
+    ) -> AdditivePlayer:
+        K = training.n_classes
+        penalty = self.variance_weight
+        rate = float(self.learning_rate)
         if penalty is None:
             return AdaBoost(K, learning_rate=rate)
         return (EBBoost if self.stumps else VadaBoost)(K, float(penalty), learning_rate=rate)
 
     def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
-        if (program := self._program) is None:
+        program = self._program
+        if program is None:
             return None
         tried = tuple(c / units.total for c in PRICES[program])
-        prices = tried if self.C is None else (float(self.C),)
+        if self.C is None:
+            prices = tried
+        else:
+            prices = (float(self.C),)
         for price in prices:
             check_price(price, units.total, program)
         fitted = slice(None) if units.index is None else units.index >= 0
@@ -167,9 +182,13 @@ class VarianceBoostClassifier(AdditiveClassifier):
 
     def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        choice, refit = self.combiner_.choice, self.combiner_.refit
+        choice = self.combiner_.choice
+        refit = self.combiner_.refit
         if refit is not None:
-            self.C_ = refit.slack_prices[-1] if choice is None else choice.price
+            if choice is None:
+                self.C_ = refit.slack_prices[-1]
+            else:
+                self.C_ = choice.price
 
     def _warn(self) -> None:
         super()._warn()
@@ -181,22 +200,30 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return self._soft_margin_cost()
         if self.variance_weight is None:
             return self._exponential_cost()
-        combiner, value = self.combiner_, float(np.exp(self.combiner_.log_cost))
+        combiner = self.combiner_
+        value = float(np.exp(self.combiner_.log_cost))
         # The root of V is at least the mean of e^(−m).
         return Cost(
             "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
             value,
             (),
-            (margin_bound(combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error),),
+            (
+                margin_bound(
+                    combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error
+                ),
+            ),
             {"λ": f"variance_weight = {self.variance_weight:g}"},
         )
 
     def _exponential_cost(self) -> Cost:
-        combiner, K = self.combiner_, len(self.classes_)
-        mean, error = float(np.exp(combiner.log_cost)), combiner.training_error
+        combiner = self.combiner_
+        K = len(self.classes_)
+        mean = float(np.exp(combiner.log_cost))
+        error = combiner.training_error
         stepped = np.array(self.game_.state.steps[: combiner.n_kept]) > 0
         errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
-        T, gamma = len(errors), 0.5 - float(errors.max(initial=0.0))
+        T = len(errors)
+        gamma = 0.5 - float(errors.max(initial=0.0))
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
         if self.learning_rate < 1:  # the bound is about full steps
             note = published.note or "for learning_rate=1 only"
@@ -214,14 +241,22 @@ class VarianceBoostClassifier(AdditiveClassifier):
         )
 
     def _soft_margin_cost(self) -> Cost:
-        combiner, linear = self.combiner_, self._program == "linear"
-        choice, weight = combiner.choice, self.C_ * self.game_.units.total
-        value = 0.0 if choice is None or choice.value is None else choice.value
+        combiner = self.combiner_
+        linear = self._program == "linear"
+        choice = combiner.choice
+        weight = self.C_ * self.game_.units.total
+        if choice is None or choice.value is None:
+            value = 0.0
+        else:
+            value = choice.value
         symbols = {"Σs": "the sum of the sample weights of the rows fitted on", "ξ": "slacks"}
         if linear:
-            name, alpha = "V = ρ − C Σ s ξ, made large", 1 / weight
+            name = "V = ρ − C Σ s ξ, made large"
+            alpha = 1 / weight
             # V is the mean margin of the worst α of the rows. V > 0 only if fewer than α have margin ≤ 0.
-            bound = margin_bound(combiner.n_classes, "α, as V > 0", alpha, combiner.training_error)
+            bound = margin_bound(
+                combiner.n_classes, "α, as V > 0", alpha, combiner.training_error
+            )
             bound = replace(bound, strict=True)
             if value <= self.gap_:
                 bound = replace(bound, bound=None, note=bound.note or "V is not above 0")
@@ -230,7 +265,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
             # Σ s ξ / Σs; every row with m ≤ 0 has ξ ≥ 1.
             slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
             name = "V = ‖a‖² + C Σ s ξ"
-            bound = margin_bound(combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error)
+            bound = margin_bound(
+                combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error
+            )
             symbols["a"] = "estimator_weights_"
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})
 
@@ -492,7 +529,9 @@ class SoftMarginBoostClassifier(VarianceBoostClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [OneOf("linear", "quadratic")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [OneOf("linear", "quadratic")]
+    }
 
     variance_weight: float | None = field(init=False, repr=False, default=None)
     stumps: bool = field(init=False, repr=False, default=False)

@@ -31,7 +31,12 @@ from tailboost.boosting.game import (
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
-from tailboost.classifiers.input import CONSTRAINTS, ROUNDS_OR_AUTO, LabelledRows, with_parameters
+from tailboost.classifiers.input import (
+    CONSTRAINTS,
+    ROUNDS_OR_AUTO,
+    LabelledRows,
+    with_parameters,
+)
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
@@ -49,7 +54,8 @@ from tailboost.selection.summary import Bound, Bounds
 # Size of the default learner. On 12 tables of at most 1,500 rows (45 splits) 20 trees of depth 3 had, beside
 # ten, an overall error lower by .0135 ± .0051 and a largest class error that differs by .0017 ± .0096, in 1.6
 # times the seconds. One tree of depth 5 had a largest class error higher by .089 ± .022.
-N_TREES, DEPTH = 20, 3
+N_TREES = 20
+DEPTH = 3
 # Maximum number of small subgroups in a warning.
 MOST_COUNTED = 20
 # Default number of rounds of the error game.
@@ -270,7 +276,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
         rows = LabelledRows(*unpack(X, y), groups, sample_weight)
-        self._fit(rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
+        self._fit(
+            rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params
+        )
         return self
 
     def _default_learner(self) -> Any:
@@ -290,7 +298,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 "randomized=False needs combine='mixture' (or 'auto'): a vote has several members"
             )
         if self.error_budget is not None and self.combine == "vote":
-            raise ValueError("error_budget needs combine='mixture' (or 'auto'): a vote has equal weights")
+            raise ValueError(
+                "error_budget needs combine='mixture' (or 'auto'): a vote has equal weights"
+            )
 
     @property
     def _limited(self) -> bool:
@@ -302,7 +312,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
     @property
     def _edge(self) -> float:
         """γ, also in the error game."""
-        return edge_from_share(self.q, self._pools.count) if self.gamma == "auto" else float(self.gamma)
+        if self.gamma == "auto":
+            return edge_from_share(self.q, self._pools.count)
+        return float(self.gamma)
 
     @property
     def _indicator(self) -> bool:
@@ -313,15 +325,25 @@ class WorstClassBoostClassifier(MixtureClassifier):
     @property
     def _votes(self) -> bool:
         """Whether the hypotheses vote."""
-        return self.combine == "vote" or (self.combine == "auto" and self._indicator and not self._limited)
+        return self.combine == "vote" or (
+            self.combine == "auto" and self._indicator and not self._limited
+        )
 
     def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
         kind = self.subgroups
         if kind == "auto":
-            kind = "class" if training.groups is None else "group"
-        groups = None if training.groups is None else self._group_names
+            if training.groups is None:
+                kind = "class"
+            else:
+                kind = "group"
+        if training.groups is None:
+            groups = None
+        else:
+            groups = self._group_names
         least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(kind, training, self.classes_, groups, least)
+        self._named, self._pools = pooled_subgroups(
+            kind, training, self.classes_, groups, least
+        )
         if self.class_loss == "indicator" and self._edge <= 0:
             raise ValueError(
                 f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
@@ -334,8 +356,11 @@ class WorstClassBoostClassifier(MixtureClassifier):
     # -- the game ------------------------------------------------------------------------------------
 
     def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        indicator, T = self._indicator, self._most_rounds()
-        units = target_subgroups(training, scheme, self._pools, self.max_error_, indicator, self.shrinkage)
+        indicator = self._indicator
+        T = self._most_rounds()
+        units = target_subgroups(
+            training, scheme, self._pools, self.max_error_, indicator, self.shrinkage
+        )
         if indicator and self.max_error == "auto":
             units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
         # The published vote minimises the largest error for any limits.
@@ -356,7 +381,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
             with_constants=self.include_constants and not self._votes,
         )
         player = Hedge(eta_for(self.eta, float(self._pools.count), T))
-        return Boosting(units, player, combiner, self._schedule_of(units), self._demand(units, T))
+        return Boosting(
+            units, player, combiner, self._schedule_of(units), self._demand(units, T)
+        )
 
     def _limits(self, rows: Rows) -> tuple[Limit, ...]:
         """Return ``max_error`` as limits on the errors of the subgroups."""
@@ -379,28 +406,38 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return Demand(0.0)
         # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
         allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
-        return Demand(max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds))))
+        return Demand(
+            max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds)))
+        )
 
     def _most_rounds(self) -> int:
         if not isinstance(self.n_estimators, str):
             return int(self.n_estimators)
-        return theory_rounds(float(self._pools.count), self._edge) if self._indicator else ERROR_ROUNDS
+        if self._indicator:
+            return theory_rounds(float(self._pools.count), self._edge)
+        return ERROR_ROUNDS
 
     def _schedule_of(self, units: TargetSubgroups) -> Schedule:
         patience: Any = self.n_iter_no_change
         target = None
         if self.until_met:
-            patience, target = None, units.limit
+            patience = None
+            target = units.limit
             target += -TOLERANCE if units.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
-        rule = "the vote" if self._votes else "the randomised rule"
+        if self._votes:
+            rule = "the vote"
+        else:
+            rule = "the randomised rule"
         words = f"{rule} meets all targets on the selection data"
         # The smallest possible objective: without any error, minus the largest limit if limits differ.
         zero: float | None = TOLERANCE - (float(units.allowed.max()) if units.differ else 0.0)
         if patience is None and not self.until_met:
             zero = None
-        stopping = Stopping(patience, self.tol, self.max_time, zero=zero, target=target, reached=words)
+        stopping = Stopping(
+            patience, self.tol, self.max_time, zero=zero, target=target, reached=words
+        )
         return Schedule(self._most_rounds(), stopping, needs_objective=True)
 
     def _rounds_depend_on_total(self) -> bool:
@@ -410,17 +447,25 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
         super()._set_ensemble(ensemble)
-        player, units = cast("Hedge", self.game_.player), self._targets
-        self.gamma_, self.eta_ = (self._edge if units.indicator else None), player.eta
+        player = cast("Hedge", self.game_.player)
+        units = self._targets
+        self.gamma_ = self._edge if units.indicator else None
+        self.eta_ = player.eta
         if self.max_error == "auto" and self._own:
             largest_error = float(np.nanmax(self._error_values(self._counts)))
-            least = units.limit if units.indicator else least_error_met(largest_error)
+            if units.indicator:
+                least = units.limit
+            else:
+                least = least_error_met(largest_error)
             self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Stated) -> None:
         if self._own:
             names = self._named.names.tolist()
-            self.max_error, self.max_error_ = max_error, allowed_errors(max_error, names, self._named.kind)
+            self.max_error, self.max_error_ = (
+                max_error,
+                allowed_errors(max_error, names, self._named.kind),
+            )
 
     @property
     def _targets(self) -> TargetSubgroups:
@@ -429,7 +474,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
     @property
     def _counts(self) -> Floats:
         """Confusion counts of `predict` on the selection data."""
-        counts: Floats = cached(self, "counts", lambda: self.combiner_.predicted(self.ensemble_))
+        counts: Floats = cached(
+            self, "counts", lambda: self.combiner_.predicted(self.ensemble_)
+        )
         return counts
 
     @property
@@ -443,14 +490,22 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if self.max_error != "auto":
             return ""
         constants = self.combiner_.constants
-        if constants is None or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE:
+        if (
+            constants is None
+            or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE
+        ):
             return ""
         within = " within the error budget" * (self.error_budget is not None)
-        return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
+        return (
+            f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
+        )
 
     def _met(self, counts: Floats) -> bool:
         """Whether a rule with these confusion counts satisfies ``max_error_``."""
-        excess = self._error_values(counts) - self.max_error_ if self._own else np.array([-np.inf])
+        if self._own:
+            excess = self._error_values(counts) - self.max_error_
+        else:
+            excess = np.array([-np.inf])
         return bool(is_kept(float(np.nanmax(excess)), self._targets.indicator))
 
     @property
@@ -476,9 +531,17 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _warn(self) -> None:
         super()._warn()
         warn_of_small(self._named, self._pools)
-        useless, words = self._useless, self._rows_kept().words
+        useless = self._useless
+        words = self._rows_kept().words
         errors = self._error_values(self._counts)
-        named = list(zip(self._named.names.tolist(), errors.tolist(), self.max_error_.tolist(), strict=True))
+        named = list(
+            zip(
+                self._named.names.tolist(),
+                errors.tolist(),
+                self.max_error_.tolist(),
+                strict=True,
+            )
+        )
         unmeasured = [unit_name(name) for name, error, _ in named if np.isnan(error)]
         if unmeasured:
             warn_user(
@@ -487,7 +550,11 @@ class WorstClassBoostClassifier(MixtureClassifier):
                 BoundNotMetWarning,
             )
         strict = self._targets.indicator
-        missed = [each for each in named if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)]
+        missed = [
+            each
+            for each in named
+            if not np.isnan(each[1]) and not is_kept(each[1] - each[2], strict)
+        ]
         if useless or missed:
             reasons = useless, self.trace_.stop_reason
             warn_of_missed(missed, self.combiner_, words, reasons, strict)
@@ -500,12 +567,17 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _bounds(self) -> Bounds:
         promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
-        units, kind = self._targets, self._named.kind
-        promised, observed = about_voters(promised, units, kind), about_voters(observed, units, kind)
+        units = self._targets
+        kind = self._named.kind
+        promised = about_voters(promised, units, kind)
+        observed = about_voters(observed, units, kind)
         if units.indicator and self.eta == "theory":
             share = f"largest share of voters with an error of max_error or more on a {kind}"
             words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
-            promised = (*promised, edge_bound(self.game_, self._edge, self._most_rounds(), share, words))
+            promised = (
+                *promised,
+                edge_bound(self.game_, self._edge, self._most_rounds(), share, words),
+            )
         if self.max_error == "auto" or not self._own:
             return promised, observed
         bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)
@@ -619,14 +691,19 @@ class GroupDROBoostClassifier(MixtureClassifier):
             )
 
     def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
-        kind, groups = ("class", None) if training.groups is None else ("group", self._group_names)
+        kind, groups = (
+            ("class", None) if training.groups is None else ("group", self._group_names)
+        )
         least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(kind, training, self.classes_, groups, least)
+        self._named, self._pools = pooled_subgroups(
+            kind, training, self.classes_, groups, least
+        )
         self.groups_ = self._named.names
         return training
 
     def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        selection_rows, pools = scheme.selection_rows, self._pools
+        selection_rows = scheme.selection_rows
+        pools = self._pools
         assert training.groups is not None
         assert selection_rows.groups is not None
         present = selection_rows.sizes(selection_rows.groups, len(self.groups_)) > 0
@@ -636,9 +713,14 @@ class GroupDROBoostClassifier(MixtureClassifier):
                 "a larger fraction, or a validation set that has every group"
             )
         index = pools.index(selection_rows.groups)
-        units = Units.groups(pools.index(training.groups), training.weight, index, selection_rows.weight)
+        units = Units.groups(
+            pools.index(training.groups), training.weight, index, selection_rows.weight
+        )
         units = replace(
-            units, shrinkage=shrinkage_factor(selection_rows.sizes(index, pools.count), self.shrinkage)
+            units,
+            shrinkage=shrinkage_factor(
+                selection_rows.sizes(index, pools.count), self.shrinkage
+            ),
         )
         even = self.combine == "average"
         objective = Objective.of(largest(error(by=self._named.kind)))
@@ -652,7 +734,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
         )
         rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
         patience = self.n_iter_no_change
-        schedule = Schedule.of(self._most_rounds(), patience, self.tol, self.max_time, self.verbose)
+        schedule = Schedule.of(
+            self._most_rounds(), patience, self.tol, self.max_time, self.verbose
+        )
         return Boosting(units, rule, combiner, schedule)
 
     def _warn(self) -> None:
@@ -677,8 +761,13 @@ def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
     if not small:
         return
     names = named.names.tolist()
-    listed = ", ".join(f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED])
-    more = f" and {len(small) - MOST_COUNTED} more" if len(small) > MOST_COUNTED else ""
+    listed = ", ".join(
+        f"{unit_name(names[u])} ({pools.size[u]:.3g})" for u in small[:MOST_COUNTED]
+    )
+    if len(small) > MOST_COUNTED:
+        more = f" and {len(small) - MOST_COUNTED} more"
+    else:
+        more = ""
     shared = "they share a weight with others, see subgroup_pools_"
     warn_user(
         f"{named.kind} {listed}{more}: fewer than min_subgroup_rows={pools.least} different rows; "
@@ -688,7 +777,12 @@ def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
 
 
 def target_subgroups(
-    training: TrainingSet, scheme: Scheme, pools: Pools, max_error: Floats, indicator: bool, shrinkage: float
+    training: TrainingSet,
+    scheme: Scheme,
+    pools: Pools,
+    max_error: Floats,
+    indicator: bool,
+    shrinkage: float,
 ) -> TargetSubgroups:
     """Return the subgroups of the game with their allowed errors.
 
@@ -713,7 +807,9 @@ def target_subgroups(
     index = pools.index(rows.groups)
     size = rows.sizes(index, pools.count)
     measured = size > 0
-    units = TargetSubgroups.groups(pools.index(training.groups), training.weight, index, rows.weight)
+    units = TargetSubgroups.groups(
+        pools.index(training.groups), training.weight, index, rows.weight
+    )
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
@@ -726,7 +822,9 @@ def target_subgroups(
     )
 
 
-def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand: float) -> TargetSubgroups:
+def with_least_allowed(
+    units: TargetSubgroups, scheme: Scheme, seed: int, demand: float
+) -> TargetSubgroups:
     """Return the subgroups with the least allowed error at which the balanced model meets the demand.
 
     Each stage of growth of the balanced model is tried.
@@ -734,13 +832,17 @@ def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand
     errors_by_stage = []
 
     def note(losses: NDArray[Any], answers: Ints) -> float:
-        errors_by_stage.append(np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers))))
+        errors_by_stage.append(
+            np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers)))
+        )
         return 1.0
 
     ask(scheme, units, units.density(units.base), seed, note)
     R = np.array(errors_by_stage)
     feasible = [
-        error for error in MAX_ERRORS if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
+        error
+        for error in MAX_ERRORS
+        if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
     ]
     allowed = min(feasible, default=MAX_ERRORS[-1])
     return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
@@ -748,10 +850,14 @@ def with_least_allowed(units: TargetSubgroups, scheme: Scheme, seed: int, demand
 
 def least_error_met(reached: float) -> float:
     """Return the smallest value of `MAX_ERRORS` that is at least an error."""
-    return min((e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1])
+    return min(
+        (e for e in MAX_ERRORS if round(reached - e, DECIMALS) <= 0), default=MAX_ERRORS[-1]
+    )
 
 
-def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -> tuple[Bound, ...]:
+def about_voters(
+    bounds: Sequence[Bound], targets: TargetSubgroups, kind: str
+) -> tuple[Bound, ...]:
     """Return bounds with a note on the loss of a voter, if this loss is not the error."""
     note = ""
     if targets.indicator:
@@ -766,7 +872,8 @@ def about_voters(bounds: Sequence[Bound], targets: TargetSubgroups, kind: str) -
 
 def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
     """Return the largest error of `predict` and its limit; if limits differ, the largest excess."""
-    note, values = "a limit, not a theorem", np.array([line.value for line in errors])
+    note = "a limit, not a theorem"
+    values = np.array([line.value for line in errors])
     words = f"on a {errors.kind}, as measured on {errors.words}"
     largest = float(np.nanmax(values))
     if np.ptp(allowed) == 0:
@@ -774,4 +881,6 @@ def target_bound(errors: RateTable, allowed: Floats, strict: bool) -> Bound:
         return Bound(name, "max_error", float(allowed[0]), largest, note, strict)
     note += f"; the largest error is {largest:.4g}"
     beyond = float(np.nanmax(values - allowed))
-    return Bound(f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict)
+    return Bound(
+        f"largest error of predict, less max_error, {words}", "0", 0.0, beyond, note, strict
+    )

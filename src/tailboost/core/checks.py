@@ -67,7 +67,9 @@ def as_pandas(table: Table) -> Any:
         If the table is a query of polars that has not run.
     """
     refuse_query(table)
-    return table.to_pandas() if hasattr(table, "to_pandas") and not hasattr(table, "iloc") else table
+    if hasattr(table, "to_pandas") and not hasattr(table, "iloc"):
+        return table.to_pandas()
+    return table
 
 
 def has_named_columns(X: Table) -> TypeGuard[Mapping[str, Any]]:
@@ -92,7 +94,9 @@ def as_table(X: Table, names: Sequence[Any] | None = None) -> Any:
         return X.tocsr()  # some formats have no row indexing
     if names is not None and hasattr(X, "iloc") and set(names) <= set(X.columns):
         return X[list(names)]
-    return X if hasattr(X, "shape") else np.asarray(X)
+    if hasattr(X, "shape"):
+        return X
+    return np.asarray(X)
 
 
 def summed(X: Table) -> Any:
@@ -104,7 +108,10 @@ def summed(X: Table) -> Any:
     """
     if not sp.issparse(X) or X.ndim != 2:
         return X
-    matrix = X if X.format in ("csr", "csc") else X.tocsr()
+    if X.format in ("csr", "csc"):
+        matrix = X
+    else:
+        matrix = X.tocsr()
     if matrix.has_canonical_format:
         return matrix
     matrix = matrix.copy()
@@ -129,7 +136,9 @@ def n_rows_of(X: Table) -> int:
     if has_named_columns(X):
         X = next(iter(X.values()), ())
     refuse_query(X)
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    if hasattr(X, "shape"):
+        return int(X.shape[0])
+    return len(X)
 
 
 def take(X: Table, rows: NDArray[Any]) -> Any:
@@ -146,12 +155,15 @@ def take(X: Table, rows: NDArray[Any]) -> Any:
 def _column_of(values: Any) -> Any:
     """Return a value of a dict of columns as an array; a data frame of probabilities keeps its names."""
     values = as_pandas(values)
-    return values if hasattr(values, "columns") else np.asarray(values)
+    if hasattr(values, "columns"):
+        return values
+    return np.asarray(values)
 
 
 def batches(X: Table) -> list[Ints]:
     """Return the row numbers of a table in batches."""
-    n, row = n_rows_of(X), int(np.prod(getattr(X, "shape", ())[1:]))
+    n = n_rows_of(X)
+    row = int(np.prod(getattr(X, "shape", ())[1:]))
     size = max(1, min(BATCH, BATCH_VALUES // max(row, 1)))
     return [np.arange(a, min(a + size, n)) for a in range(0, max(n, 1), size)]
 
@@ -187,7 +199,9 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
         If the dataset is empty, has no length, or its rows differ in shape.
     """
     if not hasattr(dataset, "__len__"):
-        raise ValueError(f"{type(dataset).__name__} has no length; an indexable dataset is needed")
+        raise ValueError(
+            f"{type(dataset).__name__} has no length; an indexable dataset is needed"
+        )
     n = len(dataset)
     if n == 0:
         raise ValueError(f"the {type(dataset).__name__} is empty: it needs at least one row")
@@ -202,7 +216,9 @@ def read_dataset(dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
         if X is None:
             X = np.empty((n, *row.shape), dtype=row.dtype)
         if row.shape != X.shape[1:]:
-            raise ValueError(f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}")
+            raise ValueError(
+                f"row {i} of the dataset has shape {row.shape}, row 0 has {X.shape[1:]}"
+            )
         X[i] = row
     assert X is not None
     return X, np.array(labels) if labels else None
@@ -228,7 +244,13 @@ SMALLEST_ALPHA = float(np.finfo(np.float64).tiny)
 
 
 def check_number(
-    value: Any, name: str, low: float, high: float = np.inf, *, closed: bool = False, below: bool = False
+    value: Any,
+    name: str,
+    low: float,
+    high: float = np.inf,
+    *,
+    closed: bool = False,
+    below: bool = False,
 ) -> float:
     """Return a finite number in (low, high]; in [low, …) with ``closed``, in (…, high) with ``below``.
 
@@ -240,10 +262,16 @@ def check_number(
         number = float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a number, got {value!r}") from error
-    above = low <= number if closed else low < number
+    if closed:
+        above = low <= number
+    else:
+        above = low < number
     if not (above and (number < high if below else number <= high) and np.isfinite(number)):
         start = f"{'[' if closed else '('}{'−∞' if low == -np.inf else f'{low:g}'}"
-        end = "∞)" if high == np.inf else f"{high:g}{')' if below else ']'}"
+        if high == np.inf:
+            end = "∞)"
+        else:
+            end = f"{high:g}{')' if below else ']'}"
         raise ValueError(f"{name} must be in {start}, {end}, got {value!r}")
     return number
 
@@ -268,7 +296,10 @@ def finite(values: ArrayLike, name: str) -> Floats:
     """
     array = np.asarray(values)
     # NumPy would accept the text "1" and drop the imaginary part of 1j.
-    others = [v for v in array.flat if isinstance(v, (str, bytes, complex))] if array.dtype == object else []
+    if array.dtype == object:
+        others = [v for v in array.flat if isinstance(v, (str, bytes, complex))]
+    else:
+        others = []
     if others or array.dtype.kind not in "biufO":
         raise ValueError(
             f"{name} must be numbers, got {others[0]!r}"
@@ -283,7 +314,9 @@ def finite(values: ArrayLike, name: str) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(out.sum())
     if suspicious and not np.isfinite(out).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity at {_first(~np.isfinite(out))}")
+        raise ValueError(
+            f"{name} must be finite, got NaN or infinity at {_first(~np.isfinite(out))}"
+        )
     return out
 
 
@@ -374,12 +407,19 @@ def base_measure(base: ArrayLike | None, n: int) -> Floats:
 
 
 def _weights(weights: ArrayLike, n: int, name: str) -> Floats:
-    array = np.full(n, weights) if isinstance(weights, Real) else as_array(weights, name)
+    if isinstance(weights, Real):
+        array = np.full(n, weights)
+    else:
+        array = as_array(weights, name)
     if array.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one weight for each, got {array.shape}")
+        raise ValueError(
+            f"{name} must have shape ({n},), one weight for each, got {array.shape}"
+        )
     checked = finite(array, name)
     if checked.min() < 0:
-        raise ValueError(f"{name} must not be negative, got {checked.min()} at {_first(checked < 0)}")
+        raise ValueError(
+            f"{name} must not be negative, got {checked.min()} at {_first(checked < 0)}"
+        )
     if checked.max() == 0:
         raise ValueError(f"{name}: all weights are zero; at least one must be non-zero")
     return checked
@@ -442,7 +482,11 @@ match the rows, or y.to_numpy() if they are in the same order already
         if len(index) != len(expected) or index.equals(expected):
             continue
         # Missing labels of an index are equal to themselves here.
-        row = next(i for i, (a, b) in enumerate(zip(index, expected, strict=True)) if not (a is b or a == b))
+        row = next(
+            i
+            for i, (a, b) in enumerate(zip(index, expected, strict=True))
+            if not (a is b or a == b)
+        )
         remedy = f"{name}.to_numpy() if they are in the same order already"
         if index.is_unique and index.isin(expected).all():
             remedy = f"{name}.loc[{of}.index] to match the rows, or {remedy}"
@@ -494,7 +538,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 def refuse_missing(values: Column, name: str) -> None:
     """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
     # Without an object dtype, a list of text and NaN would become text with "nan".
-    column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
+    if hasattr(values, "dtype"):
+        column = np.asarray(values)
+    else:
+        column = np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
     entries = column.ravel().tolist()
@@ -502,7 +549,8 @@ def refuse_missing(values: Column, name: str) -> None:
         refuse_nested(entries, name)
     # The test for text comes first, because the other tests take thirty times as long.
     missing = sum(
-        not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v)) for v in entries
+        not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v))
+        for v in entries
     )
     if missing:
         raise ValueError(
@@ -514,7 +562,9 @@ def refuse_missing(values: Column, name: str) -> None:
     text = next((v for v in entries if isinstance(v, str)), None)
     other = next((v for v in entries if not isinstance(v, str)), None)
     if text is not None and other is not None:  # NumPy would turn 1 into "1"
-        raise ValueError(f"{name} mixes text, such as {text!r}, with other values, such as {other!r}")
+        raise ValueError(
+            f"{name} mixes text, such as {text!r}, with other values, such as {other!r}"
+        )
 
 
 def unboxed(labels: Any) -> Any:
@@ -529,11 +579,16 @@ def unboxed(labels: Any) -> Any:
     array = np.asarray(labels)
     if array.dtype.kind in "biu":
         return array
-    kinds = {type(label) for label in array.ravel().tolist()} if array.dtype.kind in "OT" else set()
+    if array.dtype.kind in "OT":
+        kinds = {type(label) for label in array.ravel().tolist()}
+    else:
+        kinds = set()
     texts = array.dtype.kind == "T" and kinds == {str}
     booleans = all(issubclass(kind, (bool, np.bool_)) for kind in kinds)
     integers = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
-    return np.array(array.tolist()) if kinds and (booleans or integers or texts) else labels
+    if kinds and (booleans or integers or texts):
+        return np.array(array.tolist())
+    return labels
 
 
 def label_vector(labels: Any, *, warn: bool = False) -> Labels:
@@ -575,20 +630,32 @@ def refuse_frame(frame: Table) -> None:
         raise ValueError(f"X has more than one column called {twice[0]!r}; names must differ")
     for size, kind in zip(frame.shape, ("row", "column"), strict=True):
         if size == 0:
-            raise ValueError(f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed")
+            raise ValueError(
+                f"X has no {kind}s, shape {frame.shape}; at least one {kind} is needed"
+            )
 
 
 def check_row_shape(estimator: Model, X: Table, reset: bool) -> None:
     """Store the shape of an image array's rows in ``fit``; raise later if the shape differs."""
     shape = tuple(getattr(X, "shape", ()))[1:]
     if reset:
-        estimator._row_shape = shape if len(shape) > 1 else None
+        if len(shape) > 1:
+            estimator._row_shape = shape
+        else:
+            estimator._row_shape = None
     elif (estimator._row_shape or len(shape) > 1) and shape != estimator._row_shape:
-        before = "a table" if estimator._row_shape is None else f"rows of shape {estimator._row_shape}"
-        raise ValueError(f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}")
+        if estimator._row_shape is None:
+            before = "a table"
+        else:
+            before = f"rows of shape {estimator._row_shape}"
+        raise ValueError(
+            f"X has rows of shape {shape}, {type(estimator).__name__} was fitted on {before}"
+        )
 
 
-def positions(values: Column, known: Any, name: str, what: str = "labels not seen in fit") -> Ints:
+def positions(
+    values: Column, known: Any, name: str, what: str = "labels not seen in fit"
+) -> Ints:
     """Return the position of each label or group among the known ones, which are distinct and in any order.
 
     Raises
@@ -596,7 +663,8 @@ def positions(values: Column, known: Any, name: str, what: str = "labels not see
     ValueError
         If a value is unknown: "{name} holds {what}: [...]".
     """
-    values, known = np.asarray(values), np.asarray(known)
+    values = np.asarray(values)
+    known = np.asarray(known)
     order = np.argsort(known)
     try:
         place = order[np.searchsorted(known, values, sorter=order).clip(max=len(known) - 1)]
@@ -608,7 +676,10 @@ def positions(values: Column, known: Any, name: str, what: str = "labels not see
     if np.any(unknown):
         strangers = sorted(set(values[unknown].tolist()), key=str)
         sentence = alike([*strangers, *known.tolist()])
-        hint = f"; {sentence}" if sentence else ""
+        if sentence:
+            hint = f"; {sentence}"
+        else:
+            hint = ""
         raise ValueError(f"{name} holds {what}: {strangers[:5]}{hint}")
     return place.astype(np.intp, copy=False)
 
@@ -629,7 +700,9 @@ def label_column(values: ArrayLike, name: str) -> Labels:
             array = np.array(array.tolist())
         else:
             types = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} must hold labels of one kind, numbers or text; it has {types}")
+            raise ValueError(
+                f"{name} must hold labels of one kind, numbers or text; it has {types}"
+            )
     if array.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers or text, got dtype {array.dtype}")
     return array
@@ -652,7 +725,10 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
     """
     groups = as_pandas(groups)
     if isinstance(groups, Mapping) or hasattr(groups, "columns"):
-        names = list(groups) if isinstance(groups, Mapping) else groups.columns.tolist()
+        if isinstance(groups, Mapping):
+            names = list(groups)
+        else:
+            names = groups.columns.tolist()
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
         return {column: groups[column] for column in sorted_names(names)}
@@ -662,7 +738,9 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")
     if array.ndim == 1:
         return {None: array}
-    return dict(enumerate(array.T)) if array.shape[1] > 1 else {None: array.ravel()}
+    if array.shape[1] > 1:
+        return dict(enumerate(array.T))
+    return {None: array.ravel()}
 
 
 def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
@@ -687,9 +765,16 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
 def category_orders(groups: Groups) -> dict[Any, list[Any]]:
     """Return the categories of ordered columns of groups, by the names of `columns_by_name`."""
     groups = as_pandas(groups)
-    table = groups if isinstance(groups, Mapping) or hasattr(groups, "columns") else {None: groups}
+    if isinstance(groups, Mapping) or hasattr(groups, "columns"):
+        table = groups
+    else:
+        table = {None: groups}
     types: dict[Any, Any] = {name: getattr(table[name], "dtype", None) for name in table}
-    return {name: kind.categories.tolist() for name, kind in types.items() if getattr(kind, "ordered", False)}
+    return {
+        name: kind.categories.tolist()
+        for name, kind in types.items()
+        if getattr(kind, "ordered", False)
+    }
 
 
 def in_category_order(values: NDArray[Any], order: list[Any] | None) -> NDArray[Any]:
@@ -706,7 +791,9 @@ def column_name(groups: Groups) -> Any:
     None also for a name that means something else in ``by=``.
     """
     name = getattr(groups, "name", None)
-    return name if isinstance(name, (str, int)) and name not in ("class", "group", "cell") else None
+    if isinstance(name, (str, int)) and name not in ("class", "group", "cell"):
+        return name
+    return None
 
 
 def sorted_names(names: list[Any]) -> list[Any]:
@@ -741,7 +828,11 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
 
 
 def check_probabilities(
-    y_proba: ArrayLike, n: int, name: str = "y_proba", of: str = "y_true", tolerance: float | None = None
+    y_proba: ArrayLike,
+    n: int,
+    name: str = "y_proba",
+    of: str = "y_true",
+    tolerance: float | None = None,
 ) -> Floats:
     """Return rows of probabilities, shape (n, K); one column is the second of two classes.
 
@@ -755,13 +846,21 @@ def check_probabilities(
             f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
         )
     # Some learners compute in float32.
-    eps = np.finfo(given.dtype).eps if given.dtype.kind == "f" else 0.0
-    tolerance = max(1e-6, float(np.sqrt(eps))) if tolerance is None else tolerance
+    if given.dtype.kind == "f":
+        eps = np.finfo(given.dtype).eps
+    else:
+        eps = 0.0
+    if tolerance is None:
+        tolerance = max(1e-6, float(np.sqrt(eps)))
+    else:
+        tolerance = tolerance
     probabilities = given.astype(np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     check_length(probabilities, name, n, of)
-    bad = ~((probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)).all(axis=1)  # also for NaN
+    bad = ~((probabilities >= -tolerance) & (probabilities <= 1.0 + tolerance)).all(
+        axis=1
+    )  # also for NaN
     bad |= ~(np.abs(probabilities.sum(axis=1) - 1.0) <= tolerance)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -783,7 +882,9 @@ def check_labelled_rows(
     positive weight.
     """
     if y is None:
-        raise ValueError(f"{type(learner).__name__} requires y to be passed, but the target y is None")
+        raise ValueError(
+            f"{type(learner).__name__} requires y to be passed, but the target y is None"
+        )
     check_indexes(X=X, y=y, sample_weight=sample_weight)
     refuse_missing(y, "y")
     X, y = learner._checked(X, unboxed(y))
@@ -810,7 +911,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     classes. A single column has the probability of the second of two classes. Messages use ``name``. Raise
     ValueError if a column's name is unknown, missing, repeated or ambiguous.
     """
-    table, labels = as_pandas(table), classes.tolist()
+    table = as_pandas(table)
+    labels = classes.tolist()
     numeric = all(isinstance(label, (bool, int, float)) for label in labels)
     wanted = [_spelling(label, numeric) for label in labels]
     if not hasattr(table, "columns"):
@@ -824,8 +926,15 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
     spellings = [_spelling(column, numeric) for column in columns]
     names = table.columns
-    default = hasattr(names, "step") and (names.start, names.step) == (0, 1)  # as pandas makes them
-    if default and spellings != wanted and sorted(spellings, key=str) == sorted(wanted, key=str):
+    default = hasattr(names, "step") and (names.start, names.step) == (
+        0,
+        1,
+    )  # as pandas makes them
+    if (
+        default
+        and spellings != wanted
+        and sorted(spellings, key=str) == sorted(wanted, key=str)
+    ):
         raise ValueError(
             f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
             "columns by the labels as text, or give an array with columns in the order of the classes"
@@ -842,11 +951,18 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if spellings.count(spelling) > 1:
             pairs = zip(columns, spellings, strict=True)
             same = [other for other, other_spelling in pairs if other_spelling == spelling]
-            raise ValueError(f"{name} has more than one column for the class {column!r}: {same}")
-    if missing := [
-        label for label, spelling in zip(labels, wanted, strict=True) if spelling not in spellings
-    ]:
-        raise ValueError(f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}")
+            raise ValueError(
+                f"{name} has more than one column for the class {column!r}: {same}"
+            )
+    missing = [
+        label
+        for label, spelling in zip(labels, wanted, strict=True)
+        if spelling not in spellings
+    ]
+    if missing:
+        raise ValueError(
+            f"{name} has no column for the class {missing[0]!r}; its columns are {columns[:20]}"
+        )
     return np.asarray(table)[:, [spellings.index(spelling) for spelling in wanted]]
 
 
@@ -879,7 +995,10 @@ def check_costs(
             f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each row, got "
             f"{checked.shape}"
         )
-    checked = checked if used is None else checked[used]
+    if used is None:
+        checked = checked
+    else:
+        checked = checked[used]
     if not np.isfinite(checked).all():
         raise ValueError(f"{name} must be finite numbers")
     return checked

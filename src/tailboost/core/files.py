@@ -123,8 +123,12 @@ def read_sealed(path: Path) -> bytes:
     whole = path.read_bytes()
     if whole.startswith(_KIND) and not whole.startswith(_MARK):
         raise ValueError("it has the format of another version of tailboost")
-    rest = whole[len(_MARK) :] if whole.startswith(_MARK) else b""
-    seal, content = rest[:_SEAL], rest[_SEAL:]
+    if whole.startswith(_MARK):
+        rest = whole[len(_MARK) :]
+    else:
+        rest = b""
+    seal = rest[:_SEAL]
+    content = rest[_SEAL:]
     if len(seal) < _SEAL or seal != _sealed(path.name, content):
         raise ValueError(f"its {len(whole):,} bytes were not written under this name")
     return content
@@ -183,7 +187,9 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock and remove its file."""
-        with suppress(OSError):  # the folder may be deleted, and Windows cannot remove open files
+        with suppress(
+            OSError
+        ):  # the folder may be deleted, and Windows cannot remove open files
             self._path.unlink()
         _unlock(self._file.fileno())
         self._file.close()
@@ -217,7 +223,9 @@ else:
                 raise
 
     def _unlock(handle: int) -> None:
-        with suppress(OSError):  # after closing alone, forked processes would still hold the lock
+        with suppress(
+            OSError
+        ):  # after closing alone, forked processes would still hold the lock
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
@@ -237,8 +245,15 @@ def write_output(path: str | os.PathLike[str], content: str | bytes) -> None:
     target = Path(path)
     real = os.path.realpath(target)
     if os.path.islink(real):  # links form a circle
-        raise OSError(errno.ELOOP, f"{os.strerror(errno.ELOOP)}: the link leads back to itself", str(target))
-    data = content.encode() if isinstance(content, str) else content
+        raise OSError(
+            errno.ELOOP,
+            f"{os.strerror(errno.ELOOP)}: the link leads back to itself",
+            str(target),
+        )
+    if isinstance(content, str):
+        data = content.encode()
+    else:
+        data = content
     if target.exists() and not target.is_file():
         with target.open("wb") as out:
             out.write(data)

@@ -59,7 +59,8 @@ ROWS_AT_ONCE = 8192
 DRAWS_SEED = 20_260_704
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def _mix(x: Hashes) -> Hashes:
@@ -76,7 +77,9 @@ def _multipliers(n_columns: int) -> Hashes:
 
 def _word(value: object) -> int:
     """Return any object as a 64-bit word. With 32 bits, collisions would be likely among 100,000 values."""
-    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "little"
+    )
 
 
 def hash_rows(X: Table, seed: int = 0) -> Hashes:
@@ -112,7 +115,9 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
         row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         terms = _mix(_words(rows.data, exact, row)) * _multipliers(rows.shape[1])[rows.indices]
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
-        return np.asarray(sums[rows.indptr[1:]] - sums[rows.indptr[:-1]])  # wraps around, as it should
+        return np.asarray(
+            sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+        )  # wraps around, as it should
     if len(X.shape) > 2:
         X = X.reshape(len(X), -1)
     a = _multipliers(X.shape[1])
@@ -120,7 +125,9 @@ def _hashes(X: Table, *, exact: bool) -> Hashes:
     h = np.empty(X.shape[0], dtype=np.uint64)
     for start in range(0, len(h), size):
         part = slice(start, start + size)
-        numbers, other = _numbers_and_words(X.iloc[part] if hasattr(X, "iloc") else X[part], a, exact)
+        numbers, other = _numbers_and_words(
+            X.iloc[part] if hasattr(X, "iloc") else X[part], a, exact
+        )
         h[part] = (_mix(_words(numbers, exact)) * a).sum(axis=1, dtype=np.uint64) + other
     return h
 
@@ -145,11 +152,18 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
         by_row = np.zeros(int(row.max(initial=0)) + 1, dtype=np.float32)
         np.maximum.at(by_row, row, sizes)
         largest = by_row[row]
-    x[np.abs(x) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))] = 0.0
+    x[
+        np.abs(x) < np.minimum(np.float32(ABSOLUTE_ZERO), largest * np.float32(RELATIVE_ZERO))
+    ] = 0.0
     fractional = (np.rint(x) != x) & (x == x)
-    n_fractional = fractional.sum(axis=1, keepdims=True) if row is None else np.bincount(row[fractional])
+    if row is None:
+        n_fractional = fractional.sum(axis=1, keepdims=True)
+    else:
+        n_fractional = np.bincount(row[fractional])
     if row is not None:
-        n_fractional = np.append(n_fractional, np.zeros(int(row.max(initial=0)) + 1))[row].astype(np.intp)
+        n_fractional = np.append(n_fractional, np.zeros(int(row.max(initial=0)) + 1))[
+            row
+        ].astype(np.intp)
     least, n_bits = np.array(MANTISSA_BITS).T
     place = np.searchsorted(least, n_fractional, side="right").clip(min=1) - 1
     shift = (23 - n_bits[place]).astype(np.uint32)  # how many of the mantissa's 23 bits are cut
@@ -159,14 +173,19 @@ def _words(numbers: NDArray[Any], exact: bool, row: Ints | None = None) -> Hashe
     return np.where(fractional, (carried >> shift) << shift, bits).astype(np.uint64)
 
 
-def _numbers_and_words(X: Table, multipliers: Hashes, exact: bool) -> tuple[NDArray[Any], Hashes]:
+def _numbers_and_words(
+    X: Table, multipliers: Hashes, exact: bool
+) -> tuple[NDArray[Any], Hashes]:
     """Return the numbers of some rows (0 for other values), and the sum of the other values' words."""
     if not hasattr(X, "iloc") and X.dtype.kind in "fiub":
         return X, np.zeros(len(X), dtype=np.uint64)
     numbers = np.zeros(X.shape)
     rest = np.zeros(len(X), dtype=np.uint64)
     for j in range(X.shape[1]):
-        column = X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+        if hasattr(X, "iloc"):
+            column = X.iloc[:, j]
+        else:
+            column = X[:, j]
         if getattr(column.dtype, "kind", "O") in "fiub":
             numbers[:, j] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
@@ -184,7 +203,9 @@ def _different(column: Column) -> tuple[list[Any], Ints]:
         place, values = distinct(column, f"column {column.name!r}")
         return [*values, None], place  # missing values have the place −1, the last
     places: dict[Any, int] = {}
-    numbers = [places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()]
+    numbers = [
+        places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()
+    ]
     return list(places), np.array(numbers, dtype=np.intp)
 
 
@@ -282,7 +303,10 @@ class Fingerprint:
     def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_HASHES) -> Self:
         """Return the fingerprint of rows from sorted distinct `short_hashes` and their counts."""
         kept = short[:most]
-        limit = cls.COMPLETE if len(kept) == len(short) else int(kept[-1])
+        if len(kept) == len(short):
+            limit = cls.COMPLETE
+        else:
+            limit = int(kept[-1])
         limit = limit if len(short) else -1  # no rows
         return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
 
@@ -298,7 +322,9 @@ class Fingerprint:
         kept = [fingerprint.kept[fingerprint.kept <= limit] for fingerprint in used]
         short = np.unique(np.concatenate([np.empty(0, dtype=np.uint32), *kept]))
         fresh = float(np.prod([1.0 - fingerprint.repeated for fingerprint in used]))
-        return cls(short, limit, 1.0 - fresh, all(fingerprint.complete for fingerprint in fingerprints))
+        return cls(
+            short, limit, 1.0 - fresh, all(fingerprint.complete for fingerprint in fingerprints)
+        )
 
     def knows(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Return a mask of known rows, among the rows that a fingerprint of this limit samples."""
@@ -308,7 +334,9 @@ class Fingerprint:
     def share(self, hashes: Hashes) -> float:
         """Return the fraction of known rows; NaN if the sample is empty."""
         known = self.knows(hashes)
-        return float(known.mean()) if len(known) else float("nan")
+        if len(known):
+            return float(known.mean())
+        return float("nan")
 
     def beyond_chance(self, hashes: Hashes) -> bool:
         """Return whether more rows are known than `too_many` allows."""
@@ -325,7 +353,9 @@ class Fingerprint:
         spread = max(natural * (1 - natural), CHANCE * (1 - CHANCE)) * (
             1 / max(1, sampled) + 1 / max(1, len(self.kept))
         )
-        return bool(sampled) and known / sampled > natural + NATURAL_ERRORS * float(np.sqrt(spread))
+        return bool(sampled) and known / sampled > natural + NATURAL_ERRORS * float(
+            np.sqrt(spread)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -335,7 +365,10 @@ class Fingerprint:
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the fingerprint written by `to_dict`."""
         return cls(
-            unpacked(state["kept"]), int(state["limit"]), float(state["repeated"]), bool(state["complete"])
+            unpacked(state["kept"]),
+            int(state["limit"]),
+            float(state["repeated"]),
+            bool(state["complete"]),
         )
 
     def overlaps(self, other: Fingerprint) -> bool:
@@ -346,7 +379,9 @@ class Fingerprint:
 def _added(parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> tuple[NDArray[np.uint32], Ints]:
     """Return the distinct hashes of several tables, and their counts together."""
     short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-    return short, np.bincount(place, weights=np.concatenate([n for _, n in parts])).astype(np.intp)
+    return short, np.bincount(place, weights=np.concatenate([n for _, n in parts])).astype(
+        np.intp
+    )
 
 
 def packed(numbers: NDArray[Any]) -> str:
@@ -395,7 +430,9 @@ class RowHashes:
 
     def taken(self, rows: Any) -> RowHashes:
         """Return the hashes of some rows."""
-        return RowHashes(self.whole[rows], {name: hashes[rows] for name, hashes in self.read.items()})
+        return RowHashes(
+            self.whole[rows], {name: hashes[rows] for name, hashes in self.read.items()}
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[RowHashes]) -> Self:
@@ -426,7 +463,10 @@ class RowCounts:
     def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
         """Return the counts of rows from their hashes, for at most ``most`` contents."""
         short, counts = np.unique(short_hashes(hashes), return_counts=True)
-        limit = Fingerprint.COMPLETE if len(short) <= most else int(short[most - 1])
+        if len(short) <= most:
+            limit = Fingerprint.COMPLETE
+        else:
+            limit = int(short[most - 1])
         return cls(short[:most], counts[:most], limit, len(hashes))
 
     @classmethod
@@ -453,7 +493,9 @@ class RowCounts:
     def beside(self, other: RowCounts) -> tuple[Ints, Ints]:
         """Return the counts of all contents in this and in another table, within both samples."""
         limit = min(self.limit, other.limit)
-        contents, place = np.unique(np.concatenate([self.contents, other.contents]), return_inverse=True)
+        contents, place = np.unique(
+            np.concatenate([self.contents, other.contents]), return_inverse=True
+        )
         counts = np.zeros((2, len(contents)), dtype=np.int64)
         counts[0, place[: len(self.contents)]] = self.counts
         counts[1, place[len(self.contents) :]] = other.counts
@@ -482,7 +524,8 @@ class RowCounts:
         increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")
-        limit, n_rows = int(state["limit"]), int(state["rows"])
+        limit = int(state["limit"])
+        n_rows = int(state["rows"])
         return cls(contents, counts.astype(np.int64), limit, n_rows)
 
 
@@ -512,28 +555,37 @@ def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = Fa
     True
     """
     here, there = one.beside(other)
-    chance, pairs = _chance_of_split(here, there), np.minimum(here, there)
+    chance = _chance_of_split(here, there)
+    pairs = np.minimum(here, there)
     smaller = int(min(here.sum(), there.sum()))
     if not tolerant or pairs.sum() == smaller:
         return chance
-    spared = int(np.ceil(CHANCE * smaller + STANDARD_ERRORS * np.sqrt(CHANCE * (1 - CHANCE) * smaller)))
+    spared = int(
+        np.ceil(CHANCE * smaller + STANDARD_ERRORS * np.sqrt(CHANCE * (1 - CHANCE) * smaller))
+    )
     order = np.argsort(here + there, kind="stable")
     copies = np.empty_like(pairs)
     copies[order] = np.diff(np.minimum(np.cumsum(pairs[order]), spared), prepend=0)
-    return max(chance, _chance_of_split(here - copies, there), _chance_of_split(here, there - copies))
+    return max(
+        chance, _chance_of_split(here - copies, there), _chance_of_split(here, there - copies)
+    )
 
 
 def _chance_of_split(here: Ints, there: Ints) -> float:
     """Return `chance_of_agreement` for the rows of each content in either table."""
     occurs = here + there > 0
-    here, there = here[occurs], there[occurs]
+    here = here[occurs]
+    there = there[occurs]
     if not (np.minimum(here, there) > 0).any():
         return 1.0
     totals, times = np.unique(here + there, return_counts=True)
-    n, n_here = int((here + there).sum()), int(here.sum())
+    n = int((here + there).sum())
+    n_here = int(here.sum())
     p = n_here / n
     start = np.cumsum(np.r_[0, totals[:-1] + 1])
-    block = np.repeat(np.arange(len(totals)), totals + 1)  # each total t has the outcomes 0, …, t
+    block = np.repeat(
+        np.arange(len(totals)), totals + 1
+    )  # each total t has the outcomes 0, …, t
     t = totals[block]
     drawn = np.arange(len(block)) - start[block]
     chances = gammaln(t + 1) - gammaln(drawn + 1) - gammaln(t - drawn + 1)
@@ -553,7 +605,9 @@ def _chance_of_split(here: Ints, there: Ints) -> float:
         value = times @ (np.log(sums) + largest) - tilt[0] * reached - tilt[1] * n_here
         return float(value), np.array([times @ means[0] - reached, times @ means[1] - n_here])
 
-    found = minimize(bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)])
+    found = minimize(
+        bound, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(0, 1e4), (-1e4, 1e4)]
+    )
     return float(np.exp(min(0.0, bound(found.x)[0] - of_sum)))
 
 
@@ -564,10 +618,14 @@ def too_many(known: int, sampled: int) -> bool:
     """
     if not sampled:
         return False
-    return known / sampled > CHANCE + STANDARD_ERRORS * float(np.sqrt(CHANCE * (1 - CHANCE) / sampled))
+    return known / sampled > CHANCE + STANDARD_ERRORS * float(
+        np.sqrt(CHANCE * (1 - CHANCE) / sampled)
+    )
 
 
-def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int) -> bool:
+def labels_too_alike(
+    contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_classes: int
+) -> bool:
     """Return whether the labels of two tables agree, content by content, more than independent draws.
 
     ``contents`` and ``labels`` have the numbers of each row of either table. For natural repeats, any split
@@ -580,26 +638,37 @@ def labels_too_alike(contents: tuple[Ints, Ints], labels: tuple[Ints, Ints], n_c
     for content, label in zip(contents, labels, strict=True):
         inside = np.isin(content, common)
         place = np.searchsorted(common, content[inside]) * n_classes + label[inside]
-        counts.append(np.bincount(place, minlength=len(common) * n_classes).reshape(-1, n_classes))
+        counts.append(
+            np.bincount(place, minlength=len(common) * n_classes).reshape(-1, n_classes)
+        )
     here, there = counts
-    left, to_draw = (here + there)[None], here.sum(axis=1)[None]
-    n, m = here.sum(axis=1), there.sum(axis=1)
+    left = (here + there)[None]
+    to_draw = here.sum(axis=1)[None]
+    n = here.sum(axis=1)
+    m = there.sum(axis=1)
 
     def differences(drawn: Ints) -> Floats:
         # For each content: differences of the counts from their expectation under a random split.
         return np.asarray(
-            (((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)).sum(axis=-1)
+            (
+                ((drawn - (here + there) * (n / (n + m))[:, None]) ** 2).sum(axis=-1) / (n * m)
+            ).sum(axis=-1)
         )
 
-    rng, draws = np.random.default_rng(0), round(1 / LABELS_LEVEL) - 1
+    rng = np.random.default_rng(0)
+    draws = round(1 / LABELS_LEVEL) - 1
     rest = np.repeat((n + m)[None], draws, axis=0)
-    needed, drawn = np.repeat(to_draw, draws, axis=0), []
+    needed = np.repeat(to_draw, draws, axis=0)
+    drawn = []
     for k in range(n_classes):
         of_class = np.repeat(left[:, :, k], draws, axis=0)
         rest = rest - of_class
         drawn.append(rng.hypergeometric(of_class, rest, needed))
         needed = needed - drawn[-1]
-    return bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all()) and len(common) > 0
+    return (
+        bool((differences(np.stack(drawn, axis=-1)) > differences(here) + 1e-9).all())
+        and len(common) > 0
+    )
 
 
 def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
@@ -682,7 +751,9 @@ class UsedRows:
         names, place = np.unique(np.asarray(labels), return_inverse=True)
         if not len(place):
             return cls.unlabeled(hashes, use)
-        of_label = hash_rows(np.array([str(name) for name in names.tolist()], dtype=object)[:, None])
+        of_label = hash_rows(
+            np.array([str(name) for name in names.tolist()], dtype=object)[:, None]
+        )
         labelled = hash_rows(np.column_stack([hashes[: len(place)], of_label[place]]))
         return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
 
@@ -696,7 +767,9 @@ class UsedRows:
         """Return the rows of several parts of a table."""
         contents = RowCounts.together([part.contents for part in parts])
         labelled = RowCounts.together([part.labelled for part in parts])
-        read = {name: cls.together([part.read[name] for part in parts]) for name in parts[0].read}
+        read = {
+            name: cls.together([part.read[name] for part in parts]) for name in parts[0].read
+        }
         return cls(contents, labelled, parts[0].use, read)
 
     def shared_with(self, earlier: UsedRows, equal_rows: EqualRows = "natural") -> int:
@@ -710,7 +783,9 @@ class UsedRows:
         so chance decides about them in any case.
         """
         common = self.read.keys() & earlier.read.keys()
-        as_read = [self.read[name]._shared_contents(earlier.read[name], "natural") for name in common]
+        as_read = [
+            self.read[name]._shared_contents(earlier.read[name], "natural") for name in common
+        ]
         return max([self._shared_contents(earlier, equal_rows), *as_read])
 
     def _shared_contents(self, earlier: UsedRows, equal_rows: EqualRows) -> int:
@@ -722,7 +797,9 @@ class UsedRows:
         here, there = self.contents.beside(earlier.contents)
         if equal_rows == "copies" and too_many(int(here[there > 0].sum()), int(here.sum())):
             return self.equal_to(earlier)
-        return self._of_all(int(np.minimum(here, there).sum()), int(here.sum())) if same else 0
+        if same:
+            return self._of_all(int(np.minimum(here, there).sum()), int(here.sum()))
+        return 0
 
     def equal_to(self, earlier: UsedRows) -> int:
         """Return about how many of these rows equal a row of an earlier table."""
@@ -730,7 +807,9 @@ class UsedRows:
         return self._of_all(int(here[there > 0].sum()), int(here.sum()))
 
     def _of_all(self, known: int, sampled: int) -> int:
-        return round(self.contents.n_rows * known / sampled) if sampled else 0
+        if sampled:
+            return round(self.contents.n_rows * known / sampled)
+        return 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
@@ -750,8 +829,13 @@ class UsedRows:
         KeyError, TypeError, ValueError
             If the state is no such dict.
         """
-        uses: dict[str, Use] = {"selection data": "selection data", "calibration rows": "calibration rows"}
-        contents, labelled = (RowCounts.from_dict(state[name]) for name in ("contents", "labelled"))
+        uses: dict[str, Use] = {
+            "selection data": "selection data",
+            "calibration rows": "calibration rows",
+        }
+        contents, labelled = (
+            RowCounts.from_dict(state[name]) for name in ("contents", "labelled")
+        )
         read = {str(name): cls.from_dict(rows) for name, rows in state.get("read", {}).items()}
         return cls(contents, labelled, uses[state["use"]], read)
 
@@ -762,10 +846,13 @@ def check_equal_rows(value: object) -> None:
         raise ValueError(f"equal_rows must be 'copies' or 'natural', got {value!r}")
 
 
-def refuse_used(rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X") -> None:
+def refuse_used(
+    rows: UsedRows, used: Sequence[UsedRows], equal_rows: EqualRows, name: str = "X"
+) -> None:
     """Raise if rows, called ``name`` in the message, were used to select or calibrate a rule."""
     for earlier in used:
-        if shared := rows.shared_with(earlier, equal_rows):
+        shared = rows.shared_with(earlier, equal_rows)
+        if shared:
             raise LeakageError(
                 f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
                 "Give fresh rows"

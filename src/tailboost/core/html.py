@@ -30,14 +30,17 @@ def html_details(summary: str, text: str) -> str:
     )
 
 
-def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+def text_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
+) -> str:
     """Return a table as lines of text; columns in ``left`` are aligned left, the others right.
 
     A row with only a first cell is a remark, which may be wider than the column.
     """
     full = [heads, *rows]
     widths = [
-        max(len(row[j]) for row in full if j or row is heads or any(row[1:])) for j in range(len(heads))
+        max(len(row[j]) for row in full if j or row is heads or any(row[1:]))
+        for j in range(len(heads))
     ]
 
     def line(row: Sequence[str]) -> str:

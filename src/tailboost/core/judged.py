@@ -178,7 +178,9 @@ class Judged:
     def certificate_(self) -> Any:
         """The certificate of `tailboost.calibrate` for this rule; None without one."""
         certificate = vars(self).get("certificate_")
-        return certificate if certificate is not None and is_about(certificate, self) else None
+        if certificate is not None and is_about(certificate, self):
+            return certificate
+        return None
 
     @certificate_.setter
     def certificate_(self, certificate: Any) -> None:
@@ -194,7 +196,10 @@ class Judged:
         try:
             check_is_fitted(self)
             return self.rates_.limit_lines()
-        except (NotFittedError, AttributeError):  # the latter: no selection data, as in a rule file
+        except (
+            NotFittedError,
+            AttributeError,
+        ):  # the latter: no selection data, as in a rule file
             return []
 
     def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
@@ -219,7 +224,10 @@ class Judged:
         ValueError
             If there is no limit.
         """
-        drawn = self.rates_ if self.certificate_ is None else self.certificate_
+        if self.certificate_ is None:
+            drawn = self.rates_
+        else:
+            drawn = self.certificate_
         return drawn.plot(ax=ax, **kwargs)
 
     # What the limits of `_limit_lines` are, without a certificate.
@@ -232,8 +240,14 @@ class Judged:
     def _html_repr(self) -> str:
         """Return the limits as a table, the rule, and scikit-learn's diagram."""
         lines = self._limit_lines()
-        words = self._limits_are if self.certificate_ is None else "Certified from fresh rows"
-        limits = limits_html(lines, f"{words}:") if lines else ""
+        if self.certificate_ is None:
+            words = self._limits_are
+        else:
+            words = "Certified from fresh rows"
+        if lines:
+            limits = limits_html(lines, f"{words}:")
+        else:
+            limits = ""
         return limits + self._rule_html() + estimator_html_repr(self)
 
     # -- the rows of the fit ---------------------------------------------------------------------------
@@ -364,15 +378,26 @@ class Judged:
 
     def _own_records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of the training rows, and of the rows of all selections together."""
-        selected = [Fingerprint.union(self.chosen_rows_)] if self.chosen_rows_ else []
+        if self.chosen_rows_:
+            selected = [Fingerprint.union(self.chosen_rows_)]
+        else:
+            selected = []
         uses = TRAINED_ON, "the decision rule was selected on"
         return list(zip([self.seen_rows_, *selected], uses, strict=False))
 
     def _records(self) -> list[tuple[Fingerprint, str]]:
         """Return the fingerprints of `count_known`, with the use of their rows."""
         finals = [last_step(model) for model in came_fitted(self)]
-        inner = [record for final in finals if isinstance(final, Judged) for record in final._records()]
-        return [*self._own_records(), *((rows, "a frozen model was made on") for rows, _ in inner)]
+        inner = [
+            record
+            for final in finals
+            if isinstance(final, Judged)
+            for record in final._records()
+        ]
+        return [
+            *self._own_records(),
+            *((rows, "a frozen model was made on") for rows, _ in inner),
+        ]
 
     def refuse_seen(
         self,
@@ -432,7 +457,9 @@ class Judged:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
@@ -447,7 +474,9 @@ class Judged:
         See `RateTable.outlook`. It is None, too, if the probability is not known.
         """
         outlook = self.rates_.outlook
-        return None if outlook is None else outlook.probability
+        if outlook is None:
+            return None
+        return outlook.probability
 
     @property
     def subgroup_errors_(self) -> dict[Any, float]:
@@ -482,7 +511,9 @@ def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
 def judged(model: Model) -> Judged:
     """Return the classifier at the end of a search or a pipeline, or the values of another library's."""
     final = last_step(model)
-    return final if isinstance(final, Judged) else OTHER
+    if isinstance(final, Judged):
+        return final
+    return OTHER
 
 
 def is_about(certificate: Any, model: Model) -> bool:
@@ -509,7 +540,9 @@ def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
 
 def group_arguments(model: Model, groups: Groups) -> dict[str, Any]:
     """Return the keyword arguments of ``predict``: the groups, if the classifier needs them."""
-    return {"groups": groups} if judged(model).by_group else {}
+    if judged(model).by_group:
+        return {"groups": groups}
+    return {}
 
 
 def group_uses(model: Model) -> tuple[GroupUse, ...]:
@@ -524,11 +557,16 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
 def intervals_of(table: RateTable) -> Floats:
     """Return the intervals of a table, shape (m, 2); NaN without an interval."""
     intervals = table.intervals()
-    return np.full((len(table.lines), 2), np.nan) if intervals is None else intervals
+    if intervals is None:
+        return np.full((len(table.lines), 2), np.nan)
+    return intervals
 
 
 def refuse_known(
-    records: Sequence[tuple[Fingerprint, str]], counts: Ints, equal_rows: EqualRows, name: str = "X"
+    records: Sequence[tuple[Fingerprint, str]],
+    counts: Ints,
+    equal_rows: EqualRows,
+    name: str = "X",
 ) -> None:
     """Raise if more rows are known than chance explains.
 
@@ -572,7 +610,10 @@ def came_fitted(estimator: Model) -> list[Any]:
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return came_fitted(model)
-        within = [] if isinstance(last_step(model), Judged) else came_fitted(model)
+        if isinstance(last_step(model), Judged):
+            within = []
+        else:
+            within = came_fitted(model)
         return [model, *within]
     if isinstance(estimator, (list, tuple)):
         return [model for each in estimator for model in came_fitted(each)]
@@ -582,13 +623,18 @@ def came_fitted(estimator: Model) -> list[Any]:
     frozen = came_fitted(list(params.values()))
     if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
         frozen.append(None)
-    return [None for _ in frozen] if isinstance(estimator, Pipeline) else frozen
+    if isinstance(estimator, Pipeline):
+        return [None for _ in frozen]
+    return frozen
 
 
 def holds_unknown(estimator: Model) -> bool:
     """Return whether an estimator holds a frozen one with unknown training rows."""
     for model in came_fitted(estimator):
-        final = None if model is None else last_step(model)
+        if model is None:
+            final = None
+        else:
+            final = last_step(model)
         if not isinstance(final, Judged) or not final.seen_rows_.complete:
             return True
     return False
@@ -615,7 +661,10 @@ def last_step(model: Model) -> Any:
 def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     """Return the classifier at the end of a search or pipeline, and the rows (if any) transformed for it."""
     while isinstance(model, FrozenEstimator) or hasattr(model, "best_estimator_"):
-        model = model.estimator if isinstance(model, FrozenEstimator) else model.best_estimator_
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        else:
+            model = model.best_estimator_
     if not isinstance(model, Pipeline):
         return model, X
     return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
@@ -630,7 +679,9 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
         return model.row_hashes(X)
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
-    if names is None and not hasattr(model, "n_features_in_"):  # no model of scikit-learn reads by position
+    if names is None and not hasattr(
+        model, "n_features_in_"
+    ):  # no model of scikit-learn reads by position
         names = sorted_names(list(getattr(table, "columns", ())))
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
@@ -746,7 +797,9 @@ def probe_rows(X: Table, seed: int) -> Any:
         return _frame(X.iloc[sample], rng)
     if sp.issparse(X):
         return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_PROBES])], rng)
-    return _array(X[sample], rng) if isinstance(X, np.ndarray) else None
+    if isinstance(X, np.ndarray):
+        return _array(X[sample], rng)
+    return None
 
 
 def _n_rows(bytes_per_row: int) -> int:
@@ -759,21 +812,31 @@ def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
         return None
     n = _n_rows(flat.shape[1] * flat.itemsize)
     drawn = flat[rng.integers(len(flat), size=(n, flat.shape[1])), np.arange(flat.shape[1])]
-    return drawn.reshape(n, *rows.shape[1:]) if n else None
+    if n:
+        return drawn.reshape(n, *rows.shape[1:])
+    return None
 
 
 def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
     entries = rows.tocoo()
     if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
         last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
-        return _matrix(rows[: int(entries.row[last])], rng) if entries.row[last] else None
+        if entries.row[last]:
+            return _matrix(rows[: int(entries.row[last])], rng)
+        return None
     # Permute each column with entries separately.
     _, column = np.unique(entries.col, return_inverse=True)
     places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
-    moved = rng.permuted(places, axis=1)[column, entries.row] if len(column) else entries.row
+    if len(column):
+        moved = rng.permuted(places, axis=1)[column, entries.row]
+    else:
+        moved = entries.row
     mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
     return ProbeMatrix(
-        mixed.data, mixed.indices.astype(np.int64), mixed.indptr.astype(np.int64), int(rows.shape[1])
+        mixed.data,
+        mixed.indices.astype(np.int64),
+        mixed.indptr.astype(np.int64),
+        int(rows.shape[1]),
     )
 
 
@@ -789,7 +852,10 @@ def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
             for value, missing in zip(drawn, drawn.isna(), strict=True)
         ]
         kind = drawn.dtype
-        categories = (list(kind.categories), bool(kind.ordered)) if dtype_kind(kind) == "categories" else None
+        if dtype_kind(kind) == "categories":
+            categories = (list(kind.categories), bool(kind.ordered))
+        else:
+            categories = None
         if not _storable([*values, *(categories or ([],))[0]]):
             return None
         columns.append((str(kind), values, categories))
@@ -798,7 +864,9 @@ def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
 
 def _storable(values: list[Any]) -> bool:
     """Return whether a model file can contain the values: no dates and other objects."""
-    return all(v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values)
+    return all(
+        v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values
+    )
 
 
 @dataclass
@@ -811,11 +879,14 @@ class Answers:
 
     def same_as(self, other: Answers) -> bool:
         """Return whether all labels are equal, and all probabilities agree to 1e-6."""
-        if self.labels != other.labels or (self.probabilities is None) != (other.probabilities is None):
+        if self.labels != other.labels or (self.probabilities is None) != (
+            other.probabilities is None
+        ):
             return False
         if self.probabilities is None or other.probabilities is None:
             return True
-        P, Q = np.asarray(self.probabilities), np.asarray(other.probabilities)
+        P = np.asarray(self.probabilities)
+        Q = np.asarray(other.probabilities)
         return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
 
     def differing(self, other: Answers) -> int:
@@ -835,8 +906,13 @@ def answers(model: Model, rows: Table) -> Answers:
     if judged(classifier).by_group:  # the rows take the groups in turn
         given = {"groups": classifier.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
-    has_proba = hasattr(classifier, "predict_proba") or hasattr(classifier, "predict_distribution")
-    probabilities = label_shares(classifier, rows, **given).tolist() if has_proba else None
+    has_proba = hasattr(classifier, "predict_proba") or hasattr(
+        classifier, "predict_distribution"
+    )
+    if has_proba:
+        probabilities = label_shares(classifier, rows, **given).tolist()
+    else:
+        probabilities = None
     return Answers(labels, probabilities)
 
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from tailboost.core.html import html_table
 
-CERTIFIED, NOT_CERTIFIED = "certified", "not certified"
-KEPT, BROKEN, NO_ROWS = "kept on these rows", "broken on these rows", "no rows"
+CERTIFIED = "certified"
+NOT_CERTIFIED = "not certified"
+KEPT = "kept on these rows"
+BROKEN = "broken on these rows"
+NO_ROWS = "no rows"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ def limits_html(lines: Sequence[LimitLine], caption: str = "") -> str:
     return html_table(*filled_columns(["result", "rate", "limit", "estimate"], rows), caption)
 
 
-def filled_columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+def filled_columns(
+    heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
     """Return the columns of a table that have an entry."""
     filled = [j for j in range(len(heads)) if any(row[j] for row in rows)]
     return [heads[j] for j in filled], [[row[j] for j in filled] for row in rows]

@@ -36,10 +36,17 @@ from threadpoolctl import ThreadpoolController
 from tailboost.core.array_types import Table
 
 # Seconds of work without a line, and between two lines.
-PATIENCE, PAUSE = 5.0, 2.0
+PATIENCE = 5.0
+PAUSE = 2.0
 
 # Attributes of scikit-learn about an estimator and not about a fit; each is the start of a name.
-OF_SKLEARN = ("_metadata_request", "_sklearn_output_config", "_skl_", "_callback_fit_ctx", "_parent_callback")
+OF_SKLEARN = (
+    "_metadata_request",
+    "_sklearn_output_config",
+    "_skl_",
+    "_callback_fit_ctx",
+    "_parent_callback",
+)
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 E = TypeVar("E")
@@ -86,7 +93,14 @@ def telling(
     rounds: 1 of 2, about 0 s left
     rounds: 2 of 2; the last one
     """
-    wait, between = PATIENCE if patience is None else patience, PAUSE if pause is None else pause
+    if patience is None:
+        wait = PATIENCE
+    else:
+        wait = patience
+    if pause is None:
+        between = PAUSE
+    else:
+        between = pause
     token = _teller.set(_Teller(tell, clear, wait, between))
     try:
         yield
@@ -113,7 +127,9 @@ class Steps:
             now = time.monotonic()
             if self.teller is None or now - self.started < self.teller.patience:
                 return
-            finished = self.done >= self.total and self.teller.patience > 0  # nothing is left to wait for
+            finished = (
+                self.done >= self.total and self.teller.patience > 0
+            )  # nothing is left to wait for
             if not finished and now - self.told >= self.teller.pause:
                 self._tell(detail)
 
@@ -130,7 +146,10 @@ class Steps:
         if 0 < self.done < self.total:
             seconds = (self.told - self.started) * (self.total - self.done) / self.done
             left = f", about {duration(seconds)} left"
-        more = f"; {detail}" if detail else ""
+        if detail:
+            more = f"; {detail}"
+        else:
+            more = ""
         self.teller.tell(f"{self.what}: {self.done:,} of {self.total:,}{left}{more}")
 
 
@@ -172,7 +191,9 @@ def duration(seconds: float) -> str:
     """
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 # -- Ctrl-C --------------------------------------------------------------------------------------------------
@@ -265,7 +286,9 @@ def unfitted(estimator: E) -> E:
         return name.startswith("_") or name.endswith("_")
 
     copied: Any = object.__new__(type(estimator))
-    copied.__dict__.update({name: value for name, value in vars(estimator).items() if not is_result(name)})
+    copied.__dict__.update(
+        {name: value for name, value in vars(estimator).items() if not is_result(name)}
+    )
     result: E = copied
     return result
 
@@ -333,7 +356,9 @@ def _in_joblibs_thread() -> bool:
     return backend.nesting_level > 0 and parent_process() is None
 
 
-def predict_in_blocks(predict: Callable[[Any], NDArray[Any]], table: Table, n_threads: int) -> NDArray[Any]:
+def predict_in_blocks(
+    predict: Callable[[Any], NDArray[Any]], table: Table, n_threads: int
+) -> NDArray[Any]:
     """Return ``predict(table)``, computed in this number of threads on blocks of rows.
 
     Python threads wait without spinning, so busy cores slow a prediction down less than OpenMP threads do.
@@ -388,7 +413,8 @@ class OneThread(ContextDecorator):
     """
 
     def __init__(self) -> None:
-        self._lock, self._depth = Lock(), 0
+        self._lock = Lock()
+        self._depth = 0
         self._owner: int | None = None
         self._limit: Any = None
 

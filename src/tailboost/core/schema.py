@@ -51,7 +51,9 @@ _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
 
 def dtype_kind(dtype: Any) -> DtypeKind:
     """Return the kind of values that a dtype declares; "text" for objects and for dtypes of one library."""
-    return "categories" if hasattr(dtype, "categories") else _DTYPE_KINDS.get(dtype.kind, "text")
+    if hasattr(dtype, "categories"):
+        return "categories"
+    return _DTYPE_KINDS.get(dtype.kind, "text")
 
 
 def is_plain(dtype: Any, *kinds: DtypeKind) -> bool:
@@ -86,14 +88,17 @@ class ColumnSchema:
         types = import_pandas("TableSchema").api.types
         if column.dtype == object:  # a transposed table has numbers as objects
             column = column.infer_objects()
-        name, dtype = str(column.name), column.dtype
+        name = str(column.name)
+        dtype = column.dtype
         if dtype_kind(dtype) == "truth":
             return cls(name, "truth", str(dtype))
         if types.is_numeric_dtype(dtype):  # also of decimals
             return cls(name, "number", str(dtype))
         texts = {each for each in _texts(column) if each is not None}
         if dtype_kind(dtype) == "text":
-            refuse_commas(texts, f"column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]"))
+            refuse_commas(
+                texts, f"column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
+            )
         return cls(name, "text", str(dtype), tuple(sorted(texts)))
 
 
@@ -161,7 +166,9 @@ class TableSchema:
         def column(fields: dict[str, Any]) -> ColumnSchema:
             read = ColumnSchema(**{**fields, "categories": tuple(fields["categories"])})
             texts = (read.name, read.dtype, *read.categories)
-            if read.kind not in get_args(Kind) or not all(isinstance(text, str) for text in texts):
+            if read.kind not in get_args(Kind) or not all(
+                isinstance(text, str) for text in texts
+            ):
                 raise ValueError(f"no column is described by {str(fields)[:80]}")
             return read
 
@@ -203,16 +210,26 @@ class TableSchema:
             frame = frame.set_axis(given, axis=1)
         names = [column.name for column in self.columns]
         present = set(given)
-        if missing := [name for name in names if name not in present]:
+        missing = [name for name in names if name not in present]
+        if missing:
             has = other_separator(given) or f"the table has {_listed(given)}"
-            raise ValueError(f"missing column{'s' * (len(missing) > 1)} {_listed(missing)}; {has}")
+            raise ValueError(
+                f"missing column{'s' * (len(missing) > 1)} {_listed(missing)}; {has}"
+            )
         known = {*names, *([] if self.target is None else [self.target.name])}
         changes = []
-        if new := [name for name in given if name not in known]:
-            changes.append(f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({_listed(new)})")
+        new = [name for name in given if name not in known]
+        if new:
+            changes.append(
+                f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({_listed(new)})"
+            )
         # Number columns are converted together: one by one the conversion takes longer than most models.
         typed = dict(zip(given, frame.dtypes, strict=True))
-        ready = [c.name for c in self.columns if c.kind == "number" and is_plain(typed[c.name], "number")]
+        ready = [
+            c.name
+            for c in self.columns
+            if c.kind == "number" and is_plain(typed[c.name], "number")
+        ]
         numbers = (frame if ready == given else frame[ready]).to_numpy(dtype=np.float64)
         for j in np.flatnonzero(np.isinf(numbers).any(axis=0))[:1].tolist():
             _refuse_infinite(numbers[:, j], ready[j])
@@ -225,7 +242,10 @@ class TableSchema:
             if change:
                 changes.append(f"column {column.name!r}: {change}")
         if changes:
-            more = f"; and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
+            if len(changes) > _NAMED:
+                more = f"; and {len(changes) - _NAMED} more"
+            else:
+                more = ""
             warnings.warn(
                 f"the table differs from the one fitted on: {'; '.join(changes[:_NAMED])}{more}",
                 TableChangedWarning,
@@ -237,12 +257,20 @@ class TableSchema:
 def refuse_arrays(table: Table) -> None:
     """Raise TypeError if a table is no pandas data frame."""
     if not (hasattr(table, "columns") and hasattr(table, "iloc")):
-        raise TypeError(f"a data frame of pandas is needed, with named columns, got {type(table).__name__}")
+        raise TypeError(
+            f"a data frame of pandas is needed, with named columns, got {type(table).__name__}"
+        )
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:_NAMED]) + more
+    if len(names) > _NAMED:
+        more = f" and {len(names) - _NAMED} more"
+    else:
+        more = ""
+    return (
+        ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:_NAMED])
+        + more
+    )
 
 
 def _converted(
@@ -254,8 +282,12 @@ def _converted(
     else:
         values = _values(column)
         converted = [None if value is None else convert(value) for value in values]
-        numbers = np.array([np.nan if value is None else value for value in converted], dtype=np.float64)
-        other = [i for i, value in enumerate(values) if value is not None and converted[i] is None]
+        numbers = np.array(
+            [np.nan if value is None else value for value in converted], dtype=np.float64
+        )
+        other = [
+            i for i, value in enumerate(values) if value is not None and converted[i] is None
+        ]
         if other and convert is as_number:
             texts = [value for value in values if isinstance(value, str)]
             refuse_commas(texts, f"column {column.name!r}", few=0)
@@ -269,8 +301,11 @@ def _converted(
 
 
 def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
-    if (infinite := np.flatnonzero(np.isinf(numbers))).size:
-        raise ValueError(f"column {name!r} has infinite values (row {infinite[0]}, counted from 0)")
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if infinite.size:
+        raise ValueError(
+            f"column {name!r} has infinite values (row {infinite[0]}, counted from 0)"
+        )
 
 
 def _read_texts(column: Column, schema: ColumnSchema) -> tuple[Any, str]:
@@ -298,13 +333,22 @@ def _truth(value: object) -> float | None:
         return float(value)
     if isinstance(value, str) and value.casefold() in _TRUTH:
         return _TRUTH[value.casefold()]
-    return digit if (digit := as_number(value)) in (0.0, 1.0) else None
+    digit = as_number(value)
+    if digit in (0.0, 1.0):
+        return digit
+    return None
 
 
 def text(value: Any) -> str:
     """Return the name of a category; 12 and 12.0 are both "12", since gaps turn integers into floats."""
-    whole = isinstance(value, float | np.floating | Decimal) and math.isfinite(value) and value == int(value)
-    return str(int(value)) if whole else str(value)
+    whole = (
+        isinstance(value, float | np.floating | Decimal)
+        and math.isfinite(value)
+        and value == int(value)
+    )
+    if whole:
+        return str(int(value))
+    return str(value)
 
 
 def group_name(value: object) -> str:
@@ -314,13 +358,18 @@ def group_name(value: object) -> str:
     Other text is its own name, also a code such as "01".
     """
     name = text(value)
-    return name.partition(".")[0] if _WHOLE.fullmatch(name) else name
+    if _WHOLE.fullmatch(name):
+        return name.partition(".")[0]
+    return name
 
 
 def group_names(column: Column, missing: str) -> NDArray[Any]:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
-    values, gone = column.to_numpy(dtype=object).tolist(), column.isna().tolist()
-    names = [missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)]
+    values = column.to_numpy(dtype=object).tolist()
+    gone = column.isna().tolist()
+    names = [
+        missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)
+    ]
     return np.array(names, dtype=object)
 
 
@@ -332,7 +381,9 @@ def _texts(column: Column) -> list[str | None]:
 def _values(column: Column) -> list[Any]:
     """Return the values of a column, None for missing ones; refuse other kinds than `refuse_kinds` allows."""
     values = column.to_numpy(dtype=object).tolist()
-    if all(isinstance(v, str) or v is None or (isinstance(v, float) and v != v) for v in values):
+    if all(
+        isinstance(v, str) or v is None or (isinstance(v, float) and v != v) for v in values
+    ):
         return [v if isinstance(v, str) else None for v in values]
     refuse_kinds(column, f"column {column.name!r}")
     return [None if gone else v for v, gone in zip(values, column.isna().tolist(), strict=True)]
@@ -352,17 +403,25 @@ def as_written(values: list[Any], *, feature: bool = True) -> tuple[NDArray[Any]
     if numbers is None:
         return None, 0
     n_odd = int(np.isnan(numbers).sum())
-    if feature and not _are_numbers(numbers, texts, n_odd / max(len(texts), 1), MANY if n_odd else -1):
+    if feature and not _are_numbers(
+        numbers, texts, n_odd / max(len(texts), 1), MANY if n_odd else -1
+    ):
         return None, 0
-    if not (gaps or n_odd) and all(len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts):
+    if not (gaps or n_odd) and all(
+        len(t) < 25 and "." not in t and "e" not in t.lower() for t in texts
+    ):
         whole = [0 if math.isinf(x) else int(t) for x, t in zip(numbers, texts, strict=True)]
         if not np.isinf(numbers).any() and max(map(abs, whole), default=0) < 2**63:
             return np.array(whole, dtype=np.int64), 0
     read = iter(numbers)
-    return np.array([next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64), n_odd
+    return np.array(
+        [next(read) if isinstance(v, str) else np.nan for v in values], dtype=np.float64
+    ), n_odd
 
 
-def _are_numbers(numbers: NDArray[np.float64], texts: Iterable[str], odd: float, few: int) -> bool:
+def _are_numbers(
+    numbers: NDArray[np.float64], texts: Iterable[str], odd: float, few: int
+) -> bool:
     """Return whether values are numbers: most spell one, more than ``few`` differ, and no text is a code.
 
     ``odd`` is the fraction of rows with other values, which are NaN in ``numbers``.
@@ -373,7 +432,8 @@ def _are_numbers(numbers: NDArray[np.float64], texts: Iterable[str], odd: float,
 
 def _spelled(texts: Iterable[str], most_odd: int) -> NDArray[np.float64] | None:
     """Return the numbers that texts spell, NaN for other texts; None if these are more than ``most_odd``."""
-    numbers, odd = [], 0
+    numbers = []
+    odd = 0
     for each in texts:
         value = as_number(each)
         odd += value is None
@@ -392,16 +452,25 @@ def refuse_kinds(column: Column, what: str) -> str:
         If the column holds dates, times, lists, bytes or other values.
     """
     pandas = import_pandas("load_table")
-    values = pandas.Series(column.cat.categories) if dtype_kind(column.dtype) == "categories" else column
+    if dtype_kind(column.dtype) == "categories":
+        values = pandas.Series(column.cat.categories)
+    else:
+        values = column
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
     if kind.startswith(("date", "time", "period")):
         raise ValueError(
             f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); drop the column "
             "or turn it into numbers, for instance days before a fixed day"
         )
-    if kind in ("mixed", "mixed-integer"):  # of several types, or of one that pandas does not name
+    if kind in (
+        "mixed",
+        "mixed-integer",
+    ):  # of several types, or of one that pandas does not name
         odd = sorted({type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)})
-        kind = odd[0] if odd else kind
+        if odd:
+            kind = odd[0]
+        else:
+            kind = kind
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
@@ -436,23 +505,31 @@ def learn_columns(frame: Table) -> tuple[TableSchema, Any]:
     UserWarning
         If text is read as numbers, or if nearly all categories of a column are different numbers.
     """
-    columns, converted = [], {}
+    columns = []
+    converted = {}
     for j, name in enumerate(frame.columns):
         column = frame.iloc[:, j]
-        described, values = ColumnSchema(str(name), "number", str(column.dtype)), None
+        described = ColumnSchema(str(name), "number", str(column.dtype))
+        values = None
         kind = dtype_kind(column.dtype)
         if kind == "categories":
-            values, n = list(column.dtype.categories), int(column.notna().sum())
+            values = list(column.dtype.categories)
+            n = int(column.notna().sum())
             _warn_of_numbers(values, n, name)
         elif kind == "text":
             present = column.dropna()
-            if (numbers := _numbers(present, name)) is None:
-                values, n = list(present.unique()), len(present)
+            numbers = _numbers(present, name)
+            if numbers is None:
+                values = list(present.unique())
+                n = len(present)
             else:
                 converted[j] = _with_gaps(column, numbers)
         if values is not None:
             compared = len(values) <= min(MOST_COMPARED, n / 2)
-            spellings = tuple(sorted({text(value) for value in values})) if compared else ()
+            if compared:
+                spellings = tuple(sorted({text(value) for value in values}))
+            else:
+                spellings = ()
             described = replace(described, kind="text", categories=spellings)
         columns.append(described)
     return TableSchema(tuple(columns)), _replaced(frame, converted)
@@ -471,8 +548,11 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
     TableChangedWarning
         If a number column holds other text, or more than a tenth of the categories of a column are new.
     """
-    converted, changes = {}, []
-    for j, (known, name, dtype) in enumerate(zip(schema.columns, frame.columns, frame.dtypes, strict=True)):
+    converted = {}
+    changes = []
+    for j, (known, name, dtype) in enumerate(
+        zip(schema.columns, frame.columns, frame.dtypes, strict=True)
+    ):
         kind = dtype_kind(dtype)
         if known.kind == "number" and kind in ("dates", "complex"):
             raise ValueError(f"X, column {name!r} held numbers in fit, and holds {dtype} here")
@@ -482,20 +562,32 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         present = column.dropna()
         code, values = distinct(present, f"X, column {name!r}")
         if known.kind == "number":
-            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[code]
-            unknown, least, what = np.isnan(numbers), 0.0, "are no numbers"
+            numbers = np.array([_number_or_nan(value) for value in values], dtype=np.float64)[
+                code
+            ]
+            unknown = np.isnan(numbers)
+            least = 0.0
+            what = "are no numbers"
             if unknown.any():
                 texts = [value for value in values if isinstance(value, str)]
                 refuse_commas(texts, f"X, column {name!r}", few=0)
             converted[j] = _with_gaps(column, numbers)
         else:
-            unknown = ~np.array([text(value) in known.categories for value in values], dtype=bool)[code]
-            shown = ", ".join(map(repr, known.categories[:4])) + ", …" * (len(known.categories) > 4)
-            least, what = UNKNOWN, f"were not in fit ({shown})"
+            unknown = ~np.array(
+                [text(value) in known.categories for value in values], dtype=bool
+            )[code]
+            shown = ", ".join(map(repr, known.categories[:4])) + ", …" * (
+                len(known.categories) > 4
+            )
+            least = UNKNOWN
+            what = f"were not in fit ({shown})"
         if not len(present) or unknown.mean() <= least:
             continue
         example = present.iloc[int(np.flatnonzero(unknown)[0])]
-        example = example.item() if isinstance(example, np.generic) else example
+        if isinstance(example, np.generic):
+            example = example.item()
+        else:
+            example = example
         words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
         if unknown.all() and len(unknown) >= ENOUGH:
             raise ValueError(
@@ -503,7 +595,9 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             )
         changes.append(words)
     if changes:
-        warn_user(f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning)
+        warn_user(
+            f"X, {'; '.join(changes)}; they count as missing or unknown", TableChangedWarning
+        )
     return _replaced(frame, converted)
 
 
@@ -518,14 +612,23 @@ def _numbers(present: Any, name: Any) -> Any:
     texts = [value for value in values if isinstance(value, str)]
     odd = np.isnan(numbers)
     if not texts:
-        return None if odd.any() or not len(values) else numbers[code]
+        if odd.any() or not len(values):
+            return None
+        return numbers[code]
     if odd.any():
-        refuse_commas(texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]"))
-    if not _are_numbers(numbers, texts, odd[code].mean(), MANY if len(texts) == len(values) else 0):
+        refuse_commas(
+            texts, f"X, column {name!r}", remedy=_AS_CATEGORIES.format(f"X[{name!r}]")
+        )
+    if not _are_numbers(
+        numbers, texts, odd[code].mean(), MANY if len(texts) == len(values) else 0
+    ):
         return None
-    n, but = int(odd[code].sum()), ""
+    n = int(odd[code].sum())
+    but = ""
     if n:
-        but = f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
+        but = (
+            f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
+        )
     warn_user(
         f"X, column {name!r}: the text of its values spells numbers{but}; it is read as numbers. For "
         f'categories make it a categorical column: X[{name!r}].astype("category")'
@@ -535,11 +638,15 @@ def _numbers(present: Any, name: Any) -> Any:
 
 def _number_or_nan(value: object) -> float:
     spelled = float(value) if isinstance(value, bool | np.bool_) else as_number(value)
-    return float("nan") if spelled is None else spelled
+    if spelled is None:
+        return float("nan")
+    return spelled
 
 
 def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
-    if len(categories) > max(MANY, n / 2) and not any(np.isnan(_number_or_nan(c)) for c in categories):
+    if len(categories) > max(MANY, n / 2) and not any(
+        np.isnan(_number_or_nan(c)) for c in categories
+    ):
         warn_user(
             f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all of them "
             f"different. For amounts use X[{name!r}].astype(float)"
@@ -557,7 +664,11 @@ def _replaced(frame: Table, columns: dict[int, Any]) -> Any:
     if not columns:
         return frame
     parts = [
-        type(frame.iloc[:, j])(columns[j], index=frame.index, name=name) if j in columns else frame.iloc[:, j]
+        type(frame.iloc[:, j])(columns[j], index=frame.index, name=name)
+        if j in columns
+        else frame.iloc[:, j]
         for j, name in enumerate(frame.columns)
     ]
-    return type(frame)(dict(enumerate(parts)), index=frame.index).set_axis(frame.columns, axis=1)
+    return type(frame)(dict(enumerate(parts)), index=frame.index).set_axis(
+        frame.columns, axis=1
+    )

@@ -60,7 +60,9 @@ class ScoreKind:
     def check_missing(self, missing: float | None) -> None:
         """Raise ValueError if the score of rows without one is not of this kind; None is no such score."""
         if missing is not None and not self.contains(missing):
-            raise ValueError(f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}")
+            raise ValueError(
+                f"missing={missing!r} is no number between {self.lower:g} and {self.upper:g}"
+            )
 
     def checked(self, scores: Column, owner: str, missing: float | None, remedy: str) -> Floats:
         """Return scores as float64 within the range.
@@ -82,15 +84,20 @@ class ScoreKind:
         values = _as_numbers(scores, owner)
         lacking = np.isnan(values)
         if missing is None:
-            if absent := _rows(lacking):
-                have = "has" if len(absent) == 1 else "have"
+            absent = _rows(lacking)
+            if absent:
+                if len(absent) == 1:
+                    have = "has"
+                else:
+                    have = "have"
                 count = f"{len(absent):,} row{'s' * (len(absent) > 1)} {have} no score"
                 raise ValueError(
                     f"{owner}: {count} (row {_shown(absent)}); state missing=, the score of such rows"
                 )
         else:
             values[lacking] = missing
-        if outside := _rows((values < self.least) | (values > self.most)):
+        outside = _rows((values < self.least) | (values > self.most))
+        if outside:
             raise ValueError(
                 f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no {self.plural} between "
                 f"{self.lower:g} and {self.upper:g} (row {_shown(outside)}); {remedy}"
@@ -118,7 +125,9 @@ KINDS = {
             ROUNDED,
         ),
         ScoreKind("logit", "logits", -LARGEST, LARGEST, "give infinite logits a finite value"),
-        ScoreKind("number", "finite numbers", -LARGEST, LARGEST, "give infinite scores a finite value"),
+        ScoreKind(
+            "number", "finite numbers", -LARGEST, LARGEST, "give infinite scores a finite value"
+        ),
     )
 }
 
@@ -139,7 +148,9 @@ def score_kind(name: object) -> ScoreKind:
 def _as_numbers(scores: Column, owner: str) -> Floats:
     """Return numbers as a new float64 array, missing values as NaN; text and dates are refused."""
     array = np.asarray(scores)
-    texts = array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array.flat)
+    texts = array.dtype.kind == "O" and any(
+        isinstance(value, (str, bytes)) for value in array.flat
+    )
     if array.dtype.kind in "biufO" and not texts:
         if array.dtype.kind == "O":
             array = np.where(np.frompyfunc(is_missing, 1, 1)(array).astype(bool), np.nan, array)

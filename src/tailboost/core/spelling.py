@@ -22,7 +22,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(given, folded, n=3)
     if not near and len(given) > 2:
         near = [other for other in folded if given in other][:3]
-    return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? " if near else ""
+    if near:
+        return f"did you mean {' or '.join(repr(folded[other]) for other in near)}? "
+    return ""
 
 
 def other_separator(names: Sequence[Any]) -> str:

@@ -23,7 +23,9 @@ MOST_COLUMNS = 2000
 HUMAN_REVIEW = "human review"
 
 GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them out"
-GROUPS_NEEDED = "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
+GROUPS_NEEDED = (
+    "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
+)
 
 
 # Printed name of a group or class that is the empty text.
@@ -32,7 +34,9 @@ EMPTY_NAME = "(empty)"
 
 def unit_name(unit: Any) -> str:
     """Return the printed name of a class, a group, a cell (class, group) or a pair (column, group)."""
-    return " / ".join(map(unit_name, unit)) if isinstance(unit, tuple) else text(unit) or EMPTY_NAME
+    if isinstance(unit, tuple):
+        return " / ".join(map(unit_name, unit))
+    return text(unit) or EMPTY_NAME
 
 
 def deferral_words(n_deferred: int, n: int) -> str:
@@ -45,7 +49,9 @@ def deferral_words(n_deferred: int, n: int) -> str:
 
 def answers_or_review(answers: NDArray[Any], deferred: Mask) -> NDArray[Any]:
     """Return the answers as text and labels, with "human review" for deferred rows, shape (n,)."""
-    return np.where(deferred, HUMAN_REVIEW, answers.astype(object)) if deferred.any() else answers
+    if deferred.any():
+        return np.where(deferred, HUMAN_REVIEW, answers.astype(object))
+    return answers
 
 
 @dataclass(frozen=True)
@@ -57,17 +63,26 @@ class GroupUse:
     # Names or numbers of the features that determine the group or are determined by the group: the same
     # column, bands of its values, or a column from which the group was made. None if not checked.
     features: tuple[Any, ...] | None
-    inferred: bool = False  # whether the rule uses an estimate p(group | x, y) from the features
+    inferred: bool = (
+        False  # whether the rule uses an estimate p(group | x, y) from the features
+    )
 
     def __str__(self) -> str:
         parts = []
         if self.by_group:
             parts.append("the rule reads it (by_group=True)")
         if self.features:
-            names = f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
-            parts.append(f"answers may depend on it through {names}; drop the column to prevent this")
+            names = (
+                f"feature{'s' * (len(self.features) > 1)} {', '.join(map(repr, self.features))}"
+            )
+            parts.append(
+                f"answers may depend on it through {names}; drop the column to prevent this"
+            )
         if self.inferred:
-            column = "the rule does not read it, but" if self.features == () else "the rule also"
+            if self.features == ():
+                column = "the rule does not read it, but"
+            else:
+                column = "the rule also"
             parts.append(f"{column} uses an estimate p(group | x, y) from the features")
         elif not parts:
             parts.append(
@@ -84,12 +99,24 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
     numbers. None: X was not checked, because X is no table or has more than 2,000 columns.
     """
-    columns = groups[:, None] if groups.ndim == 1 else groups
+    if groups.ndim == 1:
+        columns = groups[:, None]
+    else:
+        columns = groups
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
         return [None] * columns.shape[1]
-    frame, sparse = hasattr(X, "iloc"), hasattr(X, "tocsc")
-    names = X.columns.tolist() if frame else range(X.shape[1])
-    first = X.iloc[:FIRST_LOOK] if frame else X[:FIRST_LOOK].toarray() if sparse else X[:FIRST_LOOK]
+    frame = hasattr(X, "iloc")
+    sparse = hasattr(X, "tocsc")
+    if frame:
+        names = X.columns.tolist()
+    else:
+        names = range(X.shape[1])
+    if frame:
+        first = X.iloc[:FIRST_LOOK]
+    elif sparse:
+        first = X[:FIRST_LOOK].toarray()
+    else:
+        first = X[:FIRST_LOOK]
 
     def values(table: Table, j: int) -> Any:
         if frame:
@@ -100,7 +127,11 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     features: list[tuple[Any, ...] | None] = []
     for numbers in columns.T:
         group = np.unique(numbers, return_inverse=True)[1]
-        possible = [j for j in range(len(names)) if _same(values(first, j), group[:FIRST_LOOK], few=True)]
+        possible = [
+            j
+            for j in range(len(names))
+            if _same(values(first, j), group[:FIRST_LOOK], few=True)
+        ]
         features.append(tuple(names[j] for j in possible if _same(values(X, j), group)))
     return features
 
@@ -108,8 +139,10 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
 def _same(values: Column, group: Ints, *, few: bool = False) -> bool:
     """Return whether values determine the group or the reverse; with ``few`` rows, whether they may."""
     code = _codes(values)
-    n, sizes = len(group), np.bincount(group)
-    kinds, n_groups = int(code.max(initial=-1)) + 1, np.count_nonzero(sizes)
+    n = len(group)
+    sizes = np.bincount(group)
+    kinds = int(code.max(initial=-1)) + 1
+    n_groups = np.count_nonzero(sizes)
     if kinds < 2 or n_groups < 2:
         return few
     pairs = len(np.unique(code * len(sizes) + group))
@@ -124,4 +157,6 @@ def _codes(values: Column) -> Ints:
         return np.unique(values, return_inverse=True)[1].ravel().astype(np.intp)
     numbers: dict[Any, int] = {}
     present = (None if is_missing(value) else value for value in values.tolist())
-    return np.array([numbers.setdefault(value, len(numbers)) for value in present], dtype=np.intp)
+    return np.array(
+        [numbers.setdefault(value, len(numbers)) for value in present], dtype=np.intp
+    )

@@ -24,8 +24,14 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".csv.xz": lzma.open,
 }
 _PARQUET = (".parquet", ".pq")
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_SEP_LINE = re.compile(r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE)  # Excel's, before the header
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_SEP_LINE = re.compile(
+    r'"?sep=(?P<sep>[^"\r\n])"?[\r\n]*', re.IGNORECASE
+)  # Excel's, before the header
 _MISSING = "?"  # in addition to pandas' missing values: empty, NA, NaN, null, None …
 
 
@@ -66,7 +72,9 @@ def read_raw(
     """
     pandas = import_pandas("load_table")
     if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n':
-        raise ValueError(f"sep={sep!r} must be one character that separates values, such as ';'")
+        raise ValueError(
+            f"sep={sep!r} must be one character that separates values, such as ';'"
+        )
     if decimal not in (None, ".", ","):
         raise ValueError(f"decimal={decimal!r} must be '.' or ','")
     check_encoding(encoding)
@@ -77,10 +85,14 @@ def read_raw(
             f"{str(path)!r} {'is a folder' if path.is_dir() else 'does not exist'}; a file is needed"
         )
     if suffix is None:
-        raise ValueError(f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}")
+        raise ValueError(
+            f"{str(path)!r} must end in one of {', '.join([*_OPENERS, *_PARQUET])}"
+        )
     if suffix in _OPENERS:
         frame = _read_csv(path, _OPENERS[suffix], sep, encoding)
-        return frame if decimal is None else _with_points(frame, decimal, path)
+        if decimal is None:
+            return frame
+        return _with_points(frame, decimal, path)
     try:
         frame = pandas.read_parquet(path).reset_index(drop=True)
         for _, column in frame.select_dtypes("string").items():
@@ -88,8 +100,12 @@ def read_raw(
         return frame
     except (ImportError, MemoryError):
         raise
-    except Exception as error:  # damaged files raise exceptions of many types, KeyError included
-        raise ValueError(f"{str(path)!r} cannot be read: {type(error).__name__}: {error}") from error
+    except (
+        Exception
+    ) as error:  # damaged files raise exceptions of many types, KeyError included
+        raise ValueError(
+            f"{str(path)!r} cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
 def check_encoding(encoding: str | None) -> None:
@@ -97,7 +113,9 @@ def check_encoding(encoding: str | None) -> None:
     try:
         "".encode(encoding or "utf-8")
     except LookupError:
-        raise ValueError(f"encoding={encoding!r} is unknown; examples are utf-8, cp1252 and utf-16") from None
+        raise ValueError(
+            f"encoding={encoding!r} is unknown; examples are utf-8, cp1252 and utf-16"
+        ) from None
 
 
 def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | None) -> Any:
@@ -132,7 +150,9 @@ def _marked_encoding(path: Path, opener: Callable[..., Any]) -> str | None:
     return next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
 
 
-def _check_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str) -> tuple[str, int, int]:
+def _check_csv(
+    path: Path, opener: Callable[..., Any], sep: str, encoding: str
+) -> tuple[str, int, int]:
     """Return the separator, the number of lines before the header and the number of columns.
 
     Refuse repeated names and lines of the wrong length, which pandas renames, fills or shifts silently.
@@ -154,21 +174,35 @@ def _check_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str) 
         if not header:
             raise ValueError("its first line is empty; a header is needed")
         if "\0" in "".join(header):
-            raise ValueError("its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'")
+            raise ValueError(
+                "its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'"
+            )
         checked_names(header, "its header")
         for row in reader:
-            if row and (len(row) < len(header) or any(value.strip() for value in row[len(header) :])):
-                odd = re.search(r"[;\t|]", header[0]) if len(header) == 1 else None
-                advice = f"; if {odd[0]!r} separates them, set sep (in the shell: --sep)" if odd else ""
+            if row and (
+                len(row) < len(header) or any(value.strip() for value in row[len(header) :])
+            ):
+                if len(header) == 1:
+                    odd = re.search(r"[;\t|]", header[0])
+                else:
+                    odd = None
+                if odd:
+                    advice = f"; if {odd[0]!r} separates them, set sep (in the shell: --sep)"
+                else:
+                    advice = ""
                 line = reader.line_num + n_before
-                raise ValueError(f"line {line} has {len(row)} values, the header has {len(header)}{advice}")
+                raise ValueError(
+                    f"line {line} has {len(row)} values, the header has {len(header)}{advice}"
+                )
         return sep, n_before, len(header)
 
 
 def _with_points(frame: Any, decimal: str, path: Path) -> Any:
     """Return the text of a CSV file with plain numbers in place of those with a decimal sign."""
     columns = {
-        name: with_points(column.to_numpy(dtype=object).tolist(), decimal, f"{str(path)!r}: column {name!r}")
+        name: with_points(
+            column.to_numpy(dtype=object).tolist(), decimal, f"{str(path)!r}: column {name!r}"
+        )
         for name, column in frame.items()
     }
     return import_pandas("load_table").DataFrame(columns, index=frame.index)
@@ -177,9 +211,13 @@ def _with_points(frame: Any, decimal: str, path: Path) -> Any:
 def checked_names(columns: Iterable[Any], source: str) -> list[str]:
     """Return the names of columns; raise ValueError if one is blank or occurs twice."""
     names = [str(column) for column in columns]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"{source} has more than one column named {', '.join(map(repr, twice))}")
-    if blank := [place for place, name in enumerate(names, start=1) if not name.strip()]:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{source} has more than one column named {', '.join(map(repr, twice))}"
+        )
+    blank = [place for place, name in enumerate(names, start=1) if not name.strip()]
+    if blank:
         raise ValueError(
             f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, use index=False"
         )

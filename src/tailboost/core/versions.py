@@ -5,7 +5,16 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-PACKAGES = ("tailboost", "numpy", "scipy", "scikit-learn", "highspy", "pandas", "xgboost", "xgboost-cpu")
+PACKAGES = (
+    "tailboost",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "highspy",
+    "pandas",
+    "xgboost",
+    "xgboost-cpu",
+)
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -10,7 +10,11 @@ _OURS = ("tailboost", "sklearn")
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the place of the nearest caller outside of tailboost and scikit-learn."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
-        level, frame = level + 1, frame.f_back
+    level = 2
+    frame = sys._getframe(1)
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS
+    ):
+        level = level + 1
+        frame = frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -14,16 +14,21 @@ from numbers import Real
 
 # A text column holds numbers if at least this fraction of its values spell numbers, and more than this many
 # numbers are different.
-MOSTLY, MANY = 0.95, 20
+MOSTLY = 0.95
+MANY = 20
 _SPACES = "'’ \u00a0\u202f"  # group thousands beside any decimal sign
 
 
 def _pattern(decimal: str, other: str) -> re.Pattern[str]:
     """Return the pattern of numbers with a decimal sign, where other signs may group thousands."""
     sign = re.escape(decimal)
-    grouped = rf"[1-9]\d{{0,2}}(?P<group>[{re.escape(other)}{_SPACES}])\d{{3}}(?:(?P=group)\d{{3}})*"
+    grouped = (
+        rf"[1-9]\d{{0,2}}(?P<group>[{re.escape(other)}{_SPACES}])\d{{3}}(?:(?P=group)\d{{3}})*"
+    )
     exponent = r"(?:[eE][+-]?\d+)?"
-    return re.compile(rf"\s*[+-]?(?:(?:{grouped}|\d+)(?:{sign}\d*)?|{sign}\d+){exponent}\s*", re.ASCII)
+    return re.compile(
+        rf"\s*[+-]?(?:(?:{grouped}|\d+)(?:{sign}\d*)?|{sign}\d+){exponent}\s*", re.ASCII
+    )
 
 
 _PATTERNS = {".": _pattern(".", ","), ",": _pattern(",", ".")}
@@ -38,8 +43,12 @@ def as_number(value: object) -> float | None:
             spelled = float(value)
         except ValueError:
             return None
-        return None if math.isnan(spelled) else spelled
-    return float(value) if isinstance(value, Real | Decimal) and not isinstance(value, bool) else None
+        if math.isnan(spelled):
+            return None
+        return spelled
+    if isinstance(value, Real | Decimal) and not isinstance(value, bool):
+        return float(value)
+    return None
 
 
 def with_points(values: Sequence[object], decimal: str, what: str) -> list[object]:
@@ -52,7 +61,8 @@ def with_points(values: Sequence[object], decimal: str, what: str) -> list[objec
     ValueError
         If the column ``what`` also holds numbers with the other decimal sign.
     """
-    pattern, other = _PATTERNS[decimal], _PATTERNS["," if decimal == "." else "."]
+    pattern = _PATTERNS[decimal]
+    other = _PATTERNS["," if decimal == "." else "."]
     texts = {value for value in values if isinstance(value, str)}
     matches = {each: pattern.fullmatch(each) for each in texts}
     numbers = {each: match for each, match in matches.items() if match is not None}
@@ -68,11 +78,14 @@ def with_points(values: Sequence[object], decimal: str, what: str) -> list[objec
 
 
 def _plain(number: re.Match[str], decimal: str) -> str:
-    text, group = number[0], number["group"]
+    text = number[0]
+    group = number["group"]
     return (text if group is None else text.replace(group, "")).replace(decimal, ".")
 
 
-def refuse_commas(texts: Iterable[str], what: str, *, few: int = MANY, remedy: str = "") -> None:
+def refuse_commas(
+    texts: Iterable[str], what: str, *, few: int = MANY, remedy: str = ""
+) -> None:
     """Refuse a column of numbers with decimal commas or grouped thousands, which is no text.
 
     Parameters
@@ -90,7 +103,8 @@ def refuse_commas(texts: Iterable[str], what: str, *, few: int = MANY, remedy: s
         If nearly all values are numbers with some decimal sign, and some are no plain numbers.
     """
     texts = list(texts)
-    odd, written = 0, []
+    odd = 0
+    written = []
     for each in texts:
         if as_number(each) is None:
             is_number = any(pattern.fullmatch(each) for pattern in _PATTERNS.values())
@@ -103,12 +117,16 @@ def refuse_commas(texts: Iterable[str], what: str, *, few: int = MANY, remedy: s
     of_point = [each for each in written if not _PATTERNS[","].fullmatch(each)]
     of_comma = [each for each in written if not _PATTERNS["."].fullmatch(each)]
     if of_comma:
-        said, such, way = "a decimal comma", of_comma[0], "decimal=',' (in the shell: --decimal ,)"
+        said = "a decimal comma"
+        such = of_comma[0]
+        way = "decimal=',' (in the shell: --decimal ,)"
     elif of_point or "," not in written[0]:
-        said, such = "grouped thousands", (of_point or written)[0]
+        said = "grouped thousands"
+        such = (of_point or written)[0]
         way = "decimal='.' (in the shell: --decimal .)"
     else:
-        said, such = "a comma, which is decimal or groups thousands", written[0]
+        said = "a comma, which is decimal or groups thousands"
+        such = written[0]
         way = "decimal=',' or decimal='.' (in the shell: --decimal)"
     raise ValueError(
         f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}{remedy}"

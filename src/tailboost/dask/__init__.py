@@ -5,7 +5,9 @@ from __future__ import annotations
 try:  # one message for all missing packages
     import dask.array  # noqa: F401
 except ImportError as error:
-    raise ImportError(f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'") from error
+    raise ImportError(
+        f"tailboost.dask needs Dask ({error}): pip install 'tailboost[dask]'"
+    ) from error
 
 from tailboost.dask import metrics
 from tailboost.dask.certify import calibrate, certify

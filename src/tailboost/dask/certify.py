@@ -11,7 +11,14 @@ import numpy as np
 
 from tailboost.classifiers.calibrating import calibrate as local_calibrate
 from tailboost.core.array_types import Column, Groups, Ints, Mask, Model, Stated, Table
-from tailboost.core.checks import check_indexes, check_same_kind, label_column, n_rows_of, positions, take
+from tailboost.core.checks import (
+    check_indexes,
+    check_same_kind,
+    label_column,
+    n_rows_of,
+    positions,
+    take,
+)
 from tailboost.core.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -21,7 +28,14 @@ from tailboost.core.fingerprints import (
     refuse_used,
     shortest,
 )
-from tailboost.core.judged import final_step, group_arguments, judged, last_step, row_hashes, with_frozen
+from tailboost.core.judged import (
+    final_step,
+    group_arguments,
+    judged,
+    last_step,
+    row_hashes,
+    with_frozen,
+)
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
@@ -95,10 +109,14 @@ def certify(
     """
     asked = CertificateRequest.of(confidence, alphas, shifts)
     check_equal_rows(equal_rows)
-    model = model.to_local() if hasattr(model, "to_local") else model
+    if hasattr(model, "to_local"):
+        model = model.to_local()
+    else:
+        model = model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
-    stated, rules = requested_rates(model, rates, max_error, asked), rules_of(last_step(model))
+    stated = requested_rates(model, rates, max_error, asked)
+    rules = rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in memory; "
@@ -112,7 +130,10 @@ def certify(
     if given.has_labels and given.X is None:
         raise ValueError("X is needed: model is a classifier")
     counted = _counted(model, given, equal_rows)
-    listed = subgroups if isinstance(subgroups, Mapping) or subgroups is None else {"group": subgroups}
+    if isinstance(subgroups, Mapping) or subgroups is None:
+        listed = subgroups
+    else:
+        listed = {"group": subgroups}
     scored = _scored(model, replace(given, subgroups=listed), *counted, stated, rules)
     fingerprints = Fingerprint.merged([part for one in counted if one for part in one.shortest])
     cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
@@ -128,7 +149,8 @@ def _scored(
     rules: tuple[Rule, ...],
 ) -> FreshRows:
     """Return counted rows as `fresh_rows` returns rows in memory."""
-    final, classes = last_step(model), label_column(model.classes_, "classes_")
+    final = last_step(model)
+    classes = label_column(model.classes_, "classes_")
     counted = [one for one in (some, more) if one is not None]
     deferred = [one.column("deferred") for one in counted if judged(final).can_defer]
     here = FreshInput(
@@ -141,8 +163,15 @@ def _scored(
         deferred=np.concatenate(deferred) if deferred else None,
         answers_unlabeled=None if more is None else classes[more.column("answers")],
     )
-    answers = classes[some.column("answers")] if some else classes[:0]
-    rates, of_errors = [one.rate for one in stated], () if stated else None
+    if some:
+        answers = classes[some.column("answers")]
+    else:
+        answers = classes[:0]
+    rates = [one.rate for one in stated]
+    if stated:
+        of_errors = ()
+    else:
+        of_errors = None
     return replace(
         fresh_rows(answers, here, rates, of_errors, fitted=final),
         drawn=some.column("losses") if some and len(rules) > 1 else None,
@@ -161,29 +190,39 @@ def _counted(
     LeakageError
         If the model knows rows.
     """
-    X, y, groups, X_more = given.X, given.y, given.groups, given.X_unlabeled
-    labelled, more = list[Any](), list[Any]()
+    X = given.X
+    y = given.y
+    groups = given.groups
+    X_more = given.X_unlabeled
+    labelled = list[Any]()
+    more = list[Any]()
     if X is not None:
         labelled = partitions(X, DaskColumn("y", y), DaskColumn("groups", groups))
     if X_more is not None:
         of_more = DaskColumn("groups_unlabeled", given.groups_unlabeled)
         more = partitions(X_more, DaskColumn("y", None), of_more, name="X_unlabeled")
     both = bool(labelled and more)
-    judge, shared = dask.delayed(_judge, pure=False), dask.delayed(model)
+    judge = dask.delayed(_judge, pure=False)
+    shared = dask.delayed(model)
     hashes_of = dask.delayed(row_hashes, pure=False)
     parts, known, own = dask.compute(
         [judge(shared, *block) for block in labelled],
         [hashes_of(shared, block[0]) for block in labelled if both],
         [hashes_of(shared, block[0]) for block in more if both],
     )
-    some = _Counted.of(parts, "X", model, equal_rows) if labelled else None
+    if labelled:
+        some = _Counted.of(parts, "X", model, equal_rows)
+    else:
+        some = None
     if not more:
         return some, None
     new: list[Any] = [None] * len(more)
     if both:
         ends = np.cumsum([len(hashes) for hashes in own])[:-1]
         new = np.split(not_among(RowHashes.joined(known), RowHashes.joined(own)), ends)
-    parts = dask.compute(*(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True)))
+    parts = dask.compute(
+        *(judge(shared, *block, mask) for block, mask in zip(more, new, strict=True))
+    )
     return some, _Counted.of(parts, "X_unlabeled", model, equal_rows)
 
 
@@ -197,7 +236,9 @@ class _Counted:
     used: list[UsedRows]  # as each classifier of `with_frozen` reads the rows
 
     @classmethod
-    def of(cls, parts: Sequence[_Counted | None], name: str, model: Model, equal_rows: EqualRows) -> _Counted:
+    def of(
+        cls, parts: Sequence[_Counted | None], name: str, model: Model, equal_rows: EqualRows
+    ) -> _Counted:
         """Return the sum of partitions; raise if there are no rows, or if the model knows them."""
         there = [part for part in parts if part is not None]
         if not there:
@@ -207,7 +248,10 @@ class _Counted:
         repeated = _sum([part.repeated for part in there])
         if repeated is not None:
             final.refuse_seen(repeated, equal_rows=equal_rows, name=name)
-        used = [UsedRows.together(parts) for parts in zip(*(part.used for part in there), strict=True)]
+        used = [
+            UsedRows.together(parts)
+            for parts in zip(*(part.used for part in there), strict=True)
+        ]
         for (reader, _), here in zip(with_frozen(final, None), used, strict=True):
             refuse_used(here, reader.used_rows_, reason_of_equal_rows(reader, equal_rows), name)
         shortest_of_all = [short for part in there for short in part.shortest]
@@ -236,10 +280,14 @@ class _Counted:
 def _sum(counts: Sequence[Ints | None]) -> Ints | None:
     """Return the sum of counts of known rows; None if the model knows none."""
     known = [each for each in counts if each is not None]
-    return np.sum(known, axis=0) if known else None
+    if known:
+        return np.sum(known, axis=0)
+    return None
 
 
-def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None) -> _Counted | None:
+def _judge(
+    model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None = None
+) -> _Counted | None:
     """Return counts of labels, groups and losses of a partition, counts of known rows, and fingerprints.
 
     None for a partition without rows. A partition without labels has no ``y``; with ``kept`` the other rows
@@ -251,23 +299,35 @@ def _judge(model: Model, X: Table, y: Column, groups: Groups, kept: Mask | None 
     else:
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
     if kept is not None:
-        X, groups = take(X, kept), take(groups, kept)
+        X = take(X, kept)
+        groups = take(groups, kept)
     if not n_rows_of(X):
         return None
-    classes, columns = label_column(model.classes_, "classes_"), list[tuple[str, Any]]()
-    labels = label_column(y, "y") if labelled else None
+    classes = label_column(model.classes_, "classes_")
+    columns = list[tuple[str, Any]]()
+    if labelled:
+        labels = label_column(y, "y")
+    else:
+        labels = None
     if labels is not None:
         check_same_kind(labels, "y", classes, "classes_ of the model")
         positions(labels, classes, "y")
         columns.append(("y", labels))
     final, table = final_step(model, X)
-    repeated = final.count_known(table) if judged(final).knows_rows else None
-    columns.append(("answers", positions(answers_of(model, X, "predict", groups), classes, "answers")))
+    if judged(final).knows_rows:
+        repeated = final.count_known(table)
+    else:
+        repeated = None
+    columns.append(
+        ("answers", positions(answers_of(model, X, "predict", groups), classes, "answers"))
+    )
     if labels is not None and len(rules_of(final)) > 1:
         shares = answers_of(model, X, "randomised", groups)
         columns.append(("losses", expected_zero_one_losses(labels, shares, labels=classes)))
     if judged(final).can_defer:
-        columns.append(("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp)))
+        columns.append(
+            ("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp))
+        )
     columns += [] if groups is None else [("groups", groups)]
     hashes = row_hashes(model, X)
     known: Any = () if labels is None else labels
@@ -318,11 +378,16 @@ def calibrate(
     LeakageError
         If rows were used to train or select the model.
     """
-    model = model.to_local() if hasattr(model, "to_local") else model
+    if hasattr(model, "to_local"):
+        model = model.to_local()
+    else:
+        model = model
     # Refuses rows that do not belong together.
     if X_cal is not None:
         partitions(X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups))
     if X_unlabeled is not None:
         partitions(X_unlabeled, DaskColumn("groups_unlabeled", groups_unlabeled))
     X, y, of, more, of_more = dask.compute(X_cal, y_cal, groups, X_unlabeled, groups_unlabeled)
-    return local_calibrate(model, X, y, groups=of, X_unlabeled=more, groups_unlabeled=of_more, **options)
+    return local_calibrate(
+        model, X, y, groups=of, X_unlabeled=more, groups_unlabeled=of_more, **options
+    )

@@ -64,7 +64,9 @@ def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any
         raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
     rows = _blocks(X)
     columns = [_aligned(DaskColumn(name, X), len(rows), column) for column in others]
-    return [(block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)]
+    return [
+        (block, *(None if c is None else c[j] for c in columns)) for j, block in enumerate(rows)
+    ]
 
 
 def frame_blocks(frame: Table) -> list[Any]:
@@ -78,7 +80,8 @@ def frame_blocks(frame: Table) -> list[Any]:
         blocks = list(frame.to_delayed(optimize_graph=False))
     if frame.ndim == 1:
         return blocks
-    in_order, names = dask.delayed(_in_order, pure=False), list(frame.columns)
+    in_order = dask.delayed(_in_order, pure=False)
+    names = list(frame.columns)
     return [in_order(block, names) for block in blocks]
 
 
@@ -88,26 +91,34 @@ def _in_order(block: Any, names: list[Any]) -> Any:
     if columns == names:
         return block
     if sorted(map(str, columns)) != sorted(map(str, names)):
-        raise ValueError(f"a partition has the columns {columns}, but its data frame has {names}")
+        raise ValueError(
+            f"a partition has the columns {columns}, but its data frame has {names}"
+        )
     return block[names]
 
 
 def _blocks(X: Table) -> list[Any]:
     if _is_frame(X):
         return frame_blocks(X)
-    rows = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+    if X.ndim == 2 and X.numblocks[1] > 1:
+        rows = X.rechunk({1: -1})
+    else:
+        rows = X
     return list(rows.to_delayed().ravel())
 
 
 def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | None:
-    values, X = column.values, to.values
+    values = column.values
+    X = to.values
     if values is None:
         return None
     if isinstance(values, da.Array) and isinstance(X, da.Array):
         known = [not np.isnan(sum(a.chunks[0])) for a in (X, values)]
         if all(known):
             if len(values) != len(X):
-                raise ValueError(f"{column.name} has {len(values):,} entries, {to.name} has {len(X):,} rows")
+                raise ValueError(
+                    f"{column.name} has {len(values):,} entries, {to.name} has {len(X):,} rows"
+                )
             values = values.rechunk({0: X.chunks[0]})
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
@@ -122,7 +133,9 @@ def wide(values: Column) -> Any:
     """Return a column as a table of one column."""
     if getattr(values, "ndim", None) != 1:
         return values
-    return values[:, None] if hasattr(values, "chunks") else values.to_frame()
+    if hasattr(values, "chunks"):
+        return values[:, None]
+    return values.to_frame()
 
 
 def whole(blocks: list[Any]) -> Any:

@@ -16,7 +16,13 @@ import numpy as np
 import pandas as pd
 
 from tailboost.core.array_types import Column, Table
-from tailboost.core.checks import columns_by_name, n_rows_of, refuse_missing, sorted_names, unboxed
+from tailboost.core.checks import (
+    columns_by_name,
+    n_rows_of,
+    refuse_missing,
+    sorted_names,
+    unboxed,
+)
 from tailboost.dask.collections import DaskColumn, partitions, wide
 
 WEIGHT = "weight"
@@ -44,14 +50,18 @@ def count(*columns: tuple[str, Any], weight: Column = None) -> Any:
         array = np.asarray(unboxed(values))
         table |= {f"{name} {j}": column for j, column in enumerate(np.atleast_2d(array.T))}
     n = n_rows_of(columns[0][1])
-    return added([pd.DataFrame(table | {WEIGHT: np.ones(n) if weight is None else np.asarray(weight)})])
+    return added(
+        [pd.DataFrame(table | {WEIGHT: np.ones(n) if weight is None else np.asarray(weight)})]
+    )
 
 
 def added(tables: list[Any]) -> Any:
     """Return the sum of such data frames."""
     whole = pd.concat(tables, ignore_index=True)
     keys = [name for name in whole.columns if name != WEIGHT]
-    return whole.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
+    return (
+        whole.groupby(keys, sort=True, observed=True, dropna=False)[WEIGHT].sum().reset_index()
+    )
 
 
 def values_of(table: Table, name: str, given: Any = None) -> Any:
@@ -59,7 +69,9 @@ def values_of(table: Table, name: str, given: Any = None) -> Any:
     values = [table[c].to_numpy() for c in table.columns if c.rpartition(" ")[0] == name]
     if hasattr(given, "columns"):
         return dict(zip(sorted_names(list(given.columns)), values, strict=True))
-    return values[0] if len(values) == 1 else np.column_stack(values)
+    if len(values) == 1:
+        return values[0]
+    return np.column_stack(values)
 
 
 def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
@@ -68,7 +80,10 @@ def counting(function: Callable[..., Any], *names: str) -> Callable[..., Any]:
     @wraps(function)
     def of_collections(*args: object, sample_weight: Column = None, **options: object) -> Any:
         given = dict(zip(names, args, strict=False))
-        columns = [DaskColumn(name, options.pop(name) if name in options else given[name]) for name in names]
+        columns = [
+            DaskColumn(name, options.pop(name) if name in options else given[name])
+            for name in names
+        ]
         weights = DaskColumn("sample_weight", sample_weight)
         blocks = partitions(wide(columns[0].values), *columns, weights, name=names[0])
         delayed = dask.delayed(_count_block, pure=False)
@@ -85,5 +100,7 @@ def _count_block(names: tuple[str, ...], *values: Any) -> Any:
     *columns, weight = values
     lengths = {n_rows_of(v) for v in values if v is not None}
     if len(lengths) > 1:
-        raise ValueError(f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights")
+        raise ValueError(
+            f"a partition has {sorted(lengths)} rows of {', '.join(names)} and weights"
+        )
     return count(*zip(names, columns, strict=True), weight=weight)

@@ -53,7 +53,12 @@ class ClusterTable:
 
 
 def read_parquet(
-    path: Any, target: str, *, group: Sequence[str] = (), drop: Sequence[str] = (), weight: str | None = None
+    path: Any,
+    target: str,
+    *,
+    group: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    weight: str | None = None,
 ) -> ClusterTable:
     """Return Parquet files as a table for a fit on a cluster, without loading them.
 
@@ -83,24 +88,43 @@ def read_parquet(
         If a column is missing, has several kinds, or holds text with more than 50 distinct values.
     """
     if not isinstance(path, list) and is_csv(Path(path)):
-        raise ValueError(f"{str(path)!r} is a CSV file: only Parquet files can be read on a cluster")
-    frame = dd.read_parquet(path if isinstance(path, list) else str(path), split_row_groups=True)
+        raise ValueError(
+            f"{str(path)!r} is a CSV file: only Parquet files can be read on a cluster"
+        )
+    frame = dd.read_parquet(
+        path if isinstance(path, list) else str(path), split_row_groups=True
+    )
     frame = frame.rename(columns=str)
     names = list(frame.columns)
-    roles = {"target": [target], "group": group, "drop": drop, "weight": [] if weight is None else [weight]}
+    roles = {
+        "target": [target],
+        "group": group,
+        "drop": drop,
+        "weight": [] if weight is None else [weight],
+    }
     for role, needed in roles.items():
-        if absent := [name for name in needed if name not in names]:
-            raise ValueError(f"{role} column {absent[0]!r} is not there; the columns are {', '.join(names)}")
+        absent = [name for name in needed if name not in names]
+        if absent:
+            raise ValueError(
+                f"{role} column {absent[0]!r} is not there; the columns are {', '.join(names)}"
+            )
     features = [name for name in names if name not in {target, weight, *drop}]
     if not features:
         raise ValueError(f"there are no feature columns besides the target {target!r}")
     described = dask.delayed(_describe, pure=False)
-    parts = dask.compute(*(described(block, target) for block in frame_blocks(frame[[*features, target]])))
-    if not (filled := [part for part in parts if part[1]]):
+    parts = dask.compute(
+        *(described(block, target) for block in frame_blocks(frame[[*features, target]]))
+    )
+    filled = [part for part in parts if part[1]]
+    if not filled:
         raise ValueError(f"{str(path)!r} has no rows")
     columns, counts, gaps = reduce(_joined, filled)
-    labels = ColumnSchema(target, columns[-1].kind, columns[-1].dtype, tuple(map(str, sorted(counts))))
-    encoder = TableEncoder(schema=TableSchema(columns[:-1], labels)).fit(_example(columns[:-1], gaps))
+    labels = ColumnSchema(
+        target, columns[-1].kind, columns[-1].dtype, tuple(map(str, sorted(counts)))
+    )
+    encoder = TableEncoder(schema=TableSchema(columns[:-1], labels)).fit(
+        _example(columns[:-1], gaps)
+    )
     width = len(encoder.get_feature_names_out())
     encode = dask.delayed(_encode, pure=False)
     shared = dask.delayed(encoder)
@@ -128,7 +152,11 @@ def _describe(frame: Table, target: str) -> Described:
     if frame[target].isna().any():
         raise ValueError(f"the target column {target!r} has missing values: drop these rows")
     gaps = {name for name in frame.columns if frame[name].isna().any()}
-    return columns, {k: int(n) for k, n in zip(labels.index.tolist(), labels, strict=True) if n}, gaps
+    return (
+        columns,
+        {k: int(n) for k, n in zip(labels.index.tolist(), labels, strict=True) if n},
+        gaps,
+    )
 
 
 def _joined(one: Described, other: Described) -> Described:
@@ -139,7 +167,9 @@ def _joined(one: Described, other: Described) -> Described:
 
 def _same(one: ColumnSchema, other: ColumnSchema) -> ColumnSchema:
     if one.kind != other.kind:
-        raise ValueError(f"column {one.name!r} holds {one.kind} in some files and {other.kind} in others")
+        raise ValueError(
+            f"column {one.name!r} holds {one.kind} in some files and {other.kind} in others"
+        )
     values = tuple(sorted({*one.categories, *other.categories}))
     return ColumnSchema(one.name, one.kind, one.dtype, values)
 
@@ -160,7 +190,10 @@ def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
     }
     height = max(map(len, values.values()))
     return pd.DataFrame(
-        {name: [column[i % len(column)] for i in range(height)] for name, column in values.items()}
+        {
+            name: [column[i % len(column)] for i in range(height)]
+            for name, column in values.items()
+        }
     )
 
 

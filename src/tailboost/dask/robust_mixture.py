@@ -19,7 +19,16 @@ import numpy as np
 from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
-from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Stated, Table
+from tailboost.core.array_types import (
+    Column,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import (
     check_indexes,
     count_rows,
@@ -143,15 +152,22 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         """
         mix = cls._unsettled(probabilities, groups, objective=objective, **params)
         table = _Table.of(
-            probabilities, groups, DaskColumn("y", y), DaskColumn("sample_weight", sample_weight)
+            probabilities,
+            groups,
+            DaskColumn("y", y),
+            DaskColumn("sample_weight", sample_weight),
         )
         if y is None:
-            raise ValueError("from_probabilities requires y to be passed, but the target y is None")
+            raise ValueError(
+                "from_probabilities requires y to be passed, but the target y is None"
+            )
         labels, names = table.values()
         models = mix._behind(probabilities, labels if classes is None else classes)
         if names is not None:
             mix._set_groups(names)
-        used = _folded([(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together)
+        used = _folded(
+            [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
+        )
         mix.used_rows_ = (used,)
         mix._choose(_RemoteReader(mix, models, table.weight_scale()), table)
         mix._selected.warn(forewarned=False)
@@ -162,19 +178,24 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         seen: RowSample | None = _folded(table.blocks, partial(_look, reader), RowSample.merged)
         if seen is None:
             raise ValueError("sample_weight: there is no row of positive weight")
-        n, self.n_threshold_rows_ = int(seen.totals[0].sum()), int(seen.row_totals[0].sum())
-        words, of_sample = f"the {n:,} rows given to from_probabilities", ""
+        n = int(seen.totals[0].sum())
+        self.n_threshold_rows_ = int(seen.row_totals[0].sum())
+        words = f"the {n:,} rows given to from_probabilities"
+        of_sample = ""
         complete = self.n_threshold_rows_ == n
         if not complete:
             of_sample = f"a sample of {self.n_threshold_rows_:,} of "
         sample = seen.sample(reader, of_sample + words)
         sample.check_order(self.classes_)
         sample = averaging(sample)
-        stated, names = reader.stated, getattr(self, "_group_names", None)
+        stated = reader.stated
+        names = getattr(self, "_group_names", None)
         engine = self._engine_of(sample)
         if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
-            strata, stratum, _ = strata_of(stated, lines, self.classes_, names, group_aware=self.by_group)
+            strata, stratum, _ = strata_of(
+                stated, lines, self.classes_, names, group_aware=self.by_group
+            )
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)
             weight = seen.totals[1].sum()
@@ -188,7 +209,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
 
             far = RemoteSelectionData(strata, engine.data.in_memory, count)
             engine = replace(
-                engine, data=far, words=f"{words} ({self.n_threshold_rows_:,} made the candidates)"
+                engine,
+                data=far,
+                words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
             )
         self._first_selection(engine)
 
@@ -223,12 +246,19 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         return self._answers(self.to_local().predict_distribution, X, groups)
 
     def _answers(self, answer: Callable[..., Any], probabilities: Table, groups: Groups) -> Any:
-        if not (has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))):
+        if not (
+            has_named_columns(probabilities) and any(map(is_collection, probabilities.values()))
+        ):
             return answer(probabilities, groups=groups)
         table = _Table.of(probabilities, groups)
         nothing = {name: np.empty((0, len(self.classes_))) for name in probabilities}
-        none = None if groups is None else self.example_groups(0)
-        meta = answer(nothing, groups=none)  # raises before any work is done if something is missing
+        if groups is None:
+            none = None
+        else:
+            none = self.example_groups(0)
+        meta = answer(
+            nothing, groups=none
+        )  # raises before any work is done if something is missing
         ask = _everywhere(answer)
         return whole(
             [
@@ -252,13 +282,20 @@ class _Table:
     @classmethod
     def of(cls, probabilities: Mapping[str, Any], groups: Groups, *others: DaskColumn) -> Self:
         """Return the partitions of aligned collections."""
-        blocks = partitions(probabilities, DaskColumn("groups", groups), *others, name="probabilities")
+        blocks = partitions(
+            probabilities, DaskColumn("groups", groups), *others, name="probabilities"
+        )
         first = next(iter(probabilities.values()))
-        return cls(blocks, list(first.chunks[0]) if isinstance(first, da.Array) else [np.nan] * len(blocks))
+        return cls(
+            blocks,
+            list(first.chunks[0]) if isinstance(first, da.Array) else [np.nan] * len(blocks),
+        )
 
     def values(self) -> tuple[Labels, GroupNames | None]:
         """Return the labels, and the groups if there are any."""
-        values = _folded([(y, groups) for _, groups, y, _ in self.blocks], _values, _joint_values)
+        values = _folded(
+            [(y, groups) for _, groups, y, _ in self.blocks], _values, _joint_values
+        )
         if values is None:
             raise ValueError("y holds no rows")
         labels, names = values
@@ -273,14 +310,19 @@ class _Table:
         if not blocks or (weights := _folded(blocks, _weights, _joint_weights)) is None:
             return None
         largest, total, n = weights.tolist()
-        return None if count_rows(largest, total / n) else (largest, total / n)
+        if count_rows(largest, total / n):
+            return None
+        return (largest, total / n)
 
 
 def _folded(
-    blocks: list[tuple[Any, ...]], function: Callable[..., Any], join: Callable[[list[Any]], Any]
+    blocks: list[tuple[Any, ...]],
+    function: Callable[..., Any],
+    join: Callable[[list[Any]], Any],
 ) -> Any:
     """Return the joined results of a function on all blocks, without None; `FAN` results at a time."""
-    ask, add = _everywhere(function), _everywhere(partial(_join, join))
+    ask = _everywhere(function)
+    add = _everywhere(partial(_join, join))
     parts = [ask(*block) for block in blocks]
     while len(parts) > 1:
         parts = [add(parts[a : a + FAN]) for a in range(0, len(parts), FAN)]
@@ -294,7 +336,9 @@ def _everywhere(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     results = [part for part in parts if part is not None]
-    return join(results) if results else None
+    if results:
+        return join(results)
+    return None
 
 
 def _values(y: Column, groups: Groups) -> tuple[Labels, GroupNames | None] | None:
@@ -302,15 +346,22 @@ def _values(y: Column, groups: Groups) -> tuple[Labels, GroupNames | None] | Non
     n = n_rows_of(y)
     if not n:
         return None
-    names = None if groups is None else GroupNames.of(groups, "groups", n, np.ones(n, dtype=bool))
+    if groups is None:
+        names = None
+    else:
+        names = GroupNames.of(groups, "groups", n, np.ones(n, dtype=bool))
     return np.unique(label_vector(y)), names
 
 
-def _joint_values(parts: list[tuple[Labels, GroupNames | None]]) -> tuple[Labels, GroupNames | None]:
+def _joint_values(
+    parts: list[tuple[Labels, GroupNames | None]],
+) -> tuple[Labels, GroupNames | None]:
     labels, names = zip(*parts, strict=True)
     columns = zip(*(part.values for part in names if part is not None), strict=True)
     values = tuple(np.unique(np.concatenate(column)) for column in columns)
-    return np.unique(np.concatenate(labels)), GroupNames(values, names[0].columns) if values else None
+    return np.unique(np.concatenate(labels)), GroupNames(
+        values, names[0].columns
+    ) if values else None
 
 
 def _used(models: Models, P: Mapping[str, Any], y: Column) -> UsedRows | None:
@@ -351,30 +402,41 @@ class _RemoteReader:
     @property
     def radices(self) -> list[int]:
         """Number of classes and, for each column of groups in use, number of groups."""
-        K, mix = len(self.mix.classes_), self.mix
+        K = len(self.mix.classes_)
+        mix = self.mix
         if not (self.stated.needs_groups or mix.by_group):
             return [K]
         return [K] + [len(mix.groups_)] * len(mix._group_names.values)
 
-    def read(self, P: dict[str, Any], groups: Groups, y: Column, weight: Column) -> _Block | None:
+    def read(
+        self, P: dict[str, Any], groups: Groups, y: Column, weight: Column
+    ) -> _Block | None:
         """Return the rows of positive weight of a partition; None without any."""
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
         outputs = self.mix._outputs_on(self.models, LabelledRows(P, y, groups, weight), "")
-        rows, columns = outputs.rows, [outputs.rows.y]
+        rows = outputs.rows
+        columns = [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition
             largest, mean = self.scale or (1.0, 1.0)
             weight = np.asarray(weight, dtype=np.float64) / largest / mean
             rows = replace(rows, weight=weight if rows.used is None else weight[rows.used])
         if len(self.radices) > 1 and rows.groups is not None:
             columns += list(np.atleast_2d(rows.groups.T))
-        return _Block(np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices))
+        return _Block(
+            np.stack(outputs.logs, axis=1), rows, np.ravel_multi_index(columns, self.radices)
+        )
 
     def lines(self, keys: Ints, totals: Floats, words: str) -> Rows:
         """Return rows that aggregate others: class and groups from ``keys``, totals as in `RowSample`."""
         y, *groups = np.unravel_index(keys, self.radices)
-        numbers = None if not groups else groups[0] if len(groups) == 1 else np.column_stack(groups)
+        if not groups:
+            numbers = None
+        elif len(groups) == 1:
+            numbers = groups[0]
+        else:
+            numbers = np.column_stack(groups)
         _, weight, squares = totals
         return Rows(y, weight, numbers, words, squares=squares)
 
@@ -387,7 +449,9 @@ class _Block:
     rows: Rows
     keys: Ints
 
-    def parts(self, models: Models, combination: Ints) -> Iterator[tuple[slice, LogProbabilities]]:
+    def parts(
+        self, models: Models, combination: Ints
+    ) -> Iterator[tuple[slice, LogProbabilities]]:
         """Yield tables of the rows with their combination of groups, a few at a time."""
         size = max(512, AT_ONCE // self.logs.shape[2])
         for a in range(0, len(self.keys), size):
@@ -413,7 +477,9 @@ class RowSample:
     @classmethod
     def merged(cls, parts: list[RowSample]) -> RowSample:
         """Return the sample of the rows of several parts."""
-        keys, place = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+        keys, place = np.unique(
+            np.concatenate([part.keys for part in parts]), return_inverse=True
+        )
         of_parts = np.hstack([part.totals for part in parts])
         sums = [np.bincount(place, weights=v, minlength=len(keys)) for v in of_parts]
         totals: Floats = np.stack(sums).astype(np.float64)
@@ -425,13 +491,16 @@ class RowSample:
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])
         order = np.lexsort((hashes, stratum))
-        s, h = stratum[order], hashes[order]
+        s = stratum[order]
+        h = hashes[order]
         first = np.flatnonzero(np.r_[True, (s[1:] != s[:-1]) | (h[1:] != h[:-1])])
         row_totals = np.hstack([part.row_totals for part in parts])[:, order]
         row_totals = np.add.reduceat(row_totals, first, axis=1)
         # Each stratum keeps its smallest hashes, so that a sample of samples is a sample of all rows.
         strata = s[first]
-        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(totals[0], SAMPLE)
+        sampled = np.arange(len(strata)) - np.searchsorted(strata, strata) < room(
+            totals[0], SAMPLE
+        )
         rows = order[first[sampled]]
         logs = np.concatenate([part.logs for part in parts])[rows]
         return cls(keys, totals, stratum[rows], hashes[rows], logs, row_totals[:, sampled])
@@ -440,14 +509,17 @@ class RowSample:
         """Return the sampled rows; their weights are scaled so that each stratum has its whole weight."""
         at = np.searchsorted(self.keys, self.stratum)
         sampled = np.array([np.bincount(at, weights=v) for v in self.row_totals])
-        rows = reader.lines(self.stratum, self.row_totals * (self.totals / sampled)[:, at], words)
+        rows = reader.lines(
+            self.stratum, self.row_totals * (self.totals / sampled)[:, at], words
+        )
         return ModelOutputs(reader.models, tuple(np.moveaxis(self.logs, 1, 0)), rows)
 
 
 def room(sizes: Any, most: int) -> int:
     """Return the largest q ≥ 1 such that keeping up to q rows of each stratum keeps at most ``most`` rows."""
     sizes = np.sort(sizes)
-    before, left = np.cumsum(sizes) - sizes, np.arange(len(sizes), 0, -1)
+    before = np.cumsum(sizes) - sizes
+    left = np.arange(len(sizes), 0, -1)
     level = (most - before) // left
     short = np.flatnonzero(sizes > level)
     return max(1, int(level[short[0]] if len(short) else sizes[-1]))
@@ -457,7 +529,8 @@ def _look(reader: _RemoteReader, *columns: Any) -> RowSample | None:
     block = reader.read(*columns)
     if block is None:
         return None
-    keys, weight = block.keys, block.rows.weight
+    keys = block.keys
+    weight = block.rows.weight
     totals = np.stack([np.ones(len(weight)), weight, weight**2])
     hashes = hash_rows(block.logs.reshape(len(keys), -1))
     return RowSample.merged([RowSample(keys, totals, keys, hashes, block.logs, totals)])
@@ -479,13 +552,18 @@ def _count(
     block = reader.read(*columns)
     if block is None:
         return None
-    n_strata, A = len(strata.mass), strata.n_actions
+    n_strata = len(strata.mass)
+    A = strata.n_actions
     at = np.searchsorted(keys, block.keys).clip(max=len(keys) - 1)
     if not np.array_equal(keys[at], block.keys):
         raise ValueError("the probabilities changed between two passes: store or persist them")
-    stratum, sums = stratum_of[at], np.zeros((len(members), n_strata * A))
+    stratum = stratum_of[at]
+    sums = np.zeros((len(members), n_strata * A))
     for part, table in block.parts(reader.models, strata.combination[stratum]):
-        p, cell = stratum_probabilities(probabilities, table), stratum[part] * A
+        p = stratum_probabilities(probabilities, table)
+        cell = stratum[part] * A
         for t, member in enumerate(members):
-            sums[t] += np.bincount(cell + member.actions(p), block.rows.weight[part], n_strata * A)
+            sums[t] += np.bincount(
+                cell + member.actions(p), block.rows.weight[part], n_strata * A
+            )
     return sums.reshape(len(members), n_strata, A)

@@ -16,7 +16,9 @@ from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bound, PrintedSummary
 
 ON_TRAINING = "error of predict on the training rows"
-TWO_CLASSES = "for two classes only: with more, predict may be wrong on a row whose own score is positive"
+TWO_CLASSES = (
+    "for two classes only: with more, predict may be wrong on a row whose own score is positive"
+)
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,19 @@ class AdditiveSummary(PrintedSummary):
     @property
     def comparison(self) -> str:
         """The error of ``predict`` compared with a constant answer and a random guess, and its rows."""
-        text = f"On {self.measured_on.removesuffix(',')}, predict has an error of {self.error:.4g}"
+        text = (
+            f"On {self.measured_on.removesuffix(',')}, predict has an error of {self.error:.4g}"
+        )
         if self.only is not None:
             text += f" and answers {self.only!r} to all rows"
         if self.only != self.constant:
             text += f"; always answering {self.constant!r} has {self.constant_error:.4g}"
         guess = f"; a random guess has {self.random_guess:.4g}"
         if self.upper is not None:
-            shown = "" if self.beats_random_guess else ", so it is not shown to be better"
+            if self.beats_random_guess:
+                shown = ""
+            else:
+                shown = ", so it is not shown to be better"
             guess += f" (the 95 % interval for new rows extends to {self.upper:.4g}{shown})"
         rows = "These rows were not used in the fit"
         if self.fitted:
@@ -96,7 +103,8 @@ class AdditiveSummary(PrintedSummary):
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a class."""
-        if (worst := self.errors.worst) is None:
+        worst = self.errors.worst
+        if worst is None:
             return f"No row to measure errors on: {self.measured_on}."
         return f"Worst class: {worst[0]}, error {100 * worst[1]:.0f} %."
 
@@ -118,8 +126,10 @@ def additive_summary(
     ``cost`` has no meaning if the answer is constant. ``gap`` is the largest optimality gap of any solve.
     ``fitted`` says whether models were trained on the rows of the error.
     """
-    rows, answers = combiner.rows, combiner.answers
-    wrong, boosted = rows.wrong(answers), not combiner.constant_alone
+    rows = combiner.rows
+    answers = combiner.answers
+    wrong = rows.wrong(answers)
+    boosted = not combiner.constant_alone
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     wrong_share = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
@@ -139,7 +149,12 @@ def additive_summary(
         random_guess=1.0 - 1.0 / combiner.n_classes,
         upper=None if fitted else float(clopper_pearson_interval(wrong_share, n)[1]),
         errors=rates_of(
-            combiner, classes, [(error(by="class"), None)], words.rstrip(","), fitted=fitted, kind="class"
+            combiner,
+            classes,
+            [(error(by="class"), None)],
+            words.rstrip(","),
+            fitted=fitted,
+            kind="class",
         ),
         symbols=cost.symbols if boosted else {},
     )
@@ -162,9 +177,17 @@ def rates_of(
     counts = table.count(combiner.answers)
     selected = not fitted and bool(combiner.decided)
     rates = RateTable.counted(
-        stated, table.strata, counts, words, kind=kind, selected=selected, refit=combiner.rows.refit
+        stated,
+        table.strata,
+        counts,
+        words,
+        kind=kind,
+        selected=selected,
+        refit=combiner.rows.refit,
     )
-    return rates.on_fitted_rows() if fitted else rates
+    if fitted:
+        return rates.on_fitted_rows()
+    return rates
 
 
 def margin_bound(n_classes: int, formula: str, bound: float, achieved: float | None) -> Bound:

@@ -62,7 +62,9 @@ WORDS = (*PARTS, "labels", "costs")
 
 def _text(value: object) -> str:
     """Return a value as text; whole floats are integers, as in a column with missing values."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def _words_of(columns: Sequence[Any], name: str, n: int) -> Hashes:
@@ -105,8 +107,13 @@ def label_numbers(y: Column, classes: Any, n: int) -> Ints:
     if y is None:
         return numbers
     check_length(y, "y", n)
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
-    present = np.array([not is_missing(value) and value == value for value in values], dtype=bool)
+    if hasattr(y, "tolist"):
+        values = y.tolist()
+    else:
+        values = list(y)
+    present = np.array(
+        [not is_missing(value) and value == value for value in values], dtype=bool
+    )
     if present.any():
         known = label_column(classes, "classes_")
         labels = label_column(whole_numbers([values[i] for i in np.flatnonzero(present)]), "y")
@@ -119,7 +126,9 @@ def whole_numbers(labels: object) -> Any:
     """Return labels as an array; whole floats (from missing values) become integers."""
     values = np.array(labels)
     whole = values.dtype.kind == "f" and bool((values == np.floor(values)).all())
-    return values.astype(np.int64) if whole else values
+    if whole:
+        return values.astype(np.int64)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +158,9 @@ class RowWords:
         """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
         n = len(content)
         zeros = np.zeros(n, dtype=np.uint64)
-        of_groups, of_clusters, of_costs = zeros, zeros, zeros
+        of_groups = zeros
+        of_clusters = zeros
+        of_costs = zeros
         if groups is not None:
             of_groups = _words_of(list(group_columns(groups, "groups").values()), "groups", n)
         if clusters is not None:
@@ -159,7 +170,9 @@ class RowWords:
             with_label = np.flatnonzero(labels)
             columns = columns_by_name(take(as_pandas(costs), with_label), "costs").values()
             of_costs = zeros.copy()
-            of_costs[with_label] = hash_rounded_rows(np.column_stack([np.asarray(c) for c in columns]))
+            of_costs[with_label] = hash_rounded_rows(
+                np.column_stack([np.asarray(c) for c in columns])
+            )
         names = {"id": ids, "groups": groups, "clusters": clusters}
         return cls(
             zeros if ids is None else ids,
@@ -230,7 +243,9 @@ class LateRows:
         """Return the number of waiting rows."""
         return int((self.rows.labels == 0).sum())
 
-    def later(self, given: RowWords, batch: str, classes: Sequence[Any]) -> tuple[NDArray[np.bool_], Self]:
+    def later(
+        self, given: RowWords, batch: str, classes: Sequence[Any]
+    ) -> tuple[NDArray[np.bool_], Self]:
         """Return a mask of the given rows to test, and the rows of the batch after this look.
 
         For rows that nothing tells apart, the new labels are the given ones less the used ones. A tested
@@ -244,23 +259,33 @@ class LateRows:
         known = self.rows
         for name in ("id", "clusters"):
             if name in known.given and name not in given.given:
-                raise ValueError(f"batch {batch!r} began with {name}=, which is needed for its late labels")
+                raise ValueError(
+                    f"batch {batch!r} began with {name}=, which is needed for its late labels"
+                )
         if "clusters" in given.given and "clusters" not in known.given:
-            raise ValueError(f"clusters: batch {batch!r} began without clusters; leave them out")
+            raise ValueError(
+                f"clusters: batch {batch!r} began without clusters; leave them out"
+            )
         # Parts that one of both looks does not have tell no rows apart. If limits need groups, every look has
         # them.
         known = known.without([name for name in known.given if name not in given.given])
         given = given.without([name for name in given.given if name not in known.given])
         key, at, n_keys = _numbered(np.concatenate([known.keys, given.keys]), len(known))
-        outcomes = np.concatenate([np.column_stack([part.labels, part.costs]) for part in (known, given)])
+        outcomes = np.concatenate(
+            [np.column_stack([part.labels, part.costs]) for part in (known, given)]
+        )
         outcome, now, n_outcomes = _numbered(outcomes, len(known))
-        sizes, here = np.bincount(key, minlength=n_keys), np.bincount(at, minlength=n_keys)
-        used, labelled = known.labels > 0, given.labels > 0
+        sizes = np.bincount(key, minlength=n_keys)
+        here = np.bincount(at, minlength=n_keys)
+        used = known.labels > 0
+        labelled = given.labels > 0
         n_used = np.bincount(key[used], minlength=n_keys)
         culprits = np.flatnonzero(here > sizes)
         if len(culprits):
             row = int(np.flatnonzero(np.isin(at, culprits))[0])
-            raise ValueError(self._unknown(known, given, row, batch, int(here[at[row]]), int(sizes[at[row]])))
+            raise ValueError(
+                self._unknown(known, given, row, batch, int(here[at[row]]), int(sizes[at[row]]))
+            )
         culprits = np.flatnonzero((here > 0) & (here < sizes) & (n_used > 0))
         if len(culprits):
             row = int(np.flatnonzero(np.isin(at, culprits))[0])
@@ -287,17 +312,24 @@ class LateRows:
         rank = nth_of_kind(pair, after)
         new = np.zeros(len(given), dtype=bool)
         new[np.flatnonzero(labelled)[rank >= before[pair]]] = True
-        voted = known.clusters[used] if "clusters" in known.given else np.empty(0, dtype=np.uint64)
+        if "clusters" in known.given:
+            voted = known.clusters[used]
+        else:
+            voted = np.empty(0, dtype=np.uint64)
         tested = new & ~np.isin(given.clusters, voted)
         first = np.unique(key, return_index=True)[1]  # a row of each key of the batch
         n_labelled = np.bincount(at[labelled], minlength=n_keys)
         seen = here > 0
         left = np.flatnonzero(seen).repeat((sizes - n_labelled)[seen])
         waiting = known.taken(first[left]).without_labels()
-        return tested, type(self)(known.taken(~seen[key]).and_rows(given.taken(labelled), waiting))
+        return tested, type(self)(
+            known.taken(~seen[key]).and_rows(given.taken(labelled), waiting)
+        )
 
     @staticmethod
-    def _unknown(known: RowWords, given: RowWords, row: int, batch: str, here: int, sizes: int) -> str:
+    def _unknown(
+        known: RowWords, given: RowWords, row: int, batch: str, here: int, sizes: int
+    ) -> str:
         """Return the reason why a row is not one of the batch."""
         if sizes:
             return (
@@ -322,18 +354,25 @@ class LateRows:
         )
 
     @staticmethod
-    def _changed(known: RowWords, given: RowWords, row: int, batch: str, classes: Sequence[Any]) -> str:
+    def _changed(
+        known: RowWords, given: RowWords, row: int, batch: str, classes: Sequence[Any]
+    ) -> str:
         """Return how the labels or costs of rows equal to a row contradict the used ones."""
 
         def counted(labels: Hashes) -> str:
             values, times = np.unique(labels, return_counts=True)
-            names = ["missing" if not v else repr(classes[v - 1]) for v in values.astype(np.intp).tolist()]
+            names = [
+                "missing" if not v else repr(classes[v - 1])
+                for v in values.astype(np.intp).tolist()
+            ]
             pairs = [f"{name} in {n}" for name, n in zip(names, times.tolist(), strict=True)]
             return ", ".join(pairs[:MOST_IN_MESSAGE])
 
         before = known.labels[known.labels > 0]
         size = len(classes) + 1
-        used, now = (np.bincount(each.astype(np.intp), minlength=size) for each in (before, given.labels))
+        used, now = (
+            np.bincount(each.astype(np.intp), minlength=size) for each in (before, given.labels)
+        )
         same = bool((used <= now).all())
         if same:
             return (
@@ -355,7 +394,8 @@ class LateRows:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
-        words, n = state["words"], int(state["rows"])
+        words = state["words"]
+        n = int(state["rows"])
         columns = {name: _unpacked(words[name], n) for name in WORDS}
         given = tuple(state["given"])
         if not set(given) <= {"id", "groups", "clusters"}:
@@ -371,7 +411,10 @@ def _packed(words: NDArray[Any]) -> str:
 
 def _unpacked(text: str, n: int) -> Hashes:
     content = base64.b64decode(text, validate=True)
-    size = len(content) // n if n else 1
+    if n:
+        size = len(content) // n
+    else:
+        size = 1
     if size not in (1, 2, 4, 8) or len(content) != size * n:
         raise ValueError(f"the state has {len(content)} bytes for {n} rows")
     return np.frombuffer(content, dtype=f"<u{size}").astype(np.uint64)
@@ -385,7 +428,9 @@ class GivenRows:
     """Rows of a batch, to recognise them in later batches."""
 
     name: str
-    ids: Hashes | None = None  # shape (n,), sorted: all of them, because ids identify rows exactly
+    ids: Hashes | None = (
+        None  # shape (n,), sorted: all of them, because ids identify rows exactly
+    )
     contents: RowCounts | None = None  # only if equal rows are different rows
     # The same of what single models read, see `RowHashes`.
     read: Mapping[str, RowCounts] = field(default_factory=dict)
@@ -393,7 +438,10 @@ class GivenRows:
     @classmethod
     def of(cls, name: str, ids: Hashes | None, rows: RowHashes | None) -> Self:
         """Return the rows of a batch; with ``rows``, equal rows are different rows."""
-        kept = None if ids is None else np.sort(ids)
+        if ids is None:
+            kept = None
+        else:
+            kept = np.sort(ids)
         if rows is None:
             return cls(name, kept)
         read = {model: RowCounts.of(hashes) for model, hashes in rows.read.items()}
@@ -402,22 +450,40 @@ class GivenRows:
     @property
     def counts(self) -> dict[str, RowCounts]:
         """Counts of the contents: of whole rows under the empty name, and as each model reads them."""
-        return {} if self.contents is None else {"": self.contents, **self.read}
+        if self.contents is None:
+            return {}
+        return {"": self.contents, **self.read}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        ids = None if self.ids is None else {"rows": len(self.ids), "words": _packed(self.ids)}
-        contents = None if self.contents is None else _counts_to_dict(self.contents)
+        if self.ids is None:
+            ids = None
+        else:
+            ids = {"rows": len(self.ids), "words": _packed(self.ids)}
+        if self.contents is None:
+            contents = None
+        else:
+            contents = _counts_to_dict(self.contents)
         read = {model: _counts_to_dict(counts) for model, counts in self.read.items()}
         return {"name": self.name, "ids": ids, "contents": contents, "read": read}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
-        ids, own = state["ids"], state["contents"]
-        words = None if ids is None else _unpacked(ids["words"], int(ids["rows"]))
-        contents = None if own is None else _counts_from_dict(own)
-        read = {str(model): _counts_from_dict(counts) for model, counts in state.get("read", {}).items()}
+        ids = state["ids"]
+        own = state["contents"]
+        if ids is None:
+            words = None
+        else:
+            words = _unpacked(ids["words"], int(ids["rows"]))
+        if own is None:
+            contents = None
+        else:
+            contents = _counts_from_dict(own)
+        read = {
+            str(model): _counts_from_dict(counts)
+            for model, counts in state.get("read", {}).items()
+        }
         return cls(str(state["name"]), words, contents, read)
 
 
@@ -431,7 +497,9 @@ def _counts_to_dict(counts: RowCounts) -> dict[str, Any]:
 
 
 def _counts_from_dict(state: Mapping[str, Any]) -> RowCounts:
-    kept, counts = (_unpacked(state[name], int(state["different"])) for name in ("kept", "counts"))
+    kept, counts = (
+        _unpacked(state[name], int(state["different"])) for name in ("kept", "counts")
+    )
     number = counts.astype(np.intp)
     return RowCounts(kept.astype(np.uint32), number, int(state["limit"]), int(number.sum()))
 
@@ -478,4 +546,7 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
 def copies_pass(batch: GivenRows, n_compared: int) -> bool:
     """Return whether a copy of a batch without ids would not be refused among so many comparisons."""
     own = batch.contents
-    return own is not None and chance_of_agreement(own, own, tolerant=True) * n_compared > LABELS_LEVEL
+    return (
+        own is not None
+        and chance_of_agreement(own, own, tolerant=True) * n_compared > LABELS_LEVEL
+    )

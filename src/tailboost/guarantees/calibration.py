@@ -55,7 +55,8 @@ from tailboost.selection.problem import SPREAD
 __all__ = ["calibrate_selected", "from_the_safest"]
 
 # Number of rules tested for largest errors, at equal fractions of the targets, and the smallest limit.
-POINTS, LEAST = 25, 1e-6
+POINTS = 25
+LEAST = 1e-6
 CONSTANT = "one answer"  # method of a target without a test
 AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such threshold. No "
@@ -67,7 +68,16 @@ Part = tuple[int, Any]  # a bound: the number of its limit, and the subgroup
 # Limits are tightened by these multiples of half their intervals on the selection data. In 277 paired cases
 # of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the largest margin,
 # in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
-FACTORS = (*np.arange(0.125, 2.0, 0.125), *np.arange(2.0, 3.0, 0.25), 3.0, 3.5, 4.0, 5.0, 6.0, 8.0)
+FACTORS = (
+    *np.arange(0.125, 2.0, 0.125),
+    *np.arange(2.0, 3.0, 0.25),
+    3.0,
+    3.5,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+)
 # Level of the tests for predictions of their power; the sequence is valid for any start.
 LEVEL = 0.05
 # Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
@@ -78,7 +88,8 @@ LEAST_POWER = 0.9
 FALLS = 2
 # Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
 # rule there, the other steps are not made. In 24 cases the answers were those of all steps.
-COARSE, WORTHWHILE = FACTORS[::-4][::-1], 0.02
+COARSE = FACTORS[::-4][::-1]
+WORTHWHILE = 0.02
 
 
 def calibrate_selected(
@@ -116,14 +127,18 @@ def calibrate_selected(
     check_number(confidence, "confidence", 0, 1, below=True)
     if rule not in ("predict", "randomised"):
         raise ValueError(f"rule must be 'predict' or 'randomised', got {rule!r}")
-    if attempts is not None and (isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1):
+    if attempts is not None and (
+        isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1
+    ):
         raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
     own = getattr(model, "limits", None)
     checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
     if not hasattr(model, "limits"):
         name = type(model).__name__
         if not model.selects_rule:
-            raise ValueError(f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows")
+            raise ValueError(
+                f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows"
+            )
         if checked:
             raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")
     earlier = attempts_of(previous)
@@ -139,21 +154,34 @@ def calibrate_selected(
     procedures = targets.procedures(model, fresh)
     attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
-    made = model.ledger_.record(attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts)
+    made = model.ledger_.record(
+        attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts
+    )
     level = made[-1].spent * (1.0 - confidence)
     procedure, found, others = _first_that_applies(procedures, level)
     if found.passed is None:
-        if found.equal_scores and not any(rate.needs_labels(fresh.answered.strata) for rate in rates):
+        if found.equal_scores and not any(
+            rate.needs_labels(fresh.answered.strata) for rate in rates
+        ):
             # No label was read, and no limit was tested.
             model.ledger_.withdraw(attempt)
             raise NotCertifiedError(f"{found.why}. {AT_EQUAL_SCORES}", (), earlier)
-        selected = {(line.rate, line.subgroup): line.value for line in found.answered.judge.rates_}
-        families = [] if found.equal_scores else targets.families(found.answered)
-        raise not_certified(families, procedure.tested, found.why, confidence, made, attempts, selected)
+        selected = {
+            (line.rate, line.subgroup): line.value for line in found.answered.judge.rates_
+        }
+        if found.equal_scores:
+            families = []
+        else:
+            families = targets.families(found.answered)
+        raise not_certified(
+            families, procedure.tested, found.why, confidence, made, attempts, selected
+        )
     return _certified(found.passed, procedure, others, targets, fresh, confidence, made)
 
 
-def _first_that_applies(procedures: Sequence[Procedure], level: float) -> tuple[Procedure, Tested, list[str]]:
+def _first_that_applies(
+    procedures: Sequence[Procedure], level: float
+) -> tuple[Procedure, Tested, list[str]]:
     """Return the first procedure that applies, what it found, and why others before it do not apply."""
     reasons = list[str]()
     for procedure in procedures:
@@ -219,19 +247,33 @@ class Targets:
         """Return the limited rates of answered rows."""
         if self.kind is None:
             return [RateFamily.of(limit, answered) for limit in self.limits]
-        return [RateFamily.of_errors(self.kind, answered, self.rule, self.allowed, of_every=self.of_every)]
+        return [
+            RateFamily.of_errors(
+                self.kind, answered, self.rule, self.allowed, of_every=self.of_every
+            )
+        ]
 
-    def refuse_absent(self, fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]) -> None:
+    def refuse_absent(
+        self, fresh: FreshRows, confidence: float, earlier: tuple[Attempt, ...]
+    ) -> None:
         """Raise if a target has no rows; the rows of a precision depend on the rule."""
         absent = [
-            Shortfall(bound.title if self.limits else bound.name, None, 0, float(bound.target or 0.0), None)
+            Shortfall(
+                bound.title if self.limits else bound.name,
+                None,
+                0,
+                float(bound.target or 0.0),
+                None,
+            )
             for family in self.families(fresh)
             for bound in (() if family.rate.is_ratio else family.bounds(1.0 - confidence))
             if not bound.n and bound.certified is False
         ]
         if absent:
             words = "; ".join(map(str, absent))
-            raise NotCertifiedError(f"a target without rows cannot be certified: {words}", absent, earlier)
+            raise NotCertifiedError(
+                f"a target without rows cannot be certified: {words}", absent, earlier
+            )
 
     def procedures(self, model: Model, fresh: FreshRows) -> list[Procedure]:
         """Return the procedures, the simplest first; a later one runs if no earlier one applies."""
@@ -292,7 +334,10 @@ class FixedSequence:
 
     def made(self, classifier: Model) -> str:
         """Return how the certified classifier was made."""
-        stated = "; ".join(map(str, classifier.limits)) if self.targets.limits else ""
+        if self.targets.limits:
+            stated = "; ".join(map(str, classifier.limits))
+        else:
+            stated = ""
         return (
             "The rule is the least restricted one of a sequence fixed before these rows were used. All of "
             f"them were tested for each rule.{f' It was selected within {stated}.' if stated else ''}"
@@ -300,7 +345,8 @@ class FixedSequence:
 
     def run(self, level: float) -> Tested:
         """Return the certified classifier, if there is one, and the rows with the answers tested last."""
-        passed, rules = None, list(self.rules)
+        passed = None
+        rules = list(self.rules)
         with steps("tested rules", len(rules)) as done:
             for classifier in rules:
                 answered = self.fresh.by(classifier)
@@ -340,7 +386,8 @@ def _certified(
     attempts: tuple[Attempt, ...],
 ) -> Any:
     """Return the classifier with its certificate."""
-    answered, fingerprints = fresh.by(classifier), fresh.fingerprints
+    answered = fresh.by(classifier)
+    fingerprints = fresh.fingerprints
     assert fingerprints is not None
     bounds = limit_bounds(targets.families(answered), attempts[-1].spent * (1.0 - confidence))
     # Without a row that counts, a target is kept by construction: no test passes without rows.
@@ -351,7 +398,10 @@ def _certified(
     ]
     classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
     classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
-    plural = "limits" if targets.limits else "targets"
+    if targets.limits:
+        plural = "limits"
+    else:
+        plural = "targets"
     notes = [
         f"The {plural} are certified, and nothing tighter. {procedure.made(classifier)}",
         f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
@@ -360,14 +410,16 @@ def _certified(
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in targets.limits] or [targets.kind]),
     ]
-    if untested := [bound.title for bound in certified if not bound.n]:
+    untested = [bound.title for bound in certified if not bound.n]
+    if untested:
         words = f"{', '.join(untested)}: no threshold is certified, so every row there has one answer"
         notes.append(f"{words}. It keeps the limit by construction.")
         warn_user(f"{words}, which keeps the limit by construction", UselessRuleWarning)
     if targets.limits:
         classifier.limits = targets.limits
     _warn_of_useless(answered, targets)
-    if told := _with_one_answer(answered, targets):
+    told = _with_one_answer(answered, targets)
+    if told:
         words = f"{', '.join(told)}: the certified rule gives every row there one answer"
         notes.append(f"{words}.")
         if not untested:
@@ -391,28 +443,42 @@ def _certified(
 
 def _price(before: FreshRows, after: FreshRows, targets: Targets) -> Iterator[Price]:
     """Yield the overall error of labelled rows, then limited rates, of the given and the certified rule."""
-    (error_before,), (error_after,) = (each.samples(ERRORS["mean"], targets.rule) for each in (before, after))
+    (error_before,), (error_after,) = (
+        each.samples(ERRORS["mean"], targets.rule) for each in (before, after)
+    )
     if len(error_after.rows):
         yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
     for old, new in zip(targets.families(before), targets.families(after), strict=True):
         assert new.limit is not None
         names = [sample.name for sample in new.samples]
-        limited = np.ones(len(names), bool) if new.limit.compares else ~np.isnan(new.limit.bounds(names))
+        if new.limit.compares:
+            limited = np.ones(len(names), bool)
+        else:
+            limited = ~np.isnan(new.limit.bounds(names))
         for one, other, counts in zip(old.samples, new.samples, limited.tolist(), strict=True):
             if counts and len(other.rows):
-                of = "" if other.name is None else f" of {unit_name(other.name)}"
-                given = None if np.isnan(one.mean) else float(one.mean)
+                if other.name is None:
+                    of = ""
+                else:
+                    of = f" of {unit_name(other.name)}"
+                if np.isnan(one.mean):
+                    given = None
+                else:
+                    given = float(one.mean)
                 yield Price(f"{new.rate.words}{of}", given, float(other.mean), len(other.rows))
 
 
 def _with_one_answer(fresh: FreshRows, targets: Targets) -> list[str]:
     """Return the names of limited groups whose rows have one answer, if not all rows have."""
-    answered, found = fresh.answered, dict[str, None]()
+    answered = fresh.answered
+    found = dict[str, None]()
     if answered.actions.ndim > 1 or len(np.unique(answered.actions)) == 1:
         return []
     for by in dict.fromkeys(limit.rate.by for limit in targets.limits):
         names, inside = answered.strata.subgroups(by)
-        for name, unit in zip(names, inside, strict=True) if by not in (None, "class", "cell") else ():
+        for name, unit in (
+            zip(names, inside, strict=True) if by not in (None, "class", "cell") else ()
+        ):
             there = answered.actions[unit[answered.stratum]]
             if len(there) and (there == there[0]).all():
                 found[unit_name(name)] = None
@@ -422,19 +488,30 @@ def _with_one_answer(fresh: FreshRows, targets: Targets) -> list[str]:
 def _warn_of_useless(fresh: FreshRows, targets: Targets) -> None:
     """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more."""
     answered = fresh.answered
-    strata, randomised = answered.strata, answered.actions.ndim > 1
-    answers = np.zeros(2) if randomised else np.unique(answered.actions)
+    strata = answered.strata
+    randomised = answered.actions.ndim > 1
+    if randomised:
+        answers = np.zeros(2)
+    else:
+        answers = np.unique(answered.actions)
     if len(answers) == 1:
-        answer = repr(strata.classes[int(answers[0])]) if answers[0] < strata.n_classes else HUMAN_REVIEW
+        if answers[0] < strata.n_classes:
+            answer = repr(strata.classes[int(answers[0])])
+        else:
+            answer = HUMAN_REVIEW
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
         )
-    if len(answers) == 1 or randomised or strata.n_classes in answers:  # deferral has no such comparison
+    if (
+        len(answers) == 1 or randomised or strata.n_classes in answers
+    ):  # deferral has no such comparison
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
     for number, label in enumerate(strata.classes):
-        constant = replace(fresh, answered=replace(answered, actions=np.full_like(answered.actions, number)))
+        constant = replace(
+            fresh, answered=replace(answered, actions=np.full_like(answered.actions, number))
+        )
         errs = constant.samples(ERRORS["mean"])[0].mean
         if errs <= error and all(family.kept_on_rows for family in targets.families(constant)):
             warn_user(
@@ -469,7 +546,9 @@ def from_the_safest(model: Any, kind: Kind, allowed: Mapping[Any, float]) -> Ite
             return [point.classifier for point in reversed(model.tradeoff().points)]
 
 
-def from_the_likeliest(model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Iterator[Any]:
+def from_the_likeliest(
+    model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]
+) -> Iterator[Any]:
     """Yield the rules of the path from the strictest with about the greatest predicted power to the loosest.
 
     The order depends on the selection data and on the numbers of fresh rows alone, one for each limit. The
@@ -479,7 +558,9 @@ def from_the_likeliest(model: Model, limits: Sequence[Limit], n_fresh: Sequence[
     rules, powers, factors = path.rules(COARSE)
     first, together = _likeliest(powers)
     if together >= WORTHWHILE:
-        most = min((factor for factor in COARSE if factor > factors[first]), default=FACTORS[-1])
+        most = min(
+            (factor for factor in COARSE if factor > factors[first]), default=FACTORS[-1]
+        )
         rules, powers, _ = path.rules([factor for factor in FACTORS if factor <= most])
         first, _ = _likeliest(powers)
     yield from rules[first:]
@@ -496,7 +577,9 @@ def _silent() -> Iterator[None]:
 def _likeliest(powers: Sequence[Mapping[Part, float]]) -> tuple[int, float]:
     """Return the first rule with about the greatest predicted power, and this greatest power."""
     together = np.array([np.prod(list(each.values())) for each in powers])
-    return int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]), float(together.max())
+    return int(np.flatnonzero(together >= LEAST_POWER * together.max())[0]), float(
+        together.max()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,13 +590,17 @@ class Path:
     limits: Sequence[Limit]
     plain: Any  # the rule within the given limits
     ratios: Sequence[float]  # fresh rows by selection rows, of each limit
-    made: dict[tuple[float, ...], Any] = field(default_factory=dict)  # rules by the factors of all bounds
+    made: dict[tuple[float, ...], Any] = field(
+        default_factory=dict
+    )  # rules by the factors of all bounds
 
     @classmethod
     def of(cls, model: Model, limits: Sequence[Limit], n_fresh: Sequence[int]) -> Path:
         """Return the path of a classifier for numbers of fresh rows, one for each limit."""
         with _silent():
-            plain = model.reweight(limits=list(limits), confidence=0)  # the path itself tightens the limits
+            plain = model.reweight(
+                limits=list(limits), confidence=0
+            )  # the path itself tightens the limits
         return cls(model, limits, plain, [n / model.n_selection_ for n in n_fresh])
 
     def rules(
@@ -525,12 +612,17 @@ class Path:
         bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
         further, or if `FALLS` steps in a row make its certificate less likely; the others go on.
         """
-        rules, powers, of_rules = [self.plain], [self.powers(self.plain)], [0.0]
-        now, best = dict.fromkeys(self.widths, 0.0), dict(powers[0])
+        rules = [self.plain]
+        powers = [self.powers(self.plain)]
+        of_rules = [0.0]
+        now = dict.fromkeys(self.widths, 0.0)
+        best = dict(powers[0])
         falls = {part: 0 for part, width in self.widths.items() if width > 0.0}
         with steps("tightened rules", len(factors)) as done:
             for factor in factors:
-                rule, now, reached, moved, possible = self._tighter(float(factor), now, best, list(falls))
+                rule, now, reached, moved, possible = self._tighter(
+                    float(factor), now, best, list(falls)
+                )
                 falls = {part: 0 if part in moved else falls[part] + 1 for part in possible}
                 falls = {part: times for part, times in falls.items() if times < FALLS}
                 if rule is not None:
@@ -542,7 +634,11 @@ class Path:
         return rules[::-1], powers[::-1], of_rules[::-1]
 
     def _tighter(
-        self, factor: float, now: dict[Part, float], best: Mapping[Part, float], free: list[Part]
+        self,
+        factor: float,
+        now: dict[Part, float],
+        best: Mapping[Part, float],
+        free: list[Part],
     ) -> tuple[Any, dict[Part, float], dict[Part, float], list[Part], list[Part]]:
         """Return the next rule, the factors, its predicted powers, the moved bounds and the possible ones.
 
@@ -556,7 +652,9 @@ class Path:
                 free = possible = self.possible(now, free, factor)
                 continue
             reached = self.powers(rule)
-            falling = [part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)]
+            falling = [
+                part for part in free if reached[part] < best[part] - (1.0 - LEAST_POWER)
+            ]
             if not falling:
                 return rule, further, reached, free, possible
             free = [part for part in free if part not in falling]
@@ -567,7 +665,10 @@ class Path:
         """The limited rates with their bounds, by rate, subgroup and sense."""
         numbers = {str(limit): i for i, limit in enumerate(self.limits)}
         return {
-            (line.rate, line.subgroup, line.sense): ((numbers[line.limit], line.subgroup), float(line.bound))
+            (line.rate, line.subgroup, line.sense): (
+                (numbers[line.limit], line.subgroup),
+                float(line.bound),
+            )
             for line in self.plain.rates_
             if line.limit in numbers
         }
@@ -575,7 +676,8 @@ class Path:
     def _limited(self, lines: Iterable[Any]) -> Iterator[tuple[Any, Part, float]]:
         """Yield the lines of limited rates, each with its part and the bound."""
         for line in lines:
-            if found := self.bounds.get((line.rate, line.subgroup, line.sense)):
+            found = self.bounds.get((line.rate, line.subgroup, line.sense))
+            if found:
                 yield line, *found
 
     @cached_property
@@ -597,13 +699,17 @@ class Path:
             by_limit: list[dict[Any, float]] = [{} for _ in self.limits]
             for (i, subgroup), width in self.widths.items():
                 by_limit[i][subgroup] = factors[i, subgroup] * width
-            tighter = [limit.tightened(by) for limit, by in zip(self.limits, by_limit, strict=True)]
+            tighter = [
+                limit.tightened(by) for limit, by in zip(self.limits, by_limit, strict=True)
+            ]
             self.made[key] = None
             with _silent(), suppress(InfeasibleLimitsError):
                 self.made[key] = self.plain.reweight(limits=tighter, confidence=0)
         return self.made[key]
 
-    def possible(self, now: Mapping[Part, float], free: Sequence[Part], factor: float) -> list[Part]:
+    def possible(
+        self, now: Mapping[Part, float], free: Sequence[Part], factor: float
+    ) -> list[Part]:
         """Return bounds for a joint step, the first ones first."""
         moved: list[Part] = []
         for part in free:
@@ -616,13 +722,17 @@ class Path:
 
     def powers(self, rule: Any) -> dict[Part, float]:
         """Return the predicted probability of a certificate from fresh rows for each limited rate."""
-        powers, lines = dict.fromkeys(self.widths, 1.0), rule.rates_
+        powers = dict.fromkeys(self.widths, 1.0)
+        lines = rule.rates_
         for line, part, bound in self._limited(lines):
             if np.isnan(bound):
                 continue
-            limit, ratio = self.limits[part[0]], self.ratios[part[0]]
+            limit = self.limits[part[0]]
+            ratio = self.ratios[part[0]]
             if limit.compares:
-                each = [one for one in lines if one.rate == line.rate and one.subgroup != limit.form]
+                each = [
+                    one for one in lines if one.rate == line.rate and one.subgroup != limit.form
+                ]
                 powers[part] = predicted_power_to_compare(each, limit, ratio)
             else:
                 powers[part] = predicted_power(line, bound, limit, ratio)
@@ -644,7 +754,9 @@ def predicted_power(line: Any, bound: float, limit: Limit, ratio: float) -> floa
     if np.isnan(line.value) or not line.rows > 0:
         return 0.0
     if limit.rate.is_share:
-        error, most = (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
+        error, most = (
+            (line.value, bound) if limit.from_above else (1.0 - line.value, 1.0 - bound)
+        )
         n = np.array([line.rows])
         return float(power_of_counts(error * n, n, most, ratio, LEVEL)[0])
     room = (bound - line.value) * (1.0 if limit.from_above else -1.0)
@@ -679,7 +791,8 @@ def predicted_power_to_compare(lines: Sequence[Any], limit: Limit, ratio: float)
     here = limit.deviations(np.clip(rates * (1.0 - rates), 0.0, None) / n)
     there = here / np.sqrt(ratio)
     powers = ndtr(
-        (limit.rooms(rates, rates) + ndtri(LEVEL) * there) / np.maximum(np.hypot(here, there), 1e-12)
+        (limit.rooms(rates, rates) + ndtri(LEVEL) * there)
+        / np.maximum(np.hypot(here, there), 1e-12)
     )
     return float(powers[~np.eye(len(n), dtype=bool)].min())
 
@@ -701,10 +814,16 @@ def not_certified(
     ``why`` says why there is no certified rule if this one misses none. ``selected`` has its errors and rates
     on the selection data, by rate and subgroup.
     """
-    level, last = attempts[-1].spent * (1.0 - confidence), not may_follow(attempts, declared)
-    next_level = level if last else spent_by_next(attempts, declared) * (1.0 - confidence)
+    level = attempts[-1].spent * (1.0 - confidence)
+    last = not may_follow(attempts, declared)
+    if last:
+        next_level = level
+    else:
+        next_level = spent_by_next(attempts, declared) * (1.0 - confidence)
     shortfalls = [
-        Shortfall.of(family, j, later, next_level, selected.get((str(later.counted), later.subgroup)))
+        Shortfall.of(
+            family, j, later, next_level, selected.get((str(later.counted), later.subgroup))
+        )
         for family in families
         for j, (bound, later) in enumerate(
             zip(limit_bounds([family], level), limit_bounds([family], next_level), strict=True)
@@ -713,7 +832,11 @@ def not_certified(
     ]
     return NotCertifiedError(
         f"no rule with several answers has its targets certified with {percent(confidence)} confidence. "
-        + (f"For {rule}: {'; '.join(map(str, shortfalls))}." if shortfalls else f"The reason: {why}."),
+        + (
+            f"For {rule}: {'; '.join(map(str, shortfalls))}."
+            if shortfalls
+            else f"The reason: {why}."
+        ),
         shortfalls,
         attempts,
         f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. "

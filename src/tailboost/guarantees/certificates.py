@@ -135,7 +135,9 @@ class Certificate:
         KeyError
             If there is no such bound.
         """
-        found = [b for b in self.bounds if (b.kind, b.subgroup, b.rule) == (kind, subgroup, rule)]
+        found = [
+            b for b in self.bounds if (b.kind, b.subgroup, b.rule) == (kind, subgroup, rule)
+        ]
         if not found:
             raise KeyError(f"no bound of kind {kind!r}, subgroup {subgroup!r}, rule {rule!r}")
         return found[0]
@@ -150,7 +152,9 @@ class Certificate:
         bounds = [b for b in (*self.bounds, *self.rates) if b.target is not None]
         if any(not b.certified for b in bounds):
             return False
-        return None if not bounds or any(b.of_seen for b in bounds) else True
+        if not bounds or any(b.of_seen for b in bounds):
+            return None
+        return True
 
     def recheck(
         self,
@@ -195,11 +199,19 @@ class Certificate:
         ValueError
             If an argument is not as in `certify`, or the certificate is about another rule.
         """
-        judge = self.model if model is None else model
+        if model is None:
+            judge = self.model
+        else:
+            judge = model
         if judge is None:
-            raise ValueError("model is needed: this certificate was made from an array of answers")
+            raise ValueError(
+                "model is needed: this certificate was made from an array of answers"
+            )
         refuse_other_rule(self, judge, "the certificate")
-        before = Recheck.begun(self.tested, self.confidence) if previous is None else previous
+        if previous is None:
+            before = Recheck.begun(self.tested, self.confidence)
+        else:
+            before = previous
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
         rules = () if self.rates else {b.rule for b in self.tested}
@@ -208,10 +220,13 @@ class Certificate:
         fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
-        counts = fresh.known_among(before.rows if self.rows is None else (self.rows, *before.rows))
+        counts = fresh.known_among(
+            before.rows if self.rows is None else (self.rows, *before.rows)
+        )
         used = (fresh.used,) if fresh.rows is not None and fresh.equal_rows == "natural" else ()
         known = [rows for rows in (self.used, *before.used) if rows is not None]
-        if shared := max((new.shared_with(old) for new in used for old in known), default=0):
+        shared = max((new.shared_with(old) for new in used for old in known), default=0)
+        if shared:
             raise LeakageError(
                 f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or of an earlier "
                 "batch, which agree more than chance explains. Give new rows"
@@ -222,7 +237,9 @@ class Certificate:
                 "the certificate or of an earlier batch. If fresh rows equal others by nature, set "
                 f"{EQUAL_BY_NATURE}"
             )
-        of_key = {key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}}
+        of_key = {
+            key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}
+        }
         samples = [fresh.compared(b.claim, of_key[b.counted, b.rule]) for b in self.tested]
         rows = () if fresh.fingerprints is None else (fresh.fingerprints,)
         after = before.add(samples, rows, counts[-1], rows_unnamed(self.tested, fresh.answered))
@@ -255,9 +272,13 @@ class Certificate:
         KeyError, TypeError, ValueError
             If the document is no certificate.
         """
-        bounds, rates = (list(map(CertifiedBound.from_dict, document[name])) for name in ("bounds", "rates"))
+        bounds, rates = (
+            list(map(CertifiedBound.from_dict, document[name])) for name in ("bounds", "rates")
+        )
         if any(b.rate is not None for b in bounds) or any(b.rate is None for b in rates):
-            raise ValueError("the document has rates among its bounds on errors, or errors among its rates")
+            raise ValueError(
+                "the document has rates among its bounds on errors, or errors among its rates"
+            )
         price = tuple(Price(**each) for each in document.get("price", ()))
         confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
         return cls(
@@ -290,8 +311,11 @@ class Certificate:
         if not self.price:
             return []
         words = joined(list(map(str, self.price)), SHOWN, "; ")
-        said = [f"Price, from the given to the certified rule, as estimates on these rows: {words}."]
-        if limited := [each for each in self.price if each.n < self.n_rows]:
+        said = [
+            f"Price, from the given to the certified rule, as estimates on these rows: {words}."
+        ]
+        limited = [each for each in self.price if each.n < self.n_rows]
+        if limited:
             few = min(limited, key=lambda each: each.n)
             said.append(
                 f"Of these rates, the {few.name} counts the fewest rows: {few.n:,}. More fresh rows usually "
@@ -302,14 +326,19 @@ class Certificate:
     def cells(self) -> Cells:
         """Return the table of bounds, the verdict first; of many bounds the largest."""
         printed = self._printed
-        heads, rows = filled_columns(list(printed[0].cells), [list(b.cells.values()) for b in printed])
-        if more := len(self.rates or self.bounds) - len(printed):
+        heads, rows = filled_columns(
+            list(printed[0].cells), [list(b.cells.values()) for b in printed]
+        )
+        more = len(self.rates or self.bounds) - len(printed)
+        if more:
             rows.append([f"… and {more:,} smaller ones in .bounds", *[""] * (len(heads) - 1)])
         return heads, rows
 
     @property
     def _printed(self) -> Sequence[CertifiedBound]:
-        return self.rates or (self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds))
+        return self.rates or (
+            self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds)
+        )
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: those with a limit, or without limits all."""
@@ -341,7 +370,9 @@ def _largest(bounds: Sequence[CertifiedBound]) -> list[CertifiedBound]:
     printed: set[int] = set()
     for kind, rule in {(b.kind, b.rule) for b in bounds}:
         of_kind = [i for i, b in enumerate(bounds) if (b.kind, b.rule) == (kind, rule)]
-        order = sorted(of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper))
+        order = sorted(
+            of_kind, key=lambda i: (bounds[i].certified is not False, -bounds[i].upper)
+        )
         printed.update(order[:SHOWN])
     return [bounds[i] for i in sorted(printed)]
 
@@ -491,12 +522,19 @@ def certify(
         if not hasattr(model, "predict"):
             model = np.asarray(model)[used]
         tables = {"X": given.X, "y": np.asarray(y), **given.by_row}
-        given = replace(given, **{name: take(as_pandas(table), used) for name, table in tables.items()})
+        given = replace(
+            given, **{name: take(as_pandas(table), used) for name, table in tables.items()}
+        )
     asked = [one.rate for one in expressions]
     with telling() if verbose else nullcontext():
         fresh = fresh_rows(model, given, asked, () if expressions else None)
-    judge = model if hasattr(model, "predict") else None
-    certificate = certificate_of(fresh, expressions, max_error, request, judge, fresh.fingerprints)
+    if hasattr(model, "predict"):
+        judge = model
+    else:
+        judge = None
+    certificate = certificate_of(
+        fresh, expressions, max_error, request, judge, fresh.fingerprints
+    )
     if fresh.rows is not None:
         certificate = replace(certificate, used=fresh.used)
     if judge is not None or deferred is not None:
@@ -505,18 +543,29 @@ def certify(
 
 
 def check_unlabeled(
-    model: Model, expressions: Sequence[Expression], clusters: Column, sample_weight: Column = None
+    model: Model,
+    expressions: Sequence[Expression],
+    clusters: Column,
+    sample_weight: Column = None,
 ) -> None:
     """Raise if the other arguments exclude rows without labels."""
     if not expressions:
-        raise ValueError("X_unlabeled: errors need labels; state rates or limits of answers alone")
+        raise ValueError(
+            "X_unlabeled: errors need labels; state rates or limits of answers alone"
+        )
     if not hasattr(model, "predict"):
-        raise ValueError("X_unlabeled: model is an array of answers, and has none to these rows")
+        raise ValueError(
+            "X_unlabeled: model is an array of answers, and has none to these rows"
+        )
     if any(one.rate.needs_costs for one in expressions):
-        raise ValueError("X_unlabeled: a rate is a mean of costs by row, and these rows have none")
+        raise ValueError(
+            "X_unlabeled: a rate is a mean of costs by row, and these rows have none"
+        )
     for name, given in (("clusters", clusters), ("sample_weight", sample_weight)):
         if given is not None:
-            raise ValueError(f"{name} and X_unlabeled were both given, but rows without labels have none")
+            raise ValueError(
+                f"{name} and X_unlabeled were both given, but rows without labels have none"
+            )
 
 
 def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
@@ -544,10 +593,14 @@ class CertificateRequest:
     radii: list[float]
 
     @classmethod
-    def of(cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]) -> CertificateRequest:
+    def of(
+        cls, confidence: float, alphas: Sequence[float], shifts: Sequence[float]
+    ) -> CertificateRequest:
         """Check the arguments of `certify`."""
         check_number(confidence, "confidence", 0, 1, below=True)
-        masses, radii = (np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts))
+        masses, radii = (
+            np.atleast_1d(np.asarray(given)).tolist() for given in (alphas, shifts)
+        )
         tails = [check_alpha(alpha, "each of alphas") for alpha in masses]
         radii = [check_number(radius, "each of shifts", 0, closed=True) for radius in radii]
         return cls(float(confidence), tails, radii)
@@ -556,7 +609,10 @@ class CertificateRequest:
 def read_rates(given: Any) -> list[Expression]:
     """Return rates and limits, also given as text, checked."""
     alone = isinstance(given, str) or as_expression(given) is not None
-    stated = [given] if alone else list(given)
+    if alone:
+        stated = [given]
+    else:
+        stated = list(given)
     expressions = [as_expression(parse(one) if isinstance(one, str) else one) for one in stated]
     for one, expression in zip(stated, expressions, strict=True):
         if expression is None or not expression.sides:
@@ -582,7 +638,9 @@ def requested_rates(
         return rates_of_fit(model)
     expressions = read_rates(rates or ())
     if expressions and of_errors:
-        raise ValueError("rates and max_error, alphas or shifts: request them in separate calls")
+        raise ValueError(
+            "rates and max_error, alphas or shifts: request them in separate calls"
+        )
     return expressions
 
 
@@ -591,7 +649,9 @@ def rates_of_fit(model: Model) -> list[Expression]:
     return list(checked_limits(getattr(last_step(model), "limits", ()) or ()))
 
 
-def targets_of(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> dict[tuple[Kind, Any], float]:
+def targets_of(
+    max_error: Stated, names: Mapping[Kind, Sequence[Any]]
+) -> dict[tuple[Kind, Any], float]:
     """Return the largest error allowed for subgroups by (kind, name), from a float or a dict.
 
     ``names`` holds the subgroups by kind: "class", "group", "cell". A float is for the groups if there are
@@ -611,16 +671,27 @@ def targets_of(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> dict[t
     if isinstance(max_error, Mapping):
         if not max_error:
             raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-        keys, given = [key for key in max_error if key is not None], f"max_error={max_error!r}"
+        keys = [key for key in max_error if key is not None]
+        given = f"max_error={max_error!r}"
         every = [name for k in kinds for name in names[k]]
-        if stray := [key for key in keys if key not in every]:
-            raise ValueError(f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}")
+        stray = [key for key in keys if key not in every]
+        if stray:
+            raise ValueError(
+                f"{given}: {stray[0]!r} is no {' or '.join(kinds)}; there are {every[:20]}"
+            )
         about = [k for k in kinds if keys and all(key in names[k] for key in keys)]
         if keys and not about:
-            raise ValueError(f"{given} names subgroups of several kinds, such as classes and groups")
+            raise ValueError(
+                f"{given} names subgroups of several kinds, such as classes and groups"
+            )
         if len(about) > 1:
-            raise ValueError(f"{given}: {keys[0]!r} names a class and a group; rename the groups")
-        kind = about[0] if about else kind
+            raise ValueError(
+                f"{given}: {keys[0]!r} names a class and a group; rename the groups"
+            )
+        if about:
+            kind = about[0]
+        else:
+            kind = kind
         max_error = {None: 1.0, **max_error}
     else:
         max_error = check_number(max_error, "max_error", 0, 1)
@@ -662,22 +733,30 @@ def certificate_of(
     names = error_names(fresh)
     allowed = targets_of(max_error, names)
     parts: list[str] = list(names)
-    parts += ["tail"] if "randomised" in fresh.rules and (request.tails or request.radii) else []
+    parts += (
+        ["tail"] if "randomised" in fresh.rules and (request.tails or request.radii) else []
+    )
     level = (1.0 - confidence) / len(parts)
     bounds: list[CertifiedBound] = []
     empty: dict[str, list[str]] = {}
     for kind in names:
         targets = {name: target for (k, name), target in allowed.items() if k == kind}
         every = targets_every(max_error)
-        families = [RateFamily.of_errors(kind, fresh, r, targets, of_every=every) for r in fresh.rules]
+        families = [
+            RateFamily.of_errors(kind, fresh, r, targets, of_every=every) for r in fresh.rules
+        ]
         by_rule = shared_bounds(families, level)
         m = len(names[kind])
-        bounds += [by_rule[i] for j in range(m) for i in range(j, len(by_rule), m)]  # by subgroup, then rule
+        bounds += [
+            by_rule[i] for j in range(m) for i in range(j, len(by_rule), m)
+        ]  # by subgroup, then rule
         if kind == "mean":
             for bound, family in zip(by_rule, families, strict=True):
                 bounds += _tail_bounds(bound, family.samples[0].values, request, level)
             continue
-        bounds += [worst_of(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)]
+        bounds += [
+            worst_of(by_rule[i : i + m], fresh.knows(kind)) for i in range(0, len(by_rule), m)
+        ]
         empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
     notes = tuple(_notes_of_errors(fresh, empty, parts, model))
     return Certificate(bounds, confidence, len(fresh), notes, **about)
@@ -688,20 +767,32 @@ def _tail_bounds(
 ) -> Iterator[CertifiedBound]:
     """Yield bounds on CVaR and under shifts: from the mean, and for the randomised rule also from a band."""
     exact = mean.rule == "predict"
-    band = None if exact or not (request.tails or request.radii) else tail_band(losses, level)
+    if exact or not (request.tails or request.radii):
+        band = None
+    else:
+        band = tail_band(losses, level)
 
     def worst_loss(radius: float) -> float:
         return worst_case_weights(losses, "kl", radius=radius).value
 
     tails = [(a, cvar(losses, a), cvar_of_mean(mean.upper, a)) for a in request.tails]
     shifted = [(r, worst_loss(r), shift_of_mean(mean.upper, r)) for r in request.radii]
-    kinds: list[tuple[Kind, Any, Any]] = [("cvar", tails, band_cvar), ("shift", shifted, band_shift)]
+    kinds: list[tuple[Kind, Any, Any]] = [
+        ("cvar", tails, band_cvar),
+        ("shift", shifted, band_shift),
+    ]
     for kind, of_kind, by_band in kinds:
         for at, estimate, upper in of_kind:
-            method = "exactly from the mean" if exact else "from the mean"
+            if exact:
+                method = "exactly from the mean"
+            else:
+                method = "from the mean"
             if band is not None and (of_band := by_band(band, at)) < upper:
-                upper, method = of_band, BAND
-            yield replace(mean, kind=kind, subgroup=at, estimate=estimate, upper=upper, method=method)
+                upper = of_band
+                method = BAND
+            yield replace(
+                mean, kind=kind, subgroup=at, estimate=estimate, upper=upper, method=method
+            )
 
 
 def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBound:
@@ -725,7 +816,9 @@ def worst_of(bounds: Sequence[CertifiedBound], all_listed: bool) -> CertifiedBou
 def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Iterator[str]:
     yield from fresh.notes
     compared = (GAP, RATIO)
-    empty = dict.fromkeys(f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in compared)
+    empty = dict.fromkeys(
+        f"{b.rate} of {b.name}" for b in bounds if not b.n and b.subgroup not in compared
+    )
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
     yield (
@@ -748,7 +841,10 @@ def _notes_of_errors(
             f"is 1: {joined(empty[kind], SHOWN)}."
         )
     yield from unlisted(fresh, list(empty))
-    hashes = None if fresh.clusters is not None or fresh.only_scores else fresh.hashes
+    if fresh.clusters is not None or fresh.only_scores:
+        hashes = None
+    else:
+        hashes = fresh.hashes
     if hashes is not None and (n_repeated := len(hashes) - len(np.unique(hashes))):
         yield (
             f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no problem if "
@@ -769,7 +865,10 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     unknown = [names_in(by) for by in families if not fresh.knows(by)]
     names = {name for by in unknown for name in by}
     of_groups = bool(names - {None, CLASS})
-    for kind, plural, concerned in ((CLASS, "labels", names & {CLASS, CELL}), (GROUP, "groups", of_groups)):
+    for kind, plural, concerned in (
+        (CLASS, "labels", names & {CLASS, CELL}),
+        (GROUP, "groups", of_groups),
+    ):
         if concerned and not fresh.knows(kind):
             yield (
                 f"The {plural} of the population are not listed: bounds on every one, or on the worst, are "

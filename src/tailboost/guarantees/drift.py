@@ -20,7 +20,8 @@ from tailboost.core.schema import dtype_kind, group_name
 __all__ = ["Drift", "Reference"]
 
 # Parts of a numeric column, cut at quantiles of the reference; text values with a count each.
-PARTS, VALUES = 10, 30
+PARTS = 10
+VALUES = 30
 # Smallest population stability index (PSI) of a moved column: a rule of thumb of credit scoring.
 LEAST_PSI = 0.1
 # Smallest number of rows in each part of either table of a χ² test (Cochran's rule). Rarer parts are pooled.
@@ -63,7 +64,10 @@ class Reference:
             else:
                 finite = numbers[np.isfinite(numbers)]
                 parts = np.linspace(0, 1, PARTS + 1)[1:-1]
-                cuts = np.unique(np.quantile(finite, parts)).tolist() if len(finite) else []
+                if len(finite):
+                    cuts = np.unique(np.quantile(finite, parts)).tolist()
+                else:
+                    cuts = []
                 counted[name] = {"cuts": cuts}
             counted[name]["counts"] = _counts(column, counted[name]).tolist()
         return cls(counted)
@@ -79,7 +83,10 @@ class Reference:
         """
         columns: dict[str, dict[str, Any]] = {}
         for name, column in state["columns"].items():
-            kind = "cuts" if "cuts" in column else "values"
+            if "cuts" in column:
+                kind = "cuts"
+            else:
+                kind = "values"
             parts = [(float if kind == "cuts" else str)(each) for each in column[kind]]
             counts = [float(count) for count in column["counts"]]
             # The parts, the other values, the missing values; numbers have one part more than cuts.
@@ -96,7 +103,9 @@ class Reference:
         shared = {name: column for name, column in self.columns.items() if name in columns}
         drifts = []
         for name, column in shared.items():
-            psi, p = _compared(np.array(column["counts"]), _counts(columns[name], column), "cuts" in column)
+            psi, p = _compared(
+                np.array(column["counts"]), _counts(columns[name], column), "cuts" in column
+            )
             drifts.append(Drift(name, psi, p, p <= level / len(shared) and psi >= LEAST_PSI))
         return drifts
 
@@ -106,8 +115,13 @@ def columns_of(X: Table) -> dict[str, Any]:
     X = as_pandas(X)
     if hasattr(X, "columns"):
         return {str(name): X[name] for name in X}
-    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return {f"x{j}": X[:, j] for j in range(X.shape[1])} if X.ndim == 2 else {}
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    else:
+        X = np.asarray(X)
+    if X.ndim == 2:
+        return {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    return {}
 
 
 def _numbers(column: Column) -> Floats | None:
@@ -129,10 +143,12 @@ def _texts(column: Column) -> Any:
 def _counts(column: Column, parts: Mapping[str, Any]) -> Floats:
     """Return the number of rows in each part of a column, with other values, and without a value."""
     if "cuts" in parts:
-        numbers, K = _numbers(column), len(parts["cuts"]) + 1
+        numbers = _numbers(column)
+        K = len(parts["cuts"]) + 1
         if numbers is None:  # the column is text now: all its values are other values
             return np.array([0.0] * K + [float(len(column)), 0.0])
-        part, absent = np.searchsorted(parts["cuts"], numbers, side="left"), np.isnan(numbers)
+        part = np.searchsorted(parts["cuts"], numbers, side="left")
+        absent = np.isnan(numbers)
         inside = np.bincount(part[~absent], minlength=K)[:K]
         return np.r_[inside, 0.0, absent.sum()].astype(np.float64)
     place = {value: j for j, value in enumerate(parts["values"])}
@@ -170,13 +186,22 @@ def _p_value(before: Floats, now: Floats, ordered: bool) -> float:
     common = np.array([np.bincount(part[part >= 0], row[part >= 0]) for row in counts])
     rare = counts[:, part < 0].sum(axis=1)
     if rare[0] * scale >= FEWEST:
-        common, rare = np.column_stack([common, rare]), np.zeros(2)
+        common = np.column_stack([common, rare])
+        rare = np.zeros(2)
     common = common[:, common.any(axis=0)]
-    tables = [common] if common.shape[1] > 1 and common.sum(axis=1).all() else []
+    if common.shape[1] > 1 and common.sum(axis=1).all():
+        tables = [common]
+    else:
+        tables = []
     tables += [np.column_stack([rare, total - rare])] if rare.any() else []
-    tests = (fisher_exact(t.astype(np.int64)) if t.shape[1] == 2 else chi2_contingency(t) for t in tables)
+    tests = (
+        fisher_exact(t.astype(np.int64)) if t.shape[1] == 2 else chi2_contingency(t)
+        for t in tables
+    )
     p_values = [float(test.pvalue) for test in tests]
-    return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
+    if p_values:
+        return min(1.0, len(p_values) * min(p_values))
+    return 1.0
 
 
 def _joined(expected: Floats, ordered: bool) -> Ints:

@@ -9,7 +9,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tailboost.core.array_types import Column, Floats, Groups, Hashes, Ints, Labels, Mask, Model, Table
+from tailboost.core.array_types import (
+    Column,
+    Floats,
+    Groups,
+    Hashes,
+    Ints,
+    Labels,
+    Mask,
+    Model,
+    Table,
+)
 from tailboost.core.checks import (
     as_table,
     check_indexes,
@@ -77,7 +87,9 @@ ONLY_SCORES = (
     "these rows was used in the selection or by the model."
 )
 EQUAL_TO_NAMED = "equal one of the training rows that the caller names (training_rows=)."
-UNKNOWN_ROWS = "The rows of the fit are not known here: make sure that none of these rows was used in it."
+UNKNOWN_ROWS = (
+    "The rows of the fit are not known here: make sure that none of these rows was used in it."
+)
 BY_CLUSTERS = (
     "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
     "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
@@ -100,15 +112,23 @@ class FreshRows:
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
     equal_rows: EqualRows = "copies"
-    clusters: Ints | None = None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
+    clusters: Ints | None = (
+        None  # shape (n,): cluster of each row; a cluster has one vote in a subgroup
+    )
     n_unlabeled: int = 0  # the last rows, which have no labels
-    cases: Mask | None = None  # shape (n,): the rows that stand for a case, see `Judged.cases`; None: all
-    training_rows: Fingerprint | None = None  # the training rows of the model, as the caller names them
+    cases: Mask | None = (
+        None  # shape (n,): the rows that stand for a case, see `Judged.cases`; None: all
+    )
+    training_rows: Fingerprint | None = (
+        None  # the training rows of the model, as the caller names them
+    )
     opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
     # Returns ``answered`` and ``drawn`` of another model for these rows.
     ask: _Questions | None = None
     judge: Any = None  # the model of ``answered``, or the array of answers
-    final: Any = None  # the classifier at the end of the model, or behind an array of answers, if known
+    final: Any = (
+        None  # the classifier at the end of the model, or behind an array of answers, if known
+    )
 
     def __len__(self) -> int:
         return len(self.answered.stratum)
@@ -122,7 +142,9 @@ class FreshRows:
     @property
     def hashes(self) -> Hashes | None:
         """Hashes of the whole rows, shape (n,); None if only answers were given."""
-        return None if self.rows is None else self.rows.whole
+        if self.rows is None:
+            return None
+        return self.rows.whole
 
     @property
     def only_scores(self) -> bool:
@@ -132,7 +154,9 @@ class FreshRows:
     @property
     def fingerprints(self) -> Fingerprint | None:
         """Fingerprints of the rows."""
-        return None if self.hashes is None else Fingerprint.of(self.hashes)
+        if self.hashes is None:
+            return None
+        return Fingerprint.of(self.hashes)
 
     @property
     def used(self) -> UsedRows:
@@ -157,8 +181,13 @@ class FreshRows:
         if self.hashes is None or self.equal_rows == "natural":
             return [(0, 0)]
         earlier = list(before)
-        limits = sorted({fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE})
-        unions = (Fingerprint.union([each for each in earlier if each.limit >= limit]) for limit in limits)
+        limits = sorted(
+            {fingerprints.limit for fingerprints in earlier} | {Fingerprint.COMPLETE}
+        )
+        unions = (
+            Fingerprint.union([each for each in earlier if each.limit >= limit])
+            for limit in limits
+        )
         masks = [union.knows(self.hashes) for union in unions]
         return [(int(mask.sum()), len(mask)) for mask in masks]
 
@@ -171,7 +200,10 @@ class FreshRows:
         content = self.hashes
         if content is None:
             content = hash_rows(np.reshape(self.answered.actions, (len(self), -1)))
-        cluster = np.zeros(len(self), dtype=np.intp) if self.clusters is None else self.clusters
+        if self.clusters is None:
+            cluster = np.zeros(len(self), dtype=np.intp)
+        else:
+            cluster = self.clusters
         return random_numbers(content, self.answered.stratum, cluster)
 
     def by(self, model: Model) -> FreshRows:
@@ -190,12 +222,20 @@ class FreshRows:
         if rule == "randomised":
             assert self.drawn is not None
             samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]
-        return samples if self.clusters is None else [self._votes(sample) for sample in samples]
+        if self.clusters is None:
+            return samples
+        return [self._votes(sample) for sample in samples]
 
     def are_apart(self, samples: Sequence[Sample]) -> bool:
         """Whether no row, and no cluster, is in two samples."""
-        each = [sample.rows if self.clusters is None else self.clusters[sample.rows] for sample in samples]
-        together = np.concatenate([np.unique(rows) for rows in each]) if each else np.zeros(0)
+        each = [
+            sample.rows if self.clusters is None else self.clusters[sample.rows]
+            for sample in samples
+        ]
+        if each:
+            together = np.concatenate([np.unique(rows) for rows in each])
+        else:
+            together = np.zeros(0)
         return len(np.unique(together)) == len(together)
 
     def _votes(self, sample: Sample) -> Sample:
@@ -204,7 +244,9 @@ class FreshRows:
         if not len(rows := sample.rows):
             return sample
         order = np.lexsort((self.draws[rows], self.clusters[rows]))
-        return sample.taken(np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]]))
+        return sample.taken(
+            np.sort(order[np.r_[True, np.diff(self.clusters[rows][order]) > 0]])
+        )
 
     def compared(self, claim: Claim, samples: Sequence[Sample]) -> list[Sample] | None:
         """Return the rows of each subgroup of a claim, in random order; None if the claim has no rows.
@@ -217,13 +259,22 @@ class FreshRows:
         ValueError
             If a cluster is in several subgroups of a comparison.
         """
-        samples = self._apart(samples) if claim.others else samples
+        if claim.others:
+            samples = self._apart(samples)
+        else:
+            samples = samples
         by_name = {sample.name: sample for sample in samples}
-        other = [sample for sample in samples if sample.name not in claim.subgroups] if claim.others else []
+        if claim.others:
+            other = [sample for sample in samples if sample.name not in claim.subgroups]
+        else:
+            other = []
         compared = () if claim.others and claim.form == "mean" else claim.subgroups
         if not (other if claim.others else by_name.keys() & set(compared)):
             return None
-        named = [by_name[name] if name in by_name else samples[0].without_rows(name) for name in compared]
+        named = [
+            by_name[name] if name in by_name else samples[0].without_rows(name)
+            for name in compared
+        ]
         if self.clusters is not None and len(apart := [*other, *named]) > 1:
             clusters = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(clusters)) < len(clusters):
@@ -232,7 +283,10 @@ class FreshRows:
                     "compares, or in several groups that no bound names, so that the rows of these subgroups "
                     "are not independent. Give one row of each cluster"
                 )
-        pooled = [other[0].with_rows_of(other)] if other else []
+        if other:
+            pooled = [other[0].with_rows_of(other)]
+        else:
+            pooled = []
         return [sample.ordered(self.draws) for sample in (*pooled, *named)]
 
     def _apart(self, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -242,7 +296,9 @@ class FreshRows:
         if len(distinct) == len(rows):
             return samples
         # Later digits of the draws: the first digits decide about votes and the order.
-        stays = nth_of_kind(place, times) == (self.draws[rows] * 2.0**20 % 1.0 * times[place]).astype(np.intp)
+        stays = nth_of_kind(place, times) == (
+            self.draws[rows] * 2.0**20 % 1.0 * times[place]
+        ).astype(np.intp)
         parts = np.split(stays, np.cumsum([len(sample.rows) for sample in samples])[:-1])
         return [sample.taken(part) for sample, part in zip(samples, parts, strict=True)]
 
@@ -261,7 +317,10 @@ class FreshRows:
     @property
     def notes(self) -> list[str]:
         """Assumptions about the rows, and their overlap with the rows of the fit."""
-        assumed = ASSUMED if self.clusters is None else BY_CLUSTERS.format(len(np.unique(self.clusters)))
+        if self.clusters is None:
+            assumed = ASSUMED
+        else:
+            assumed = BY_CLUSTERS.format(len(np.unique(self.clusters)))
         strata = self.answered.strata
         if strata.defers:
             deferred = int((self.answered.actions == strata.n_classes).sum())
@@ -305,22 +364,30 @@ class FreshRows:
 
 
 def _percent(share: float) -> str:
-    return "An unknown share" if np.isnan(share) else f"{100 * share:.3g} %"
+    if np.isnan(share):
+        return "An unknown share"
+    return f"{100 * share:.3g} %"
 
 
 def _in_form_of(X: Table, training_rows: Table) -> Any:
     """Return named training rows as a table with the columns of ``X``; raise if columns differ."""
-    table, rows = as_table(training_rows), as_table(X)
+    table = as_table(training_rows)
+    rows = as_table(X)
     names, others = (getattr(each, "columns", None) for each in (table, rows))
     if names is not None and others is not None:
-        if apart := sorted({*map(str, names)} ^ {*map(str, others)}):
-            raise ValueError(f"training_rows: the column {apart[0]!r} is in training_rows or in X alone")
+        apart = sorted({*map(str, names)} ^ {*map(str, others)})
+        if apart:
+            raise ValueError(
+                f"training_rows: the column {apart[0]!r} is in training_rows or in X alone"
+            )
         table = table[others]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
             f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
         )
-    return training_rows if isinstance(training_rows, Mapping) else table
+    if isinstance(training_rows, Mapping):
+        return training_rows
+    return table
 
 
 # -- answers -----------------------------------------------------------------------------------------------
@@ -328,15 +395,20 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
 
 def rules_of(final: Model) -> tuple[Rule, ...]:
     """Return the rules of a classifier; if one candidate has all weight, both rules are `predict`."""
-    return ("predict", "randomised") if judged(final).draws else ("predict",)
+    if judged(final).draws:
+        return ("predict", "randomised")
+    return ("predict",)
 
 
 def answers_of(model: Model, X: Table, rule: Rule, groups: Groups = None) -> Any:
     """Return the labels predicted by a model, or its label distribution."""
     # Pipelines and searches pass groups on only on request.
-    if given := group_arguments(last_step(model), groups):
+    given = group_arguments(last_step(model), groups)
+    if given:
         model, X = final_step(model, X)
-    return np.asarray(model.predict(X, **given)) if rule == "predict" else label_shares(model, X, **given)
+    if rule == "predict":
+        return np.asarray(model.predict(X, **given))
+    return label_shares(model, X, **given)
 
 
 def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Labels, Labels]:
@@ -390,7 +462,10 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     """
     if subgroups is None:
         return None, None
-    lists = subgroups if isinstance(subgroups, Mapping) else {"group": subgroups}
+    if isinstance(subgroups, Mapping):
+        lists = subgroups
+    else:
+        lists = {"group": subgroups}
     no_list = (str, bytes, Mapping)
     are_lists = all(
         hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
@@ -403,20 +478,32 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
         )
     if "group" in lists and groups is None:
         raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
-    classes = distinct_labels(lists["class"], "subgroups") if "class" in lists else None
+    if "class" in lists:
+        classes = distinct_labels(lists["class"], "subgroups")
+    else:
+        classes = None
     if "group" not in lists:
         return classes, None
-    names = [tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])]
+    names = [
+        tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])
+    ]
     columns = list(group_columns(groups, "groups"))
     if not set(by_column(names)) <= set(columns):
-        kind = "(column, value) pairs" if columns != [None] else "values of groups"
-        raise ValueError(f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}")
+        if columns != [None]:
+            kind = "(column, value) pairs"
+        else:
+            kind = "values of groups"
+        raise ValueError(
+            f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
+        )
     return classes, names
 
 
 def plain_list(values: Column) -> list[Any]:
     """Return an array or sequence as a list, None as an empty one."""
-    return [] if values is None else list(values.tolist() if hasattr(values, "tolist") else values)
+    if values is None:
+        return []
+    return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def groups_of_fit(model: Model) -> list[Any]:
@@ -437,7 +524,10 @@ def _group_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, 
     """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
     columns = {}
     for name, values in ({} if groups is None else group_columns(groups, argument)).items():
-        called = argument if name is None else f"{argument} column {name!r}"
+        if name is None:
+            called = argument
+        else:
+            called = f"{argument} column {name!r}"
         refuse_missing(values, called)
         columns[name] = label_column(values, called)
         check_length(columns[name], called, n, of)
@@ -451,7 +541,9 @@ class _ListedGroups:
     values: dict[Any, list[Any]]  # by column
     columns: Collection[Any]  # columns with a complete list of groups
     all_listed: bool  # whether these are all columns
-    combinations: tuple[tuple[Any, ...], ...] | None = None  # None: all combinations of the values
+    combinations: tuple[tuple[Any, ...], ...] | None = (
+        None  # None: all combinations of the values
+    )
 
     @property
     def kinds(self) -> set[Any]:
@@ -459,21 +551,31 @@ class _ListedGroups:
         return {("group", column) for column in self.columns} | {*["group"] * self.all_listed}
 
     @classmethod
-    def of(cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]) -> _ListedGroups:
+    def of(
+        cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]
+    ) -> _ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
         if len(values) == len(columns) == 1 and None in {*values, *columns}:
-            values = dict(zip(columns, values.values(), strict=True))  # the only column, without a name
+            values = dict(
+                zip(columns, values.values(), strict=True)
+            )  # the only column, without a name
         if named is not None:
             return cls(values, columns.keys(), True)
-        met = [name for name in columns if not set(values.get(name, ())).isdisjoint(columns[name].tolist())]
+        met = [
+            name
+            for name in columns
+            if not set(values.get(name, ())).isdisjoint(columns[name].tolist())
+        ]
         complete = bool(columns and met == list(columns))
         combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
         if complete and len(columns) > 1:
             place = [fitted.index(column) for column in columns]
             rows = judged(final).group_combinations_
-            combinations = tuple(sorted({tuple(row[j] for j in place) for row in rows}, key=repr))
+            combinations = tuple(
+                sorted({tuple(row[j] for j in place) for row in rows}, key=repr)
+            )
         return cls({name: values[name] for name in met}, met, complete, combinations)
 
 
@@ -483,7 +585,9 @@ class _ListedGroups:
 def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
-    return "natural" if judged(model).reads_scores else equal_rows
+    if judged(model).reads_scores:
+        return "natural"
+    return equal_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -503,7 +607,9 @@ class FreshInput:
     cost_range: Any = None
     # With an array of answers also those of rows without labels, after the others.
     deferred: Column = None
-    answers_unlabeled: Labels | None = None  # with an array of answers: those to rows without labels
+    answers_unlabeled: Labels | None = (
+        None  # with an array of answers: those to rows without labels
+    )
 
     @property
     def by_row(self) -> dict[str, Any]:
@@ -524,12 +630,16 @@ class FreshInput:
     @cached_property
     def labels(self) -> Labels | None:
         """The labels, checked; None without rows with labels."""
-        return label_column(self.y, "y") if self.has_labels else None
+        if self.has_labels:
+            return label_column(self.y, "y")
+        return None
 
     @cached_property
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups of the rows with labels, checked."""
-        return _group_columns(self.groups, "groups", 0 if self.labels is None else len(self.labels), "X")
+        return _group_columns(
+            self.groups, "groups", 0 if self.labels is None else len(self.labels), "X"
+        )
 
     @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:
@@ -548,10 +658,16 @@ class FreshInput:
             raise ValueError("groups_unlabeled was given without X_unlabeled")
         if self.y is None and self.X is not None:
             if self.X_unlabeled is not None:
-                raise ValueError("X was given without y: all rows without labels go into X_unlabeled")
-            return replace(self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups)
+                raise ValueError(
+                    "X was given without y: all rows without labels go into X_unlabeled"
+                )
+            return replace(
+                self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups
+            )
         if self.y is None and self.groups is not None:
-            raise ValueError("groups was given without X and y; those of X_unlabeled are groups_unlabeled")
+            raise ValueError(
+                "groups was given without X and y; those of X_unlabeled are groups_unlabeled"
+            )
         one_kind = (self.groups is None) != (self.groups_unlabeled is None)
         if self.y is not None and self.X_unlabeled is not None and one_kind:
             raise ValueError("groups and groups_unlabeled: give both or neither")
@@ -576,7 +692,9 @@ class FreshInput:
     @property
     def any_groups(self) -> Any:
         """The groups of the rows with labels; without such rows those of the others."""
-        return self.groups if self.has_labels else self.groups_unlabeled
+        if self.has_labels:
+            return self.groups
+        return self.groups_unlabeled
 
 
 @dataclass(frozen=True, eq=False)
@@ -606,11 +724,21 @@ class _Met:
         LeakageError
             If the classifier used the rows.
         """
-        final, equal_rows, repeated = judge.final, judge.equal_rows, None
-        numbers = None if labels is None else positions(labels, judge.classes, "y")
+        final = judge.final
+        equal_rows = judge.equal_rows
+        repeated = None
+        if labels is None:
+            numbers = None
+        else:
+            numbers = positions(labels, judge.classes, "y")
         if judge.known is not None:
             mask = judge.known.knows(rows.whole)
-            refuse_known([(judge.known, TRAINED_ON)], np.array([[mask.sum(), len(mask)]]), equal_rows, name)
+            refuse_known(
+                [(judge.known, TRAINED_ON)],
+                np.array([[mask.sum(), len(mask)]]),
+                equal_rows,
+                name,
+            )
         if judged(final).knows_rows:
             repeated = final.count_known(table)
             final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
@@ -619,7 +747,10 @@ class _Met:
         known = () if labels is None else labels[of_cases]
         for reader, read in with_frozen(final, table):
             if reader.used_rows_:
-                hashes = of_final if reader is final else reader.row_hashes(read)
+                if reader is final:
+                    hashes = of_final
+                else:
+                    hashes = reader.row_hashes(read)
                 here = UsedRows.of_table(hashes.taken(of_cases), known)
                 why = reason_of_equal_rows(reader, equal_rows)
                 refuse_used(here, reader.used_rows_, why, name)
@@ -653,37 +784,54 @@ class _Judge:
     met: _Met = _Met()  # the rows with labels
 
     @classmethod
-    def of_array(cls, model: Model, given: FreshInput, rates: Sequence[Rate], fitted: Any) -> _Judge:
+    def of_array(
+        cls, model: Model, given: FreshInput, rates: Sequence[Rate], fitted: Any
+    ) -> _Judge:
         """Check an array of answers; without rows with labels all labels are listed."""
         if given.training_rows is not None:
-            raise ValueError("training_rows: model is an array of answers, so there are no rows to compare")
+            raise ValueError(
+                "training_rows: model is an array of answers, so there are no rows to compare"
+            )
         if given.X is not None:
-            raise ValueError(f"X must be None if model is an array of answers, got {type(model).__name__}")
+            raise ValueError(
+                f"X must be None if model is an array of answers, got {type(model).__name__}"
+            )
         marks = given.deferred
         if marks is None and (about := [rate for rate in rates if rate.counts_deferral]):
             raise ValueError(
                 f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
                 "show them; give deferred=, a mask that is True for a deferred row"
             )
-        listed, labels = given.listed[0], given.labels
+        listed = given.listed[0]
+        labels = given.labels
         if labels is None:
             assert listed is not None
-            answers, classes = listed[:0], np.unique(listed)
+            answers = listed[:0]
+            classes = np.unique(listed)
             _refuse_lacking(rates, classes)
         else:
             answers, classes = _given_labels(model, labels, listed)
         if given.answers_unlabeled is not None:
             answers = np.concatenate([answers, given.answers_unlabeled])
-        marks = None if marks is None else check_mask(marks, "deferred", len(answers))
+        if marks is None:
+            marks = None
+        else:
+            marks = check_mask(marks, "deferred", len(answers))
         return cls(fitted, classes, listed is not None, given.equal_rows, answers, marks)
 
     @classmethod
     def of_model(cls, model: Model, given: FreshInput, rates: Sequence[Rate]) -> _Judge:
         """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
         if given.deferred is not None:
-            raise ValueError("deferred goes with an array of answers: a classifier knows its deferred rows")
-        listed, labels = given.listed[0], given.labels
-        X = given.X_unlabeled if labels is None else given.X
+            raise ValueError(
+                "deferred goes with an array of answers: a classifier knows its deferred rows"
+            )
+        listed = given.listed[0]
+        labels = given.labels
+        if labels is None:
+            X = given.X_unlabeled
+        else:
+            X = given.X
         if X is None:
             raise ValueError("X is needed: model is a classifier")
         if labels is not None:
@@ -705,14 +853,19 @@ class _Judge:
             reason_of_equal_rows(final, given.equal_rows),
             known=None
             if known is None
-            else fingerprint_of(known, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole),
+            else fingerprint_of(
+                known, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole
+            ),
         )
         if labels is None:
             _refuse_lacking(rates, classes)
             return replace(judge, met=_Met(RowHashes(np.zeros(0, dtype=np.uint64))))
         check_same_kind(labels, "y", classes, "classes_ of the model")
         rows = row_hashes(model, X)
-        of_final = rows if final is model else row_hashes(final, table)
+        if final is model:
+            of_final = rows
+        else:
+            of_final = row_hashes(final, table)
         return replace(judge, met=_Met.of(judge, rows, of_final, table, labels))
 
     def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
@@ -720,10 +873,16 @@ class _Judge:
         if self.answers is not None:
             return self
         drawable = hasattr(self.final, "predict_randomized")
-        own = rules_of(self.final) if rules is None else [r for r in rules if r == "predict" or drawable]
+        own = (
+            rules_of(self.final)
+            if rules is None
+            else [r for r in rules if r == "predict" or drawable]
+        )
         # A label distribution does not show how often a row is deferred.
         deferring = judged(self.final).can_defer
-        return replace(self, rules=tuple(rule for rule in own if rule == "predict" or not deferring))
+        return replace(
+            self, rules=tuple(rule for rule in own if rule == "predict" or not deferring)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -741,29 +900,42 @@ class _Questions:
     @cached_property
     def truth(self) -> Labels:
         """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
-        known = self.judge.classes[:0] if self.given.labels is None else self.given.labels
+        if self.given.labels is None:
+            known = self.judge.classes[:0]
+        else:
+            known = self.given.labels
         return np.concatenate([known, np.repeat(self.judge.classes[:1], self.more.n)])
 
     @cached_property
     def groups(self) -> Any:
         """Groups of all rows, None without groups."""
-        given, joined = self.given, self.more.groups
+        given = self.given
+        joined = self.more.groups
         if not given.has_unlabeled:
             return given.groups
         if given.has_labels:
-            joined = {name: np.concatenate([own, joined[name]]) for name, own in given.columns.items()}
-        return joined.get(None, joined) if joined else None
+            joined = {
+                name: np.concatenate([own, joined[name]]) for name, own in given.columns.items()
+            }
+        if joined:
+            return joined.get(None, joined)
+        return None
 
     def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
         """Return the answers of a model, and the expected losses of its randomised rule."""
-        judge, marked, drawn = self.judge, self.judge.deferred, None
+        judge = self.judge
+        marked = self.judge.deferred
+        drawn = None
         if judge.answers is not None:
             answers = judge.answers
         else:
             lasts = [final_step(model, table) for table, _ in self.parts]
             last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
-            about = [] if self.of_errors else [rate for rate in self.rates if rate.needs_deferral]
+            if self.of_errors:
+                about = []
+            else:
+                about = [rate for rate in self.rates if rate.needs_deferral]
             if about and not judged(last).can_defer:
                 raise ValueError(f"{about[0]!r}: this {type(last).__name__} defers no row")
             if judged(last).can_defer:
@@ -772,7 +944,9 @@ class _Questions:
                     for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
                 ])  # fmt: skip
             rule = "predict" if self.of_errors or marked is not None else rules_of(last)[-1]
-            answers = np.concatenate([answers_of(model, table, rule, of) for table, of in self.parts])
+            answers = np.concatenate(
+                [answers_of(model, table, rule, of) for table, of in self.parts]
+            )
             if "randomised" in judge.rules and self.of_errors:
                 shares = answers_of(model, self.parts[0][0], "randomised", self.parts[0][1])
                 drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
@@ -786,8 +960,13 @@ class _Questions:
             # A "worst" error seen is about the groups among these rows.
             known=self.there.values if self.there.all_listed or not self.of_errors else {},
         )
-        answered = answered.without_labels(self.more.n) if self.more.n else answered
-        answered = replace(answered, strata=replace(answered.strata, known=self.there.combinations))
+        if self.more.n:
+            answered = answered.without_labels(self.more.n)
+        else:
+            answered = answered
+        answered = replace(
+            answered, strata=replace(answered.strata, known=self.there.combinations)
+        )
         pairs = self.of_errors and None not in (self.given.columns or self.more.groups)
         return _for_bounds(answered, self.given.cost_range, pairs=pairs), drawn
 
@@ -817,19 +996,32 @@ def fresh_rows(
     """
     given.check(model, rates)
     (_, named), labels = given.listed, given.labels
-    n_labelled = 0 if labels is None else len(labels)
-    clusters = None if given.clusters is None else numbered(given.clusters, "clusters", n_labelled)
+    if labels is None:
+        n_labelled = 0
+    else:
+        n_labelled = len(labels)
+    if given.clusters is None:
+        clusters = None
+    else:
+        clusters = numbered(given.clusters, "clusters", n_labelled)
     columns = given.columns
     if hasattr(model, "predict"):
         judge = _Judge.of_model(model, given, rates).with_rules(rules)
     else:
         judge = _Judge.of_array(model, given, rates, fitted)
-    more, parts = _Unlabeled(0, {}), [] if labels is None else [(given.X, given.groups)]
+    more = _Unlabeled(0, {})
+    if labels is None:
+        parts = []
+    else:
+        parts = [(given.X, given.groups)]
     if given.has_unlabeled:
         more = _Unlabeled.of(judge, model, given)
         parts.append((more.X, more.groups.get(None, more.groups) if more.groups else None))
     there = _ListedGroups.of(judge.final, named, more.groups if labels is None else columns)
-    opened = tuple(model.opened(*part) for part in parts) if opens else ()
+    if opens:
+        opened = tuple(model.opened(*part) for part in parts)
+    else:
+        opened = ()
     ask = _Questions(
         judge=judge,
         given=given,
@@ -837,7 +1029,9 @@ def fresh_rows(
         of_errors=rules is None or bool(rules),
         there=there,
         more=more,
-        parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)] if opens else parts,
+        parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)]
+        if opens
+        else parts,
     )
     answered, drawn = ask(model)
     met = judge.met.joined(more.met)
@@ -868,7 +1062,8 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
         if not rate.needs_labels(strata):
             continue
         among = rate.tables(strata)[1] != 0
-        known, answers = among.any(axis=1), among.any(axis=0)[: strata.n_classes]
+        known = among.any(axis=1)
+        answers = among.any(axis=0)[: strata.n_classes]
         which = "all rows"
         for held, words in ((known, "rows with the label"), (answers, "rows with the answer")):
             if not held.all():
@@ -890,7 +1085,9 @@ def not_among(known: RowHashes, own: RowHashes) -> Mask:
     """
     new: Mask = ~own.copied_from(known)
     if not new.any():
-        raise ValueError("X_unlabeled: there is no row, or all rows are among the rows with labels")
+        raise ValueError(
+            "X_unlabeled: there is no row, or all rows are among the rows with labels"
+        )
     return new
 
 
@@ -906,9 +1103,13 @@ class _Unlabeled:
     @classmethod
     def of(cls, judge: _Judge, model: Model, given: FreshInput) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows."""
-        X, groups = given.X_unlabeled, given.groups_unlabeled
+        X = given.X_unlabeled
+        groups = given.groups_unlabeled
         check_indexes(X_unlabeled=X, groups_unlabeled=groups)
-        rows = X if given.answers_unlabeled is None else given.answers_unlabeled
+        if given.answers_unlabeled is None:
+            rows = X
+        else:
+            rows = given.answers_unlabeled
         n = n_rows_of(rows)
         columns = _group_columns(groups, "groups_unlabeled", n, "X_unlabeled")
         if columns and given.has_labels and set(columns) != set(given.columns):
@@ -919,14 +1120,25 @@ class _Unlabeled:
             return cls(n, columns)
         final, table = final_step(model, X)
         own = row_hashes(model, X)
-        of_final = own if final is model else row_hashes(final, table)
+        if final is model:
+            of_final = own
+        else:
+            of_final = row_hashes(final, table)
         assert judge.met.rows is not None
         # A classifier whose cases have several rows has left out copies before.
         has_cases = judged(final).cases(table) is not None
-        kept = np.arange(n) if has_cases else np.flatnonzero(not_among(judge.met.rows, own))
+        if has_cases:
+            kept = np.arange(n)
+        else:
+            kept = np.flatnonzero(not_among(judge.met.rows, own))
         new = take(X, kept)
-        prepared = new if table is X else take(table, kept)
-        met = _Met.of(judge, own.taken(kept), of_final.taken(kept), prepared, name="X_unlabeled")
+        if table is X:
+            prepared = new
+        else:
+            prepared = take(table, kept)
+        met = _Met.of(
+            judge, own.taken(kept), of_final.taken(kept), prepared, name="X_unlabeled"
+        )
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, new, met)
 

@@ -17,7 +17,9 @@ LARGEST_MEAN = "largest mean loss of any unit under the even mixture"
 OUTLIERS = "not given if outliers are dropped: the remaining rows change from round to round"
 
 
-def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, planned: int) -> Bounds:
+def hedge_game_bounds(
+    game: Game[Any], alpha: float | None, eta: float | str, planned: int
+) -> Bounds:
     """Return the bounds of a game played by Hedge, with a regret of at most KL(v ‖ p)/η + ηT/8.
 
     Only ``eta="theory"``, η = √(8 log n/T) for the ``planned`` rounds T, has an a-priori bound: Zhai et al.
@@ -26,14 +28,21 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
     groups do not have.
     """
     player: Any = game.player
-    T, trace, step = game.n_rounds, game.trace, player.eta
+    T = game.n_rounds
+    trace = game.trace
+    step = player.eta
     if player.outlier_fraction > 0:
         return (), (Bound("loss of the even mixture", "V + …", None, note=OUTLIERS),)
-    V, p, mean_losses = float(trace.weighted_loss.mean()), game.state.base, game.state.cumulative / T
+    V = float(trace.weighted_loss.mean())
+    p = game.state.base
+    mean_losses = game.state.cumulative / T
     least = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
     idle = ["with η = 0 it does not learn"] * (step == 0 and least < 1)
     shrunk = "mean losses are shrunk towards their mean over the units, more if they rest on fewer rows"
-    shrinkage = [] if game.units.shrinkage is None else [shrunk]
+    if game.units.shrinkage is None:
+        shrinkage = []
+    else:
+        shrinkage = [shrunk]
     note = "; ".join(["on the losses of the game", *idle, *shrinkage])
     masses = [("min p", LARGEST_MEAN, least, float(mean_losses[p > 0].max()))]
     if alpha is not None and not game.units.grouped:
@@ -41,14 +50,21 @@ def hedge_game_bounds(game: Game[Any], alpha: float | None, eta: float | str, pl
         masses.insert(0, ("α", even, alpha, cvar(mean_losses, alpha, p)))
     observed = []
     for symbol, name, mass, achieved in masses:
-        bound = V - math.log(mass) / (step * T) + step / 8 if step > 0 else None
+        if step > 0:
+            bound = V - math.log(mass) / (step * T) + step / 8
+        else:
+            bound = None
         bound = V if least == 1 else bound  # with one unit the player has no regret
         observed.append(Bound(name, f"V + log(1/{symbol})/(ηT) + η/8", bound, achieved, note))
     if eta != "theory":
         return (), tuple(observed)
-    value, early = None, ["only if all planned rounds are played"]
+    value = None
+    early = ["only if all planned rounds are played"]
     if planned == T:
-        value, early = float(trace.weighted_loss.max()) + math.sqrt(math.log(game.units.count) / (2 * T)), []
+        value = float(trace.weighted_loss.max()) + math.sqrt(
+            math.log(game.units.count) / (2 * T)
+        )
+        early = []
     note = "; ".join([*early, *shrinkage])
     promised = Bound(LARGEST_MEAN, "g + √(log(1/min p)/(2T))", value, masses[-1][-1], note)
     return (promised,), tuple(observed)
@@ -60,9 +76,12 @@ def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str
     Hazan 2022, chapter 11: with T = ⌈2 ln m / γ²⌉ rounds and η = √(8 ln m / T) over m units the regret is at
     most γT/2, so that each unit has a mean loss of at most ½ − γ/2. ``planned`` is the number of rounds T.
     """
-    T, trace = game.n_rounds, game.trace
+    T = game.n_rounds
+    trace = game.trace
     achieved = float((game.state.cumulative / T)[game.state.base > 0].max())
-    worst, note, bound = float(trace.weighted_loss.max()), f"γ = {gamma:.4g}; {note}", None
+    worst = float(trace.weighted_loss.max())
+    note = f"γ = {gamma:.4g}; {note}"
+    bound = None
     if round(worst - (0.5 - gamma), DECIMALS) > 0:
         note = f"γ = {gamma:.4g}; a round has weighted loss {worst:.4g}, above ½ − γ = {0.5 - gamma:.4g}"
     elif planned > T:
@@ -72,7 +91,9 @@ def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str
     return Bound(name, "½ − γ + √(log(1/min p)/(2T))", bound, achieved, note)
 
 
-def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds) -> Bounds:
+def mixed_by_program(
+    game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds
+) -> Bounds:
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
     Zhai et al. 2021, section 3: on the losses of the game λ is at least as good as the even mixture, so the
@@ -89,7 +110,10 @@ def mixed_by_program(game: Game[Any], pool: ModelPool, alpha: float, value: floa
     same = same and np.allclose(pool.rows.base, game.state.base, rtol=1e-12, atol=0)
 
     def of_mixture(even: Bound) -> Bound:
-        note = even.note if even.bound is None else "as for the even mixture; on the losses of the game"
+        if even.bound is None:
+            note = even.note
+        else:
+            note = "as for the even mixture; on the losses of the game"
         if not same:
             note = "λ was selected on other losses than those of the game"
         return Bound(name, even.formula, even.bound if same else None, value, note)
@@ -109,10 +133,19 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     name = _name_of_cvar(player.alpha)
     if player.outlier_fraction > 0:
         return (Bound(name, "g", None, note=OUTLIERS),), ()
-    g, best = float(game.trace.weighted_loss.max()), player.best(game.state)
+    g = float(game.trace.weighted_loss.max())
+    best = player.best(game.state)
     if best <= g:
         return (Bound(name, "g", g, best),), ()
-    return (Bound(name, "g", None, best, "not reached in these rounds; no rate of convergence is known"),), ()
+    return (
+        Bound(
+            name,
+            "g",
+            None,
+            best,
+            "not reached in these rounds; no rate of convergence is known",
+        ),
+    ), ()
 
 
 def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
@@ -126,15 +159,25 @@ def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
     about = _name_of_cvar(player.alpha), "g + δ"
     if player.outlier_fraction > 0:
         return (Bound(*about, None, note=OUTLIERS),), ()
-    best, T = player.best(game.state), game.n_rounds
+    best = player.best(game.state)
+    T = game.n_rounds
     if player.beta < 0.5:
         return (Bound(*about, None, best, f"only for β ≥ 1/2, got {player.beta:g}"),), ()
     if delta is None:  # α = 1 requires only T ≥ 8/δ
         log_inverse = math.log(1 / player.alpha)
-        delta = 2 * log_inverse / player.beta if log_inverse > 0 else 8 / T
-    note, needed = f"δ = {delta:.3g}", entropic_theory(player.alpha, delta)[1]
+        if log_inverse > 0:
+            delta = 2 * log_inverse / player.beta
+        else:
+            delta = 8 / T
+    note = f"δ = {delta:.3g}"
+    needed = entropic_theory(player.alpha, delta)[1]
     if needed > T:
         return (
-            Bound(*about, None, best, f"{note} at β = {player.beta:g} needs T ≥ {needed:,}; T = {T}"),
+            Bound(
+                *about,
+                None,
+                best,
+                f"{note} at β = {player.beta:g} needs T ≥ {needed:,}; T = {T}",
+            ),
         ), ()
     return (Bound(*about, float(game.trace.weighted_loss.max()) + delta, best, note),), ()

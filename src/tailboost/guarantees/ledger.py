@@ -36,7 +36,8 @@ RULE_PARAMETERS = (
 )
 # Tested values are told apart by this many sums with random weights, to this fraction of their size. Of 6,880
 # such sums of random log-probabilities none changed by rounding errors of float64, and 1 by those of float32.
-SUMS, SUM_STEP = 4, 1e-4
+SUMS = 4
+SUM_STEP = 1e-4
 # Decimals of confusion counts: later ones are rounding errors.
 COUNT_DECIMALS = 9
 # One lock for all ledgers: an entry takes milliseconds.
@@ -117,7 +118,9 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     """
     if previous is None:
         return ()
-    attempts: tuple[Attempt, ...] = getattr(getattr(previous, "ledger_", previous), "attempts", ())
+    attempts: tuple[Attempt, ...] = getattr(
+        getattr(previous, "ledger_", previous), "attempts", ()
+    )
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
             "previous must be the result of the previous attempt: the NotCertifiedError, the classifier or "
@@ -164,8 +167,12 @@ class Ledger:
     @classmethod
     def of(cls, estimator: Model) -> Ledger:
         """Return an empty ledger for a new fit, with those of fitted classifiers of tailboost inside it."""
-        fitted = [each for each in map(last_step, came_fitted(estimator)) if isinstance(each, Judged)]
-        return cls(inner=tuple(chain(*((each.ledger_, *each.ledger_.inner) for each in fitted))))
+        fitted = [
+            each for each in map(last_step, came_fitted(estimator)) if isinstance(each, Judged)
+        ]
+        return cls(
+            inner=tuple(chain(*((each.ledger_, *each.ledger_.inner) for each in fitted)))
+        )
 
     def record(
         self,
@@ -308,7 +315,8 @@ def _hashes_with_labels(fresh: FreshRows) -> Hashes:
     assert fresh.hashes is not None
     strata = fresh.answered.strata
     names = [
-        repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr))) for row in strata.names
+        repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr)))
+        for row in strata.names
     ]
     of_stratum = hash_rows(np.array(names, dtype=object)[:, None])
     rows = hash_rows(np.column_stack([fresh.hashes, of_stratum[fresh.answered.stratum]]))
@@ -327,5 +335,7 @@ def _weighted_sums(values: NDArray[Any], rows: Hashes) -> Ints:
     columns = np.nan_to_num(np.reshape(values, (len(rows), -1)).astype(np.float64))
     columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
     steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
-    weights = np.stack([0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)])
+    weights = np.stack(
+        [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
+    )
     return np.rint(weights @ columns / steps).astype(np.int64).ravel()

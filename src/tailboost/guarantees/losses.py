@@ -13,7 +13,11 @@ from tailboost.guarantees.rate_bounds import CertifiedBound, mean_bound
 
 
 def certify_losses(
-    losses: Any, *, groups: Groups = None, max_loss: float | None = None, confidence: float = 0.95
+    losses: Any,
+    *,
+    groups: Groups = None,
+    max_loss: float | None = None,
+    confidence: float = 0.95,
 ) -> Certificate:
     """Return confidence bounds on a mean loss and on the mean loss of each group.
 
@@ -65,7 +69,9 @@ def certify_losses(
     if groups is not None:
         labels = label_column(groups, "groups")
         check_length(labels, "groups", len(values), "losses")
-        subgroups += [("group", name, values[labels == name]) for name in np.unique(labels).tolist()]
+        subgroups += [
+            ("group", name, values[labels == name]) for name in np.unique(labels).tolist()
+        ]
     bounds = []
     for kind, name, of_subgroup in subgroups:
         by = mean_bound(counts=bool(np.isin(of_subgroup, (0, 1)).all()))

@@ -10,8 +10,25 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.core.array_types import Axes, Column, Groups, Hashes, Labels, Mask, Model, Stated, Table
-from tailboost.core.checks import as_pandas, check_indexes, check_number, n_rows_of, reading, take
+from tailboost.core.array_types import (
+    Axes,
+    Column,
+    Groups,
+    Hashes,
+    Labels,
+    Mask,
+    Model,
+    Stated,
+    Table,
+)
+from tailboost.core.checks import (
+    as_pandas,
+    check_indexes,
+    check_number,
+    n_rows_of,
+    reading,
+    take,
+)
 from tailboost.core.drawing import display
 from tailboost.core.fingerprints import CHANCE, EqualRows, digest
 from tailboost.core.judged import (
@@ -214,13 +231,18 @@ class Monitor:
         if (max_error is None) == (not limits):
             raise ValueError("max_error and limits: give one of them")
         classes = np.asarray(model.classes_).tolist()
-        groups = groups_of_fit(model) if subgroups is None else list(subgroups)
+        if subgroups is None:
+            groups = groups_of_fit(model)
+        else:
+            groups = list(subgroups)
         if limits:
             checked = checked_limits(limits)
             if not groups:
                 _refuse_groups(checked)
             rates = [_bounds_of_limit(limit, classes, groups) for limit in checked]
-            return cls.of(Certificate([], confidence, 0, (), rates=tuple(chain.from_iterable(rates))))
+            return cls.of(
+                Certificate([], confidence, 0, (), rates=tuple(chain.from_iterable(rates)))
+            )
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
         if not targets:
@@ -230,7 +252,10 @@ class Monitor:
             for (kind, name), target in targets.items()
         ]
         kind = bounds[0].kind
-        allowed = dict(max_error).get(None, 1.0) if isinstance(max_error, Mapping) else float(max_error)
+        if isinstance(max_error, Mapping):
+            allowed = dict(max_error).get(None, 1.0)
+        else:
+            allowed = float(max_error)
         if kind != "class" and allowed < 1:  # a target of every group
             named = tuple(groups if kind == "group" else cells)
             others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
@@ -296,17 +321,29 @@ class Monitor:
         if not n:
             raise ValueError("X has no rows")
         number = len({batch.name for batch in self.batches}) + 1
-        called = str(number) if name is None else str(name)
+        if name is None:
+            called = str(number)
+        else:
+            called = str(name)
         again = called in {batch.name for batch in self.batches}
         if again and called not in self.waiting:
-            raise ValueError(f"batch {called!r} was given before, and none of its rows waits for its label")
+            raise ValueError(
+                f"batch {called!r} was given before, and none of its rows waits for its label"
+            )
         classes = np.asarray(model.classes_)
         labels = label_numbers(y, classes, n)
-        ids = None if id is None else row_ids(id, n)
-        used, late, given = labels > 0, None, self.given
+        if id is None:
+            ids = None
+        else:
+            ids = row_ids(id, n)
+        used = labels > 0
+        late = None
+        given = self.given
         if again or not used.all():
             content = row_hashes(model, X).whole
-            rows = RowWords.of(content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs)
+            rows = RowWords.of(
+                content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs
+            )
             late = LateRows.of(rows)
             if again:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
@@ -314,7 +351,8 @@ class Monitor:
             given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
         recheck = self.recheck
         if used.any():
-            tested, arguments = np.flatnonzero(used), {"groups": groups, "clusters": clusters, "costs": costs}
+            tested = np.flatnonzero(used)
+            arguments = {"groups": groups, "clusters": clusters, "costs": costs}
             tables = {key: take(as_pandas(table), tested) for key, table in arguments.items()}
             about = {"cost_range": cost_range, "equal_rows": equal_rows, **tables}
             recheck = self._tested(
@@ -323,7 +361,8 @@ class Monitor:
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
         if late is not None and len(late):
             waiting[called] = late
-        reference, drift = self.reference, list[Drift]()
+        reference = self.reference
+        drift = list[Drift]()
         if not again:
             columns = monitored_columns(model, X, groups)
             if reference is not None:
@@ -340,13 +379,19 @@ class Monitor:
         """Return the rows of a new batch, to recognise them later; raise if earlier batches had them."""
         hashes = None
         if reason_of_equal_rows(model, equal_rows) == "natural":
-            hashes, cases = row_hashes(model, X), judged(last_step(model)).cases(X)
-            hashes = hashes if cases is None else hashes.taken(cases)
+            hashes = row_hashes(model, X)
+            cases = judged(last_step(model)).cases(X)
+            if cases is None:
+                hashes = hashes
+            else:
+                hashes = hashes.taken(cases)
         rows = GivenRows.of(called, ids, hashes)
         refuse_repeated(rows, ids, self.given)
         return rows
 
-    def _tested(self, called: str, X: Table, y: Labels, model: Model, about: Mapping[str, Any]) -> Recheck:
+    def _tested(
+        self, called: str, X: Table, y: Labels, model: Model, about: Mapping[str, Any]
+    ) -> Recheck:
         """Return the evidence with rows whose labels are new."""
         # Rows of an earlier look at this batch are no repeated rows: each row is tested once.
         looks = [each.name for each in self.batches if each.labelled]
@@ -357,19 +402,29 @@ class Monitor:
         return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]), used=())
 
     def _batch(
-        self, called: str, n: int, used: Mask, n_late: int, recheck: Recheck | None, drift: list[Drift]
+        self,
+        called: str,
+        n: int,
+        used: Mask,
+        n_late: int,
+        recheck: Recheck | None,
+        drift: list[Drift],
     ) -> MonitoredBatch:
         """Return what a look at a batch has shown."""
         after = replace(self, recheck=recheck)._evidence
         new = [b.since(a) for a, b in zip(self._evidence.evidence, after.evidence, strict=True)]
-        errors = [(b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)]
+        errors = [
+            (b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)
+        ]
         evidence = [bets.value for bets in after.evidence]
         return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
 
     @property
     def _evidence(self) -> Recheck:
         """The evidence of all rows with labels, also before the first."""
-        return self.recheck or Recheck.begun(self.certificate.tested, self.certificate.confidence)
+        return self.recheck or Recheck.begun(
+            self.certificate.tested, self.certificate.confidence
+        )
 
     @property
     def threshold(self) -> float:
@@ -379,7 +434,9 @@ class Monitor:
     @property
     def largest_evidence(self) -> list[float]:
         """The largest evidence against each bound after any look; decides about alarms."""
-        looks = [batch.evidence for batch in self.batches] or [[1.0] * len(self.certificate.tested)]
+        looks = [batch.evidence for batch in self.batches] or [
+            [1.0] * len(self.certificate.tested)
+        ]
         return [max(column) for column in zip(*looks, strict=True)]
 
     @property
@@ -399,7 +456,8 @@ class Monitor:
         labelled = sum(batch.labelled for batch in self.batches)
         names = len({batch.name for batch in self.batches})
         rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
-        n, m = len(self.alarms), len(self.certificate.tested)
+        n = len(self.alarms)
+        m = len(self.certificate.tested)
         return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {m} bounds."
 
     def _repr_html_(self) -> str:
@@ -428,14 +486,19 @@ class Monitor:
 
     def cells(self) -> Cells:
         """Return the headings and rows of the table of bounds."""
-        last = [error for _, error in self.batches[-1].errors] if self.batches else None
+        if self.batches:
+            last = [error for _, error in self.batches[-1].errors]
+        else:
+            last = None
         return self._evidence.cells(last, self.largest_evidence)
 
     def notes(self) -> list[str]:
         """Return the notes below the table: alarms, waiting labels, moved columns."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
-            first = next((batch for batch in self.batches if batch.evidence[j] >= self.threshold), None)
+            first = next(
+                (batch for batch in self.batches if batch.evidence[j] >= self.threshold), None
+            )
             if first is not None:
                 n, error = first.errors[j]
                 notes.append(
@@ -444,11 +507,18 @@ class Monitor:
                     f"{bound.n:,} rows."
                 )
         notes += self._evidence.notes
-        if late := sum(len(rows) for rows in self.waiting.values()):
+        late = sum(len(rows) for rows in self.waiting.values())
+        if late:
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
         notes += self._notes_on_equal_rows()
-        if moved := self.batches[-1].moved if self.batches else []:
-            columns = joined([f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES)
+        if self.batches:
+            moved = self.batches[-1].moved
+        else:
+            moved = []
+        if moved:
+            columns = joined(
+                [f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES
+            )
             notes.append(f"Columns that moved in the last batch: {columns}. {DRIFT_NOTE}")
         return notes
 
@@ -459,7 +529,9 @@ class Monitor:
         few = [
             rows.name
             for rows in no_ids
-            if rows.contents is not None and rows.contents.repeated > CHANCE and rows.name not in passing
+            if rows.contents is not None
+            and rows.contents.repeated > CHANCE
+            and rows.name not in passing
         ]
         notes = []
         if few:
@@ -526,22 +598,31 @@ class Monitor:
                 raise ValueError(
                     f"the state has format {state['format']!r}, {why}; begin a new state with these batches"
                 )
-            if state["digest"] != state_digest({k: v for k, v in state.items() if k != "digest"}):
-                raise ValueError("the state was changed after it was written: its checksum differs")
+            if state["digest"] != state_digest(
+                {k: v for k, v in state.items() if k != "digest"}
+            ):
+                raise ValueError(
+                    "the state was changed after it was written: its checksum differs"
+                )
             certificate = Certificate.from_dict(state["certificate"])
             monitor = cls.of(certificate)
             batches = [_batch(each) for each in state["batches"]]
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")
-            recheck, reference = state["recheck"], state["reference"]
-            if recheck is not None and len(recheck["rows"]) != sum(batch.labelled > 0 for batch in batches):
+            recheck = state["recheck"]
+            reference = state["reference"]
+            if recheck is not None and len(recheck["rows"]) != sum(
+                batch.labelled > 0 for batch in batches
+            ):
                 raise ValueError("the state has fingerprints of other batches")
             return replace(
                 monitor,
                 recheck=None if recheck is None else monitor._evidence.from_state(recheck),
                 batches=batches,
                 reference=None if reference is None else Reference.from_dict(reference),
-                waiting={name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()},
+                waiting={
+                    name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()
+                },
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )
 
@@ -555,12 +636,20 @@ def _refuse_groups(limits: Sequence[Limit]) -> None:
             )
 
 
-def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> list[CertifiedBound]:
+def _bounds_of_limit(
+    limit: Limit, classes: list[Any], groups: list[Any]
+) -> list[CertifiedBound]:
     """Return the bound of a limit for each limited subgroup, or for the compared subgroups."""
     columns = by_column(groups)
-    crossed = np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
+    crossed = (
+        np.indices((len(classes), *map(len, columns.values()))).reshape(1 + len(columns), -1).T
+    )
     named = classes, tuple(columns), tuple(columns.values())
-    weights, of_columns = np.ones(len(crossed)), crossed[:, 1:] if columns else None
+    weights = np.ones(len(crossed))
+    if columns:
+        of_columns = crossed[:, 1:]
+    else:
+        of_columns = None
     strata, _ = Strata.of(crossed[:, 0], of_columns, weights, *named)
     names, _ = strata.subgroups(limit.rate.by)
     if not limit.rate.needs_costs:
@@ -571,7 +660,9 @@ def _bounds_of_limit(limit: Limit, classes: list[Any], groups: list[Any]) -> lis
             )
     empty = CertifiedBound(rate=limit.rate, method="limit", sense=limit.sense)
 
-    def bound(name: Any, value: float, subgroups: Any = (), others: bool = False) -> CertifiedBound:
+    def bound(
+        name: Any, value: float, subgroups: Any = (), others: bool = False
+    ) -> CertifiedBound:
         at = replace(empty, subgroup=name, lower=value, upper=value, target=value)
         return replace(at, subgroups=subgroups, others=others)
 
@@ -595,7 +686,10 @@ def monitored_columns(model: Model, X: Table, groups: Groups = None) -> dict[str
     classes = [str(label) for label in model.classes_]
     if hasattr(model, "predict_proba"):
         scores = np.asarray(model.predict_proba(rows))
-        first = 1 if len(classes) == 2 else 0
+        if len(classes) == 2:
+            first = 1
+        else:
+            first = 0
         for k in range(first, min(len(classes), MOST_SCORES)):
             columns[f"score of {classes[k]}"] = scores[:, k]
     columns[ANSWER] = np.asarray(model.predict(rows, **given)).astype(str).astype(object)

@@ -23,7 +23,9 @@ from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows, pair_p
 
 __all__ = ["RowsForLimit", "RowsNeeded", "rows_needed"]
 
-RANKS, COUNTS, PAIRS = "ranks", "exact test of a count", "exact test of pairs"
+RANKS = "ranks"
+COUNTS = "exact test of a count"
+PAIRS = "exact test of pairs"
 # Relative precision of the number of rows for a gap or ratio.
 PRECISION = 0.01
 
@@ -91,7 +93,8 @@ class RowsNeeded:
         """
         numbers = np.asarray(rows, dtype=np.intp)
         return [
-            power_at(numbers) for _, power_at in _procedures(self.plans, self.level, by_group=self.by_group)
+            power_at(numbers)
+            for _, power_at in _procedures(self.plans, self.level, by_group=self.by_group)
         ]
 
     def plot(self, ax: Axes = None, *, have: int | None = None, **kwargs: Any) -> Any:
@@ -117,7 +120,10 @@ class RowsNeeded:
         for each in self.limits:
             lines.append(f"{each.limit}: {each.total:,} rows ({each.procedure})")
             if set(each.rows) != {None}:
-                lines += [f"  {unit_name(name)}: {n:,} rows that count" for name, n in each.rows.items()]
+                lines += [
+                    f"  {unit_name(name)}: {n:,} rows that count"
+                    for name, n in each.rows.items()
+                ]
         if self.total is not None and len(self.limits) > 1:
             lines.append(f"all limits together: {self.total:,} rows")
         lines.append(
@@ -225,9 +231,13 @@ def rows_needed(
         start, precision = (_guess(plan, power), PRECISION) if compares else (1, 0.0)
         total = fewest_rows(power_at, power, start=start, precision=precision)
         if total is None:
-            raise ValueError(f"{plan.limit!r}: more than a thousand million rows are needed ({name})")
+            raise ValueError(
+                f"{plan.limit!r}: more than a thousand million rows are needed ({name})"
+            )
         sizes = plan.sizes(np.array([total]))[:, 0].tolist()
-        alone.append(RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total))
+        alone.append(
+            RowsForLimit(plan.limit, name, dict(zip(plan.names, sizes, strict=True)), total)
+        )
     together = _together(plans, procedure, alone, power, shares)
     return RowsNeeded(tuple(alone), together, power, level, tuple(plans), by_group)
 
@@ -240,7 +250,9 @@ class PlannedLimit:
     names: list[Any]
     rates: Floats  # shape (m,)
     shares: Floats  # shape (m,)
-    by_share: list[Share] | None  # None if the limit is not about the share of one of two answers
+    by_share: (
+        list[Share] | None
+    )  # None if the limit is not about the share of one of two answers
     two_answers: bool  # whether the rule has two answers, so that thresholds describe it
 
     def sizes(self, rows: Ints) -> Ints:
@@ -253,19 +265,27 @@ class PlannedLimit:
         """Rates and bounds of the counted errors: of the complement for a limit from below."""
         bounds = self.limit.bounds(self.names)
         kept = ~np.isnan(bounds)
-        sides = (self.rates, bounds) if self.limit.from_above else (1.0 - self.rates, 1.0 - bounds)
+        if self.limit.from_above:
+            sides = (self.rates, bounds)
+        else:
+            sides = (1.0 - self.rates, 1.0 - bounds)
         return np.where(kept, sides[0], 0.0), np.where(kept, sides[1], 1.0)
 
 
 Powers = Callable[[Ints], Floats]
 
 
-def _procedures(plans: Sequence[PlannedLimit], level: float, *, by_group: bool) -> list[tuple[str, Powers]]:
+def _procedures(
+    plans: Sequence[PlannedLimit], level: float, *, by_group: bool
+) -> list[tuple[str, Powers]]:
     """Return the name of the procedure of each limit, and its power by the number of rows."""
     by_ranks = _by_ranks(plans, level, by_group=by_group)
     if by_ranks is not None:
         return by_ranks
-    each = level / _n_thresholds(plans) if by_group else level
+    if by_group:
+        each = level / _n_thresholds(plans)
+    else:
+        each = level
     return [
         (PAIRS, _powers_of_pairs(plan, level))
         if plan.limit.compares
@@ -279,7 +299,15 @@ def _n_thresholds(plans: Sequence[PlannedLimit]) -> int:
     if any(plan.limit.compares or not plan.two_answers for plan in plans):
         return 1
     return (
-        len({_group(plan.limit, name) for plan in plans if _columns(plan.limit) for name in plan.names}) or 1
+        len(
+            {
+                _group(plan.limit, name)
+                for plan in plans
+                if _columns(plan.limit)
+                for name in plan.names
+            }
+        )
+        or 1
     )
 
 
@@ -288,13 +316,18 @@ def _by_ranks(
 ) -> list[tuple[str, Powers]] | None:
     """Return the powers of rank rules for each limit; None if ranks do not serve the limits."""
     compares = [plan.limit.compares for plan in plans]
-    if any(plan.by_share is None for plan in plans) or (any(compares) and (len(plans) > 1 or not by_group)):
+    if any(plan.by_share is None for plan in plans) or (
+        any(compares) and (len(plans) > 1 or not by_group)
+    ):
         return None
     if any(compares):
         return [(RANKS, lambda rows: _compared(plans[0], rows, level))]
     columns = {_columns(plan.limit) for plan in plans}
     groups = {_group(plan.limit, name) for plan in plans for name in plan.names}
-    thresholds = len(groups) if by_group and len(columns) == 1 and columns != {()} else 1
+    if by_group and len(columns) == 1 and columns != {()}:
+        thresholds = len(groups)
+    else:
+        thresholds = 1
     together = [share for plan in plans for share in plan.by_share or ()]
     each = level_of_each(together, thresholds, level)
     return [(RANKS, _powers_of_counts(plan, each)) for plan in plans]
@@ -306,7 +339,9 @@ def _powers_of_counts(plan: PlannedLimit, level: float) -> Powers:
 
     def power_at(rows: Ints) -> Floats:
         power = np.ones(len(rows))
-        for n, rate, bound in zip(plan.sizes(rows), rates.tolist(), bounds.tolist(), strict=True):
+        for n, rate, bound in zip(
+            plan.sizes(rows), rates.tolist(), bounds.tolist(), strict=True
+        ):
             power = power * binomial_power(n, rate, each_most_reached(n, bound, level))
         return power
 
@@ -318,12 +353,15 @@ def _powers_of_pairs(plan: PlannedLimit, level: float) -> Powers:
     factor, gap = plan.limit.pair
 
     def failing(i: int, j: int, n: Ints) -> float:
-        rates, sizes = (plan.rates[i], plan.rates[j]), (int(n[i]), int(n[j]))
+        rates = (plan.rates[i], plan.rates[j])
+        sizes = (int(n[i]), int(n[j]))
         return 1.0 - pair_power(rates, sizes, level, factor=factor, gap=gap)
 
     def power_at(rows: Ints) -> Floats:
         pairs = list(combinations(range(len(plan.names)), 2))
-        return np.array([1.0 - sum(failing(i, j, n) for i, j in pairs) for n in plan.sizes(rows).T])
+        return np.array(
+            [1.0 - sum(failing(i, j, n) for i, j in pairs) for n in plan.sizes(rows).T]
+        )
 
     return power_at
 
@@ -334,14 +372,21 @@ def _compared(plan: PlannedLimit, rows: Ints, level: float) -> Floats:
     found = []
     for sizes in plan.sizes(rows).T:
         ranks = np.minimum(np.round(plan.rates * (sizes + 1)).astype(np.intp), sizes).tolist()
-        found.append(probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap) >= 1.0 - level)
+        found.append(
+            probability_within(ranks, ranks, sizes.tolist(), factor=factor, gap=gap)
+            >= 1.0 - level
+        )
     return np.array(found, dtype=np.float64)
 
 
 def _guess(plan: PlannedLimit, power: float) -> int:
     """Return the rows for a gap or ratio by the normal approximation for its closest pair."""
-    limit, rates, others = plan.limit, plan.rates, ~np.eye(len(plan.names), dtype=bool)
-    deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(rates * (1.0 - rates) / plan.shares)
+    limit = plan.limit
+    rates = plan.rates
+    others = ~np.eye(len(plan.names), dtype=bool)
+    deviations = (ndtri(0.95) + ndtri(power)) * limit.deviations(
+        rates * (1.0 - rates) / plan.shares
+    )
     with np.errstate(
         divide="ignore", invalid="ignore"
     ):  # rates of 0 leave a ratio neither room nor deviation
@@ -366,20 +411,37 @@ def _together(
         failing: Floats = np.sum([1.0 - powers(rows) for _, powers in procedure], axis=0)
         return 1.0 - failing
 
-    precision = PRECISION if any(plan.limit.compares for plan in plans) else 0.0
-    return fewest_rows(power_at, power, start=max(each.total for each in alone), precision=precision)
+    if any(plan.limit.compares for plan in plans):
+        precision = PRECISION
+    else:
+        precision = 0.0
+    return fewest_rows(
+        power_at, power, start=max(each.total for each in alone), precision=precision
+    )
 
 
 # -- arguments ---------------------------------------------------------------------------------------------
 
 
-def _one_for_each(given: Any, name: str, limits: Sequence[Limit], *, several: bool) -> list[Any]:
+def _one_for_each(
+    given: Any, name: str, limits: Sequence[Limit], *, several: bool
+) -> list[Any]:
     """Return one entry for each limit."""
-    entries = list(given) if several and isinstance(given, (list, tuple)) else [given] * len(limits)
+    if several and isinstance(given, (list, tuple)):
+        entries = list(given)
+    else:
+        entries = [given] * len(limits)
     if len(entries) != len(limits):
         raise ValueError(f"{name} has {len(entries)} entries for {len(limits)} limits")
-    if several and len(limits) > 1 and given is not None and not isinstance(given, (list, tuple)):
-        raise ValueError(f"{name}: give a list with one entry for each of the {len(limits)} limits")
+    if (
+        several
+        and len(limits) > 1
+        and given is not None
+        and not isinstance(given, (list, tuple))
+    ):
+        raise ValueError(
+            f"{name}: give a list with one entry for each of the {len(limits)} limits"
+        )
     return entries
 
 
@@ -387,7 +449,9 @@ def _plans(
     limits: Sequence[Limit], rates: Sequence[Any], shares: Sequence[Any], n_classes: int
 ) -> list[PlannedLimit]:
     """Return the limits with their subgroups, checked."""
-    labels = list(dict.fromkeys(limit.rate.label for limit in limits if limit.rate.label is not None))
+    labels = list(
+        dict.fromkeys(limit.rate.label for limit in limits if limit.rate.label is not None)
+    )
     others = [label for label in range(n_classes + len(labels)) if label not in labels]
     classes = tuple([*labels, *others][: max(n_classes, len(labels))])
     ones = np.ones(len(classes)) / len(classes)
@@ -396,7 +460,9 @@ def _plans(
     plans = []
     for limit, rate, share in zip(limits, rates, shares, strict=True):
         if not limit.rate.is_share:
-            raise ValueError(f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}")
+            raise ValueError(
+                f"{limit!r}: the power depends on more than the mean of {limit.rate.words!r}"
+            )
         names = _names(limit, rate, share)
         of_rate = _values(rate, names, f"rates of {limit!r}")
         default = {name: 1.0 / len(names) for name in names}
@@ -411,7 +477,9 @@ def _plans(
         none = np.zeros(0, dtype=np.intp)
         answer = counted_answer(replace(limit.rate, by=None), strata)
         by_share = shares_of(limit, answer, [(name, none) for name in names])
-        plans.append(PlannedLimit(limit, names, of_rate, of_share, by_share, strata.n_actions == 2))
+        plans.append(
+            PlannedLimit(limit, names, of_rate, of_share, by_share, strata.n_actions == 2)
+        )
     return plans
 
 
@@ -422,12 +490,17 @@ def _names(limit: Limit, rate: Any, share: Any) -> list[Any]:
     for given in (rate, share, dict(limit.bound) if isinstance(limit.bound, tuple) else None):
         if isinstance(given, Mapping) and None not in given:
             return list(given)
-    raise ValueError(f"{limit!r}: name the subgroups, for example rates={{'f': 0.1, 'm': 0.12}}")
+    raise ValueError(
+        f"{limit!r}: name the subgroups, for example rates={{'f': 0.1, 'm': 0.12}}"
+    )
 
 
 def _values(given: Any, names: Sequence[Any], what: str) -> Floats:
     """Return a number for each subgroup."""
-    each = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    if isinstance(given, Mapping):
+        each = given
+    else:
+        each = dict.fromkeys(names, given)
     if names == [None] and None not in each:
         raise ValueError(f"{what}: the limit has no subgroups, give one number, got {given!r}")
     missing = [name for name in names if name not in each]
@@ -446,4 +519,6 @@ def _group(limit: Limit, name: Any) -> Any:
     by = limit.rate.by
     if isinstance(by, tuple):
         return tuple(part for column, part in zip(by, name, strict=True) if column != "class")
-    return name[1] if by == "cell" else name
+    if by == "cell":
+        return name[1]
+    return name

@@ -36,7 +36,10 @@ Kind = Literal["rate", "mean", "class", "group", "cell", "cvar", "shift", "worst
 Missing = Literal["calibration rows", "selection rows", "nothing that rows can give"]
 
 OTHERS = "other groups"
-EXACT, BETTING, NO_ROWS, PAIRS = "Clopper–Pearson", "betting", "no rows", "exact test of pairs"
+EXACT = "Clopper–Pearson"
+BETTING = "betting"
+NO_ROWS = "no rows"
+PAIRS = "exact test of pairs"
 # Number of levels at which a ratio of sums is tested: the bound is a multiple of 1/LEVELS.
 LEVELS = 1000
 # A failed test of pairs puts the printed bound at least so far beyond the limit.
@@ -115,7 +118,9 @@ class CertifiedBound:
         """Whether the target is certified; None without a target."""
         if self.target is None:
             return None
-        return bool(self.lower >= self.target if self.sense == "≥" else self.upper <= self.target)
+        return bool(
+            self.lower >= self.target if self.sense == "≥" else self.upper <= self.target
+        )
 
     @property
     def verdict(self) -> str:
@@ -141,22 +146,33 @@ class CertifiedBound:
     @property
     def counted(self) -> Rate:
         """The bounded rate, also for an error."""
-        return ERRORS[self.kind] if self.rate is None else self.rate
+        if self.rate is None:
+            return ERRORS[self.kind]
+        return self.rate
 
     @property
     def name(self) -> str:
         """Name of the subgroup."""
         if self.others:
-            return OTHERS if self.subgroup is None else f"{self.subgroup} with {OTHERS}"
+            if self.subgroup is None:
+                return OTHERS
+            return f"{self.subgroup} with {OTHERS}"
         if self.rate is not None:
-            seen = " of those seen" if self.subgroups and self.of_seen else ""
-            return "all rows" if self.subgroup is None else f"{unit_name(self.subgroup)}{seen}"
+            if self.subgroups and self.of_seen:
+                seen = " of those seen"
+            else:
+                seen = ""
+            if self.subgroup is None:
+                return "all rows"
+            return f"{unit_name(self.subgroup)}{seen}"
         if self.kind == "mean":
             return "all rows"
         if self.kind == "worst":
             return f"worst {self.subgroup}{' seen' if self.of_seen else ''}"
         if self.kind in ("cvar", "shift"):
-            return f"{'CVaR at α =' if self.kind == 'cvar' else 'shift, KL ≤'} {self.subgroup:g}"
+            return (
+                f"{'CVaR at α =' if self.kind == 'cvar' else 'shift, KL ≤'} {self.subgroup:g}"
+            )
         return f"{self.kind} {subgroup_words(self.subgroup)}"
 
     @property
@@ -169,40 +185,68 @@ class CertifiedBound:
     @property
     def title(self) -> str:
         """Name of the bounded quantity."""
-        return f"error of {self.short}" if self.rate is None else f"{self.rate}: {self.name}"
+        if self.rate is None:
+            return f"error of {self.short}"
+        return f"{self.rate}: {self.name}"
 
     @property
     def claim(self) -> Claim:
         """The claim to test on new rows."""
-        lower = None if self.sense == "≤" else self.lower
-        upper = None if self.sense == "≥" else self.upper
+        if self.sense == "≤":
+            lower = None
+        else:
+            lower = self.lower
+        if self.sense == "≥":
+            upper = None
+        else:
+            upper = self.upper
         form: Any = self.subgroup if self.subgroups and self.subgroup is not None else "mean"
         return Claim(form, self.subgroups or (self.subgroup,), lower, upper, self.others)
 
     @property
     def cells(self) -> dict[str, str]:
         """The cells of a table row, by heading."""
-        about, limit = {"error of": self.name, "rule": self.rule}, "target"
-        target = "" if self.target is None else f"{self.target:g}"
+        about = {"error of": self.name, "rule": self.rule}
+        limit = "target"
+        if self.target is None:
+            target = ""
+        else:
+            target = f"{self.target:g}"
         sides = {"at most": "" if self.sense == "≥" else up(self.upper)}
         if self.rate is not None:
-            about, limit = {"rate": str(self.rate), "subgroup": self.name}, "limit"
+            about = {"rate": str(self.rate), "subgroup": self.name}
+            limit = "limit"
             target = target and f"{self.sense} {target}"
             # A lower bound of 0 holds for every rate.
-            sides = {"at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)} | sides
+            sides = {
+                "at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)
+            } | sides
         counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
-        result, last = CERTIFIED_WORDS[self.certified], {"method": self.method, "reason": self.reason}
+        result = CERTIFIED_WORDS[self.certified]
+        last = {"method": self.method, "reason": self.reason}
         return {"result": result} | about | {limit: target} | counts | sides | last
 
     @property
     def limit_line(self) -> LimitLine:
         """The bound for drawings and short tables: the interval ends at the certified bounds."""
-        low = None if self.sense == "≤" else self.lower
-        high = None if self.sense == "≥" else self.upper
-        words = [] if self.estimate is None else [formatted(self.estimate)]
+        if self.sense == "≤":
+            low = None
+        else:
+            low = self.lower
+        if self.sense == "≥":
+            high = None
+        else:
+            high = self.upper
+        if self.estimate is None:
+            words = []
+        else:
+            words = [formatted(self.estimate)]
         words += [] if low is None else [f"certified at least {down(low)}"]
         words += [] if high is None else [f"certified at most {up(high)}"]
-        limit = "" if self.target is None else f"{self.sense} {self.target:g}"
+        if self.target is None:
+            limit = ""
+        else:
+            limit = f"{self.sense} {self.target:g}"
         return LimitLine(
             self.verdict,
             self.certified,
@@ -225,7 +269,10 @@ class CertifiedBound:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON; `from_dict` is the inverse."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        rate = {} if self.rate is None else {"rate": repr(self.rate), "words": str(self.rate)}
+        if self.rate is None:
+            rate = {}
+        else:
+            rate = {"rate": repr(self.rate), "words": str(self.rate)}
         return plain | rate | {"certified": self.certified}
 
     @classmethod
@@ -253,7 +300,9 @@ class CertifiedBound:
 
 def _tuples(name: Any) -> Any:
     """Return a name read from JSON, with tuples instead of lists."""
-    return tuple(map(_tuples, name)) if isinstance(name, (list, tuple)) else name
+    if isinstance(name, (list, tuple)):
+        return tuple(map(_tuples, name))
+    return name
 
 
 def subgroup_words(subgroup: object) -> str:
@@ -282,7 +331,9 @@ class MeanBound:
 MEAN_BOUNDS = [
     MeanBound(
         EXACT,
-        lambda values, level: clopper_pearson_upper(round(float(values.sum())), len(values), level),
+        lambda values, level: clopper_pearson_upper(
+            round(float(values.sum())), len(values), level
+        ),
         of_counts=True,
     ),
     MeanBound(BETTING, betting_upper),
@@ -305,31 +356,51 @@ class RateFamily:
     exact: bool  # whether each row counts fully or not at all, a binomial count
     kind: Kind = "rate"
     rule: Rule = "predict"
-    of_seen: bool = False  # whether a limit on every subgroup covers only the subgroups among these rows
+    of_seen: bool = (
+        False  # whether a limit on every subgroup covers only the subgroups among these rows
+    )
     apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
     def of(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
         """Return the family of a rate, limit or objective, with the sides of its bound."""
-        rate, limit = expression.rate, expression.limit
+        rate = expression.rate
+        limit = expression.limit
         strata = fresh.answered.strata
         exact = not rate.needs_costs and not rate.is_weighted and not fresh.answered.draws
         exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
         of_seen = limit is not None and limit.of_every and not fresh.knows(rate.by)
         samples = fresh.samples(rate)
         return cls(
-            rate, limit, expression.sides, samples, exact, of_seen=of_seen, apart=fresh.are_apart(samples)
+            rate,
+            limit,
+            expression.sides,
+            samples,
+            exact,
+            of_seen=of_seen,
+            apart=fresh.are_apart(samples),
         )
 
     @classmethod
     def of_errors(
-        cls, kind: Kind, fresh: FreshRows, rule: Rule, targets: dict[Any, float], *, of_every: bool
+        cls,
+        kind: Kind,
+        fresh: FreshRows,
+        rule: Rule,
+        targets: dict[Any, float],
+        *,
+        of_every: bool,
     ) -> RateFamily:
         """Return the errors of all rows, of classes, groups or cells, with their targets."""
-        limit = (ERRORS[kind] <= targets) if targets else None
+        if targets:
+            limit = ERRORS[kind] <= targets
+        else:
+            limit = None
         samples = fresh.samples(ERRORS[kind], rule)
         of_seen = of_every and not fresh.knows(ERRORS[kind].by)
-        return cls(ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen)
+        return cls(
+            ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen
+        )
 
     @property
     def kept_on_rows(self) -> bool:
@@ -340,12 +411,26 @@ class RateFamily:
 
     def bounds(self, level: float) -> list[CertifiedBound]:
         """Return the bounds, each bound on a mean at the given level."""
-        limit, samples = self.limit, self.samples
-        ends, names = [self.ends(sample, level) for sample in samples], [sample.name for sample in samples]
+        limit = self.limit
+        samples = self.samples
+        ends = [self.ends(sample, level) for sample in samples]
+        names = [sample.name for sample in samples]
         compares = limit is not None and limit.compares
-        targets = np.full(len(names), np.nan) if limit is None or compares else limit.bounds(names)
-        rate, sense = self.rate if self.kind == "rate" else None, "≤" if self.sides == (ABOVE,) else "≥"
-        empty = CertifiedBound(self.kind, rule=self.rule, rate=rate, sense=sense * (len(self.sides) < 2))
+        if limit is None or compares:
+            targets = np.full(len(names), np.nan)
+        else:
+            targets = limit.bounds(names)
+        if self.kind == "rate":
+            rate = self.rate
+        else:
+            rate = None
+        if self.sides == (ABOVE,):
+            sense = "≤"
+        else:
+            sense = "≥"
+        empty = CertifiedBound(
+            self.kind, rule=self.rule, rate=rate, sense=sense * (len(self.sides) < 2)
+        )
         bounds = [
             replace(
                 empty,
@@ -362,20 +447,27 @@ class RateFamily:
         ]
         if limit is not None and compares:
             bounds.append(self._compared(limit, empty, bounds))
-        return [replace(bound, sufficient_rows=self.sufficient_rows(bound, level)) for bound in bounds]
+        return [
+            replace(bound, sufficient_rows=self.sufficient_rows(bound, level))
+            for bound in bounds
+        ]
 
     def _compared(
         self, limit: Limit, empty: CertifiedBound, bounds: Sequence[CertifiedBound]
     ) -> CertifiedBound:
         """Return the bound on a gap or ratio from the bounds on each rate."""
         if limit.form == RATIO and any(sample.low < 0 for sample in self.samples):
-            raise ValueError(f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap")
+            raise ValueError(
+                f"{limit!r}: a ratio of rates that may be negative has no bound; limit the gap"
+            )
         low, high = np.array([(bound.lower, bound.upper) for bound in bounds]).reshape(-1, 2).T
         least, most = _ends_of_comparison(limit, low, high)
         return replace(
             empty,
             subgroup=limit.form,
-            estimate=_number_or_none(limit.value(np.array([sample.mean for sample in self.samples]))),
+            estimate=_number_or_none(
+                limit.value(np.array([sample.mean for sample in self.samples]))
+            ),
             lower=least,
             upper=most,
             n=min((bound.n for bound in bounds), default=0),
@@ -386,14 +478,22 @@ class RateFamily:
             subgroups=tuple(bound.subgroup for bound in bounds),
         )
 
-    def tested_pairs(self, bounds: Sequence[CertifiedBound], delta: float) -> list[CertifiedBound]:
+    def tested_pairs(
+        self, bounds: Sequence[CertifiedBound], delta: float
+    ) -> list[CertifiedBound]:
         """Return the bounds with the result of the exact tests of all pairs in place of the gap or ratio.
 
         A row in two subgroups, or a cluster with rows in both, makes their counts dependent: the bound stays.
         """
         *each, last = bounds
         limit = self.limit
-        if limit is None or not limit.compares or not self.exact or not self.apart or len(each) < 2:
+        if (
+            limit is None
+            or not limit.compares
+            or not self.exact
+            or not self.apart
+            or len(each) < 2
+        ):
             return list(bounds)
         scale = self.samples[0].high - self.samples[0].low
         counts = [
@@ -403,10 +503,14 @@ class RateFamily:
         factor, gap = limit.pair
         # The pair that is furthest apart comes first: one failure suffices.
         pairs = sorted(
-            permutations(counts, 2), key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1])
+            permutations(counts, 2),
+            key=lambda pair: gap - factor * _part(*pair[0]) + _part(*pair[1]),
         )
         passes = all(
-            pair_p_value((x1, x2), (n1, n2), factor=factor, gap=gap, gamma=min(GAMMA, delta / 20)) <= delta
+            pair_p_value(
+                (x1, x2), (n1, n2), factor=factor, gap=gap, gamma=min(GAMMA, delta / 20)
+            )
+            <= delta
             for (x1, n1), (x2, n2) in pairs
         )
         if passes:
@@ -438,8 +542,12 @@ class RateFamily:
             if self.exact and sample.among is None:
                 return _rows_of_count(sample, bound, level)
             deviation = math.sqrt(_variance(sample))
-        scaled = bound.n * ((sign * (end - bound.estimate) + ndtri(POWER) * deviation) / room) ** 2
-        return MOST_ROWS if scaled > MOST_ROWS else math.ceil(scaled)
+        scaled = (
+            bound.n * ((sign * (end - bound.estimate) + ndtri(POWER) * deviation) / room) ** 2
+        )
+        if scaled > MOST_ROWS:
+            return MOST_ROWS
+        return math.ceil(scaled)
 
     def _deviations(self, limit: Limit) -> Floats:
         """Return the standard deviation of the difference of the rates of each pair of subgroups."""
@@ -448,11 +556,16 @@ class RateFamily:
     def _rows_to_compare(self, limit: Limit, bound: CertifiedBound, level: float) -> int:
         """Return the rows of the smallest subgroup that certify a gap or ratio if all rows are repeated."""
         sizes = np.array([len(sample.rows) for sample in self.samples], dtype=np.float64)
-        base, top, means = np.array([(each.low, each.high, each.mean) for each in self.samples]).T
+        base, top, means = np.array(
+            [(each.low, each.high, each.mean) for each in self.samples]
+        ).T
         width = top - base
         shares = (means - base) / width
-        deviations, pairs = self._deviations(limit), ~np.eye(len(sizes), dtype=bool)
-        below = ndtri(1.0 - (1.0 - POWER) / max(1, pairs.sum()))  # each pair may fail (union bound)
+        deviations = self._deviations(limit)
+        pairs = ~np.eye(len(sizes), dtype=bool)
+        below = ndtri(
+            1.0 - (1.0 - POWER) / max(1, pairs.sum())
+        )  # each pair may fail (union bound)
 
         def certified(times: float) -> bool:
             low, high = clopper_pearson_ends(shares, times * sizes, level)
@@ -461,20 +574,28 @@ class RateFamily:
 
         if bound.n == 0:
             return MOST_ROWS
-        enough, most = 1.0, MOST_ROWS / bound.n
+        enough = 1.0
+        most = MOST_ROWS / bound.n
         while not certified(enough):
             enough *= 2.0
             if enough > most:
                 return MOST_ROWS
-        short = enough / 2.0 if enough > 1.0 else 0.0
+        if enough > 1.0:
+            short = enough / 2.0
+        else:
+            short = 0.0
         while (enough - short) * bound.n > 0.5:
             middle = (short + enough) / 2.0
             short, enough = (short, middle) if certified(middle) else (middle, enough)
         return math.ceil(enough * bound.n)
 
-    def ends(self, sample: Sample, level: float, sides: Sequence[str] = ()) -> tuple[float, float]:
+    def ends(
+        self, sample: Sample, level: float, sides: Sequence[str] = ()
+    ) -> tuple[float, float]:
         """Return the bounds on the mean of a subgroup; other sides have the trivial bound."""
-        low, high, sides = sample.low, sample.high, sides or self.sides
+        low = sample.low
+        high = sample.high
+        sides = sides or self.sides
         if len(sample.rows) and high > low:
             if BELOW in sides:
                 low = high - self._upper(sample.mirrored, level) + sample.low
@@ -486,7 +607,9 @@ class RateFamily:
         """Return the name of the method of `_upper`."""
         if not len(sample.rows):
             return NO_ROWS
-        return BETTING if sample.among is not None else mean_bound(counts=self.exact).name
+        if sample.among is not None:
+            return BETTING
+        return mean_bound(counts=self.exact).name
 
     def _upper(self, sample: Sample, level: float) -> float:
         width = sample.high - sample.low
@@ -503,7 +626,8 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
     width = sample.high - sample.low
     rate, most = ((value - sample.low) / width for value in (bound.estimate, bound.target))
     if bound.sense == "≥":
-        rate, most = 1.0 - rate, 1.0 - most
+        rate = 1.0 - rate
+        most = 1.0 - most
 
     def power_at(rows: Ints) -> Floats:
         # Counts are whole numbers, so the power rises and falls: the least one up to a tenth more rows.
@@ -533,14 +657,18 @@ def _ends_of_comparison(limit: Limit, low: Floats, high: Floats) -> tuple[float,
     if limit.form == GAP:
         if not pairs:
             return 0.0, 0.0
-        return max(0.0, float(low.max() - high.min())), float(max(high[i] - low[j] for i, j in pairs))
+        return max(0.0, float(low.max() - high.min())), float(
+            max(high[i] - low[j] for i, j in pairs)
+        )
     if not pairs:
         return 1.0, 1.0
     least = min(1.0, float(min(low[i] / high[j] if high[j] > 0 else 1.0 for i, j in pairs)))
     return least, min(1.0, float(high.min() / low.max())) if low.max() > 0 else 1.0
 
 
-def rate_bounds(expressions: Sequence[Expression], fresh: FreshRows, delta: float) -> list[CertifiedBound]:
+def rate_bounds(
+    expressions: Sequence[Expression], fresh: FreshRows, delta: float
+) -> list[CertifiedBound]:
     """Return bounds on rates on new rows, valid together with a probability of at least 1 − δ.
 
     The rate of a subgroup is a mean of bounded numbers over its rows, or, for a precision, a ratio of sums. A
@@ -560,7 +688,9 @@ def shared_bounds(families: Sequence[RateFamily], delta: float) -> list[Certifie
         for side in family.sides
         if len(sample.rows)
     }
-    return [bound for family in families for bound in family.bounds(delta / max(1, len(divided)))]
+    return [
+        bound for family in families for bound in family.bounds(delta / max(1, len(divided)))
+    ]
 
 
 def limit_bounds(families: Iterable[RateFamily], delta: float) -> list[CertifiedBound]:
@@ -582,7 +712,9 @@ def _part(count: int, n: int) -> float:
 
 
 def _number_or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+    if np.isnan(value):
+        return None
+    return float(value)
 
 
 def _ratio_upper(top: Floats, bottom: Floats, level: float) -> float:
@@ -666,7 +798,9 @@ class Shortfall:
 
     def keeps(self, value: float) -> bool:
         """Return whether a value meets the target with room for a certificate."""
-        return value > self.target if self.sense == "≥" else value < self.target
+        if self.sense == "≥":
+            return value > self.target
+        return value < self.target
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
@@ -674,7 +808,12 @@ class Shortfall:
 
     @classmethod
     def of(
-        cls, family: RateFamily, place: int, bound: CertifiedBound, level: float, selected: float | None
+        cls,
+        family: RateFamily,
+        place: int,
+        bound: CertifiedBound,
+        level: float,
+        selected: float | None,
     ) -> Self:
         """Return what a bound lacks.
 
@@ -691,24 +830,42 @@ class Shortfall:
         selected : float or None
             The same error or rate on the selection data, if known.
         """
-        name = bound.name if bound.rate is None else bound.title
-        target, estimate = float(bound.target or 0.0), bound.estimate
+        if bound.rate is None:
+            name = bound.name
+        else:
+            name = bound.title
+        target = float(bound.target or 0.0)
+        estimate = bound.estimate
         short = cls(name, estimate, bound.n, target, None, sense=bound.sense)
         if estimate is None:
             return short
         compares = place == len(family.samples)
         if compares:
             widest = family.bounds(0.05 / (2 * len(family.samples)))[-1]
-            low, high = widest.lower, widest.upper
+            low = widest.lower
+            high = widest.upper
         else:
-            low, high = family.ends(family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,))
-        possible = low if bound.sense == "≤" else high
-        likely = estimate if short.keeps(estimate) else possible
+            low, high = family.ends(
+                family.samples[place], 0.05, (BELOW if bound.sense == "≤" else ABOVE,)
+            )
+        if bound.sense == "≤":
+            possible = low
+        else:
+            possible = high
+        if short.keeps(estimate):
+            likely = estimate
+        else:
+            likely = possible
         if short.keeps(likely):
             known = likely == estimate or not compares
-            more = family.sufficient_rows(replace(bound, estimate=likely), level) if known else None
+            if known:
+                more = family.sufficient_rows(replace(bound, estimate=likely), level)
+            else:
+                more = None
             return replace(short, more_rows=more, possible=possible)
         met = selected is not None and short.keeps(selected)
         return replace(
-            short, possible=possible, missing="selection rows" if met else "nothing that rows can give"
+            short,
+            possible=possible,
+            missing="selection rows" if met else "nothing that rows can give",
         )

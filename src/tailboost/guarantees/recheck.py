@@ -26,13 +26,25 @@ __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 # Largest number of groups in a note.
 MOST_NAMES = 10
 # Columns of words in tables of bounds.
-WORDS = ("result", "bound on", "error of", "rule", "rate", "subgroup", "limit", "method", "reason")
+WORDS = (
+    "result",
+    "bound on",
+    "error of",
+    "rule",
+    "rate",
+    "subgroup",
+    "limit",
+    "method",
+    "reason",
+)
 CERTIFIED_WORDS = {True: CERTIFIED, False: NOT_CERTIFIED, None: ""}
 
 
 def formatted(value: float | None) -> str:
     """Return a number as printed, a dash for None."""
-    return "–" if value is None else f"{value:.4f}"
+    if value is None:
+        return "–"
+    return f"{value:.4f}"
 
 
 def up(value: float) -> str:
@@ -52,7 +64,10 @@ def percent(confidence: float) -> str:
 
 def joined(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first ``most`` names as text, and the number of the others."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    if len(names) > most:
+        more = f" and {len(names) - most:,} more"
+    else:
+        more = ""
     return f"{between.join(names[:most])}{more}"
 
 
@@ -63,7 +78,9 @@ Cells = tuple[list[str], list[list[str]]]
 def bounds_text(title: str, cells: Cells, notes: Sequence[str]) -> str:
     """Return bounds as text: a title, a table with columns of words aligned left, and notes."""
     left = [j for j, head in enumerate(cells[0]) if head in WORDS]
-    return "\n".join([title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)])
+    return "\n".join(
+        [title, "", text_table(*cells, left=left), "", *(f"* {note}" for note in notes)]
+    )
 
 
 def bounds_html(title: str, cells: Cells, notes: Sequence[str]) -> str:
@@ -90,7 +107,9 @@ class Claim:
     def __str__(self) -> str:
         if self.upper is None:
             return f"≥ {down(self.lower or 0.0)}"
-        return f"≤ {up(self.upper)}" if self.lower is None else f"{down(self.lower)} to {up(self.upper)}"
+        if self.lower is None:
+            return f"≤ {up(self.upper)}"
+        return f"{down(self.lower)} to {up(self.upper)}"
 
     def bets(self, samples: Sequence[Sample]) -> list[tuple[Floats, float]]:
         """Return for each bet numbers in [0, 1], and a limit on their mean under the claim.
@@ -102,14 +121,21 @@ class Claim:
         """
         if self.form == "mean":
             (sample,) = samples
-            bets = [] if self.upper is None else [_bet_above(sample, self.upper)]
+            if self.upper is None:
+                bets = []
+            else:
+                bets = [_bet_above(sample, self.upper)]
             if self.lower is not None:
                 bets.append(_bet_above(sample.mirrored, sample.low + sample.high - self.lower))
             return [bet for bet in bets if bet[1] < 1.0]  # a limit of 1 cannot be broken
         if self.form == "ratio" and any(sample.low < 0.0 for sample in samples):
-            raise ValueError("a ratio of rates that may be negative cannot be tested; limit the gap")
+            raise ValueError(
+                "a ratio of rates that may be negative cannot be tested; limit the gap"
+            )
         pairs = permutations(samples, 2)
-        return [self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair]
+        return [
+            self._bet_apart(*pair) for pair in pairs if not self.others or samples[0] in pair
+        ]
 
     def _bet_apart(self, first: Sample, second: Sample) -> tuple[Floats, float]:
         """Return a bet on the first rate exceeding the second by more than the gap (or the ratio)."""
@@ -118,7 +144,9 @@ class Claim:
         if self.form == "gap":
             assert self.upper is not None
             width = first.high - first.low
-            return (one - other + width) / (2.0 * width), min(1.0, (self.upper + width) / (2.0 * width))
+            return (one - other + width) / (2.0 * width), min(
+                1.0, (self.upper + width) / (2.0 * width)
+            )
         assert self.lower is not None
         whole = (1.0 + self.lower) * first.high
         return (self.lower * one - other + first.high) / whole, first.high / whole
@@ -127,21 +155,28 @@ class Claim:
 def _bet_above(sample: Sample, level: float) -> tuple[Floats, float]:
     """Return a bet on a rate above a level; for a ratio of sums on ``top − t bottom + t``."""
     width = sample.high - sample.low
-    scaled, t = (sample.values - sample.low) / width, (level - sample.low) / width
-    return np.clip(scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0), t
+    scaled = (sample.values - sample.low) / width
+    t = (level - sample.low) / width
+    return np.clip(
+        scaled if sample.among is None else scaled - t * sample.among + t, 0.0, 1.0
+    ), t
 
 
 def _blocks(values: Floats, n: int) -> Floats:
     """Return the means of n blocks of rows."""
     edges = len(values) * np.arange(n + 1) // max(n, 1)
-    return np.add.reduceat(values, edges[:-1]) / np.diff(edges) if n else values[:0]
+    if n:
+        return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+    return values[:0]
 
 
 @dataclass(frozen=True)
 class Bets:
     """The bets against one claim after some batches, and sums of the rows they were made on."""
 
-    bets: tuple[Evidence, ...] = ()  # one for each way to break the claim; none before the first batch
+    bets: tuple[
+        Evidence, ...
+    ] = ()  # one for each way to break the claim; none before the first batch
     # Of each subgroup: number of rows, weight of the denominator (for most rates the number of rows), and the
     # sum of the numerator.
     totals: tuple[tuple[int, float, float], ...] = ()
@@ -157,12 +192,20 @@ class Bets:
         if any(sample.high <= sample.low for sample in samples):
             return self
         new = claim.bets(samples)
-        pairs = list(zip(self.bets or [Evidence.against(level) for _, level in new], new, strict=True))
+        pairs = list(
+            zip(self.bets or [Evidence.against(level) for _, level in new], new, strict=True)
+        )
         if any(abs(bet.bound - level) > 1e-9 for bet, (_, level) in pairs):
             raise ValueError("cost_range has to be the same for all batches")
         weights = [len(s.rows) if s.among is None else float(s.among.sum()) for s in samples]
-        sums = [(len(s.rows), w, float(s.values.sum())) for s, w in zip(samples, weights, strict=True)]
-        return Bets(tuple(bet.add(values) for bet, (values, _) in pairs), _combined(self.totals, sums, 1))
+        sums = [
+            (len(s.rows), w, float(s.values.sum()))
+            for s, w in zip(samples, weights, strict=True)
+        ]
+        return Bets(
+            tuple(bet.add(values) for bet, (values, _) in pairs),
+            _combined(self.totals, sums, 1),
+        )
 
     def since(self, before: Bets) -> Bets:
         """Return the sums of the rows after an earlier state, without bets."""
@@ -170,7 +213,10 @@ class Bets:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bets as plain types, for JSON; `from_dict` is the inverse."""
-        return {"bets": [bet.to_dict() for bet in self.bets], "totals": [list(each) for each in self.totals]}
+        return {
+            "bets": [bet.to_dict() for bet in self.bets],
+            "totals": [list(each) for each in self.totals],
+        }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Bets:
@@ -181,7 +227,9 @@ class Bets:
     @property
     def value(self) -> float:
         """Mean wealth of the bets, 1 before the first. The mean of fair games is a fair game."""
-        return min(float(np.mean([bet.value for bet in self.bets])), LARGEST) if self.bets else 1.0
+        if self.bets:
+            return min(float(np.mean([bet.value for bet in self.bets])), LARGEST)
+        return 1.0
 
     @property
     def n(self) -> int:
@@ -196,12 +244,16 @@ class Bets:
         if form == "gap":
             return max(means) - min(means)
         if form == "ratio":
-            return min(means) / max(means) if max(means) > 0 else 1.0
+            if max(means) > 0:
+                return min(means) / max(means)
+            return 1.0
         return means[0]
 
 
 def _combined(
-    totals: Sequence[tuple[int, float, float]], more: Sequence[tuple[int, float, float]], sign: int
+    totals: Sequence[tuple[int, float, float]],
+    more: Sequence[tuple[int, float, float]],
+    sign: int,
 ) -> tuple[tuple[int, float, float], ...]:
     """Return the sum (sign 1) or the difference (−1) of totals by subgroup; none count as 0."""
     empty = [(0, 0.0, 0.0)] * max(len(totals), len(more))
@@ -213,7 +265,9 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
     """Count the rows of groups without a bound; warn if no row is of a group with one of the bounds."""
     unnamed: dict[str, int] = {}
     for rate in dict.fromkeys(bound.counted for bound in tested if bound.counted.needs_groups):
-        named = {name for bound in tested if bound.counted == rate for name in bound.claim.subgroups}
+        named = {
+            name for bound in tested if bound.counted == rate for name in bound.claim.subgroups
+        }
         names, inside = answered.strata.subgroups(rate.by)
         rows = inside @ np.bincount(answered.stratum, minlength=len(answered.strata.y))
         sizes = {name: n for name, n in zip(names, rows.tolist(), strict=True) if n}
@@ -325,7 +379,9 @@ class Recheck:
     def bounds(self) -> list[RecheckedBound]:
         """The evidence against each bound."""
         return [
-            RecheckedBound(b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold))
+            RecheckedBound(
+                b, e.n, e.estimate(b.claim.form), e.value, bool(e.value >= self.threshold)
+            )
             for b, e in zip(self.tested, self.evidence, strict=True)
         ]
 
@@ -362,7 +418,9 @@ class Recheck:
         repeated, n = (int(count) for count in state["repeated"])
         unnamed = {str(name): int(count) for name, count in state["unnamed"].items()}
         rows = tuple(map(Fingerprint.from_dict, state["rows"]))
-        return replace(self, evidence=evidence, rows=rows, repeated=(repeated, n), unnamed=unnamed)
+        return replace(
+            self, evidence=evidence, rows=rows, repeated=(repeated, n), unnamed=unnamed
+        )
 
     @property
     def title(self) -> str:
@@ -380,13 +438,42 @@ class Recheck:
         """
         rows = []
         for j, r in enumerate(self.bounds):
-            evidence = r.evidence if largest is None else largest[j]
-            word = "contradicted" if evidence >= self.threshold else "not contradicted" if r.n else "no rows"
-            of_last = [] if last is None else [formatted(last[j])]
-            cells = [word, r.bound.title, str(r.bound.claim), *of_last, f"{r.n:,}", formatted(r.estimate)]
+            if largest is None:
+                evidence = r.evidence
+            else:
+                evidence = largest[j]
+            if evidence >= self.threshold:
+                word = "contradicted"
+            elif r.n:
+                word = "not contradicted"
+            else:
+                word = "no rows"
+            if last is None:
+                of_last = []
+            else:
+                of_last = [formatted(last[j])]
+            cells = [
+                word,
+                r.bound.title,
+                str(r.bound.claim),
+                *of_last,
+                f"{r.n:,}",
+                formatted(r.estimate),
+            ]
             rows.append([*cells, f"{evidence:.3g}"])
-        before = [] if last is None else ["last batch"]
-        return ["result", "bound on", "bound", *before, "new rows", "estimate", "evidence"], rows
+        if last is None:
+            before = []
+        else:
+            before = ["last batch"]
+        return [
+            "result",
+            "bound on",
+            "bound",
+            *before,
+            "new rows",
+            "estimate",
+            "evidence",
+        ], rows
 
     @property
     def notes(self) -> list[str]:
@@ -398,7 +485,9 @@ class Recheck:
             f"{1 - self.confidence:.4g}."
         ]
         if self.unnamed:
-            names = joined([f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES)
+            names = joined(
+                [f"{name} ({n:,} rows)" for name, n in self.unnamed.items()], MOST_NAMES
+            )
             counted = any(bound.others for bound in self.tested)
             how = 'bounds on "other groups" cover their rows together'
             notes.append(

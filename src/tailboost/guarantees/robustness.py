@@ -37,7 +37,8 @@ __all__ = [
 Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
 
 # Newton's method stops if a step lowers the dual by less; five to twenty steps are usual.
-NEWTON_TOLERANCE, NEWTON_STEPS = 1e-13, 200
+NEWTON_TOLERANCE = 1e-13
+NEWTON_STEPS = 200
 # Smallest probability: 0 would make a margin infinite, and a forest's 0 is not exact.
 SMALLEST_PROBABILITY = 1e-15
 
@@ -144,7 +145,9 @@ def profile_likelihood(
     True
     """
     if not hasattr(classifier, "staged_decision_function"):
-        raise TypeError(f"{type(classifier).__name__} has no scores by round; give an additive classifier")
+        raise TypeError(
+            f"{type(classifier).__name__} has no scores by round; give an additive classifier"
+        )
     if loss not in MARGIN_LOSSES:
         raise ValueError(f"loss must be one of {', '.join(MARGIN_LOSSES)}, got {loss!r}")
     labels = label_vector(y)
@@ -180,12 +183,17 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
     for _ in range(NEWTON_STEPS):
         gradient = q @ conditions
         centred = conditions - gradient
-        direction = -np.linalg.lstsq((q[:, None] * centred).T @ centred, gradient, rcond=None)[0]
+        direction = -np.linalg.lstsq((q[:, None] * centred).T @ centred, gradient, rcond=None)[
+            0
+        ]
         fall = float(gradient @ direction)
         if fall > -NEWTON_TOLERANCE:
             break
         step = 1.0
-        while step > NEWTON_TOLERANCE and dual(v + step * direction)[0] > value + 0.1 * step * fall:
+        while (
+            step > NEWTON_TOLERANCE
+            and dual(v + step * direction)[0] > value + 0.1 * step * fall
+        ):
             step /= 2
         v = v + step * direction
         value, q = dual(v)
@@ -195,7 +203,11 @@ def _least_divergence(conditions: Floats, p: Floats) -> float:
 
 
 def empirical_bernstein_bound(
-    losses: ArrayLike, delta: float = 0.05, *, n_hypotheses: float = 1, log_covering: float | None = None
+    losses: ArrayLike,
+    delta: float = 0.05,
+    *,
+    n_hypotheses: float = 1,
+    log_covering: float | None = None,
 ) -> float:
     """Return a bound on the expected loss from the mean and the variance of losses in [0, 1].
 
@@ -250,15 +262,20 @@ def empirical_bernstein_bound(
         raise ValueError("losses must be at least two numbers in [0, 1]")
     check_number(delta, "delta", 0, 1, below=True)
     check_number(n_hypotheses, "n_hypotheses", 1, closed=True)
-    n, variance = len(values), float(values.var(ddof=1))
+    n = len(values)
+    variance = float(values.var(ddof=1))
     if log_covering is None:
         log_term = np.log(2 * n_hypotheses / delta)
-        spread, rest = 2.0, 7 / 3
+        spread = 2.0
+        rest = 7 / 3
     else:
         check_number(log_covering, "log_covering", np.log(10), closed=True)
         log_term = log_covering - np.log(delta)
-        spread, rest = 18.0, 15.0
-    return float(values.mean() + np.sqrt(spread * variance * log_term / n) + rest * log_term / (n - 1))
+        spread = 18.0
+        rest = 15.0
+    return float(
+        values.mean() + np.sqrt(spread * variance * log_term / n) + rest * log_term / (n - 1)
+    )
 
 
 def row_losses(classifier: Model, X: Table, y: ArrayLike, loss: Loss) -> Floats:
@@ -292,7 +309,10 @@ def row_losses(classifier: Model, X: Table, y: ArrayLike, loss: Loss) -> Floats:
     labels = label_vector(y)
     check_length(labels, "y", n_rows_of(X))
     if loss in ("zero_one", "expected_zero_one"):
-        answers = classifier.predict(X) if loss == "zero_one" else label_shares(classifier, X)
+        if loss == "zero_one":
+            answers = classifier.predict(X)
+        else:
+            answers = label_shares(classifier, X)
         positions(labels, classifier.classes_, "y")  # refuses labels of another type
         if loss == "zero_one":
             return rates.wrong(np.asarray(answers), labels).astype(np.float64)
@@ -305,7 +325,9 @@ def _margins(classifier: Model, X: Table, labels: Labels) -> Floats:
     if hasattr(classifier, "margins"):
         margins: Floats = classifier.margins(X, labels)
         return margins
-    log_p = np.log(np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY))
+    log_p = np.log(
+        np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY)
+    )
     classes = np.asarray(classifier.classes_)
     k = positions(labels, classes, "y")
     return log_p[np.arange(len(k)), k] - log_p.mean(axis=1)
@@ -356,14 +378,23 @@ def worst_case_loss(
     for r in radius.ravel():
         check_number(r, "radii", 0, closed=True)
     losses = row_losses(classifier, X, y, loss)
-    values = _worst_cases(losses, radius.ravel(), uncertainty, check_weights(sample_weight, len(losses)))
-    return float(values[0]) if radius.ndim == 0 else values.reshape(radius.shape)
+    values = _worst_cases(
+        losses, radius.ravel(), uncertainty, check_weights(sample_weight, len(losses))
+    )
+    if radius.ndim == 0:
+        return float(values[0])
+    return values.reshape(radius.shape)
 
 
-def _worst_cases(losses: Floats, radii: Floats, uncertainty: Uncertainty, base: Floats) -> Floats:
+def _worst_cases(
+    losses: Floats, radii: Floats, uncertainty: Uncertainty, base: Floats
+) -> Floats:
     top = max(float(losses.max()), np.finfo(np.float64).tiny)
     return top * np.array(
-        [worst_case_weights(losses / top, uncertainty, radius=r, base=base).value for r in radii]
+        [
+            worst_case_weights(losses / top, uncertainty, radius=r, base=base).value
+            for r in radii
+        ]
     )
 
 

@@ -44,18 +44,27 @@ from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import GAP, Limit, Objective, Rate, Strata
 from tailboost.rates.bounds import each_most_reached, most_reached, probability_within
-from tailboost.selection.data import BEYOND, RESOLUTION, ScoredRows, SelectionData, ThresholdFamily, cuts
+from tailboost.selection.data import (
+    BEYOND,
+    RESOLUTION,
+    ScoredRows,
+    SelectionData,
+    ThresholdFamily,
+    cuts,
+)
 
 # Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
 # which the rates of the groups may differ on the selection data.
-RATES, ROOM = 125, (0.0, 0.2, 0.4, 0.6, 0.8)
+RATES = 125
+ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
 # Fraction of the ranks with a threshold between different scores nearby; at the others there is no
 # certificate.
 REACHED = 0.995
 # Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of each. With
 # misses by group ≤ .25 and a model of the features, certified rules err .016 less on new rows than without
 # (7 tables, 2 splits: less in 9, more in 4 of 14).
-STEPS, DAMPING = 8, 0.7
+STEPS = 8
+DAMPING = 0.7
 # Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6. In ten
 # cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
@@ -141,10 +150,14 @@ def counted_answer(rate: Rate, strata: Strata) -> int | None:
         found |= set(map(tuple, counted[among[:, 0] == 1.0].tolist()))
     if found == {(1.0, 0.0)}:
         return 0
-    return 1 if found == {(0.0, 1.0)} else None
+    if found == {(0.0, 1.0)}:
+        return 1
+    return None
 
 
-def shares_of(limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Ints]]) -> list[Share] | None:
+def shares_of(
+    limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Ints]]
+) -> list[Share] | None:
     """Return the limited shares by subgroup; None if the rate is no share of one answer.
 
     ``answer`` is from `counted_answer`. ``rows_of`` has the name and the counted rows of each subgroup.
@@ -156,7 +169,11 @@ def shares_of(limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Int
     bounds = limit.bounds([name for name, _ in rows_of])
     which, most = (answer, bounds) if limit.from_above else (1 - answer, 1.0 - bounds)
     pairs = zip(rows_of, most.tolist(), strict=True)
-    return [Share(limit, name, rows, which, bound) for (name, rows), bound in pairs if not np.isnan(bound)]
+    return [
+        Share(limit, name, rows, which, bound)
+        for (name, rows), bound in pairs
+        if not np.isnan(bound)
+    ]
 
 
 def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
@@ -186,7 +203,10 @@ def scores_of(
 
     The keyword tells whether thresholds are between scores of the selection data.
     """
-    found = [model.scores_of(family, part, between_selected=between_selected) for part in fresh.opened]
+    found = [
+        model.scores_of(family, part, between_selected=between_selected)
+        for part in fresh.opened
+    ]
     scores, places = zip(*found, strict=True)
     return np.concatenate(scores), np.concatenate(places)
 
@@ -198,7 +218,10 @@ def scored_selection(
     scores, data = model.scores_on_selection(family)
     by_stratum = losses_of(model.objective_, data.strata)
     assert by_stratum is not None
-    losses = data.probabilities.T.astype(np.float64) @ by_stratum if expected else by_stratum[data.stratum]
+    if expected:
+        losses = data.probabilities.T.astype(np.float64) @ by_stratum
+    else:
+        losses = by_stratum[data.stratum]
     place = data.strata.combination[data.stratum] * family.by_group
     return ScoredRows(scores, place, losses * (data.weights * len(data))[:, None]), data
 
@@ -206,7 +229,9 @@ def scored_selection(
 # -- limits on one side ------------------------------------------------------------------------------------
 
 
-def ranks_of(shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float) -> list[int]:
+def ranks_of(
+    shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float
+) -> list[int]:
     """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
 
     For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
@@ -238,20 +263,28 @@ def windows(
     shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
 ) -> tuple[Floats, Floats]:
     """Return the values between which each threshold keeps all limits, shape (m,) each."""
-    lowest, highest = np.full(n_thresholds, -np.inf), np.full(n_thresholds, np.inf)
+    lowest = np.full(n_thresholds, -np.inf)
+    highest = np.full(n_thresholds, np.inf)
     for share, k in zip(shares, ranks, strict=True):
-        scores, places = np.sort(rows.scores[share.rows]), share.places(rows)
+        scores = np.sort(rows.scores[share.rows])
+        places = share.places(rows)
         if k >= len(scores):
             continue
         if share.answer == 0:
             highest[places] = np.minimum(highest[places], scores[k] if k >= 0 else -np.inf)
         else:
-            lowest[places] = np.maximum(lowest[places], scores[len(scores) - 1 - k] if k >= 0 else np.inf)
+            lowest[places] = np.maximum(
+                lowest[places], scores[len(scores) - 1 - k] if k >= 0 else np.inf
+            )
     return lowest, highest
 
 
 def one_sided(
-    shares: Sequence[Share], ranks: Sequence[int], rows: ScoredRows, n_thresholds: int, others: ScoredRows
+    shares: Sequence[Share],
+    ranks: Sequence[int],
+    rows: ScoredRows,
+    n_thresholds: int,
+    others: ScoredRows,
 ) -> Floats | None:
     """Return the thresholds of least loss within all ranks, shape (m,); None if there are none.
 
@@ -306,19 +339,26 @@ def balanced(
     losses : ndarray of shape (n, 2)
         Loss of both answers to each row.
     """
-    best, least = family, np.inf
+    best = family
+    least = np.inf
     ranks = [int(part * len(share.rows)) for share, part in zip(shares, parts, strict=True)]
     for _ in range(STEPS):
-        rows = ScoredRows(family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses)
+        rows = ScoredRows(
+            family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses
+        )
         (low,), (high,) = windows(shares, rows, 1, ranks)
         possible, _ = cuts(rows.scores)
         keeps = (possible > low) & (possible < high)
         if keeps.any() and (loss := float(rows.loss(0, possible[keeps]).min())) < least:
-            best, least = family, loss
+            best = family
+            least = loss
         gains = family.gains.copy()
         for share, k in zip(shares, ranks, strict=True):
             (lowest,), (highest,) = windows([share], rows, 1, [k])
-            apart = high - highest if share.answer == 0 else lowest - low
+            if share.answer == 0:
+                apart = high - highest
+            else:
+                apart = lowest - low
             if np.isfinite(apart):
                 gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * apart)
         family = replace(family, gains=gains)
@@ -359,7 +399,10 @@ def ranks_of_comparison(
     by_share = [_losses_by_rate(selection, share) for share in shares]
     options = []
     for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
-        widest = limit.bound if limit.form == GAP else rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
+        if limit.form == GAP:
+            widest = limit.bound
+        else:
+            widest = rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
         for room in ROOM:
             window = rate, min(1.0, rate + room * widest)
             each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
@@ -369,13 +412,19 @@ def ranks_of_comparison(
     constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
     around = np.zeros(len(shares), dtype=np.intp)
     if not ordered:
-        around += [_distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)]
+        around += [
+            _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
+        ]
     factor, gap = limit.pair
     for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
-        least, most = np.maximum(reached - around, 0), np.minimum(reached + around, sizes)
+        least = np.maximum(reached - around, 0)
+        most = np.minimum(reached + around, sizes)
         if _hopeless(limit, least, most, np.array(sizes)):
             continue
-        if probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap) >= 1.0 - level:
+        if (
+            probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap)
+            >= 1.0 - level
+        ):
             return np.stack([least, most], axis=1)
     return None
 
@@ -385,8 +434,10 @@ def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
 
     This spares exact probabilities. No certificate depends on it.
     """
-    low, high = (least + 0.5) / (sizes + 1.0), (most + 0.5) / (sizes + 1.0)
-    room, deviations = limit.rooms(high, low), limit.deviations(high * (1.0 - high) / (sizes + 2.0))
+    low = (least + 0.5) / (sizes + 1.0)
+    high = (most + 0.5) / (sizes + 1.0)
+    room = limit.rooms(high, low)
+    deviations = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
     others = ~np.eye(len(sizes), dtype=bool)
     return bool((room < HOPELESS_ROOM * deviations)[others].any())
 
@@ -400,9 +451,12 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     scores = np.sort(rows.scores[share.rows])
     m = len(scores)
     _, above = cuts(scores)
-    ranks, ends = np.arange(m + 1), above[::-1]
+    ranks = np.arange(m + 1)
+    ends = above[::-1]
     after = np.searchsorted(ends, ranks)
-    distances = np.minimum(np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)]))
+    distances = np.minimum(
+        np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)])
+    )
     of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / m)))
     # A number of rows with different scores is spread over a width.
     several = max(1, int(np.sqrt(m)))
@@ -415,7 +469,9 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     each = -np.expm1(-close)
     if each >= 1.0:
         return n
-    return min(n, of_ties + max(0, int(np.ceil((np.log(TOO_CLOSE) / np.log(each) - 1.0) / 2.0))))
+    return min(
+        n, of_ties + max(0, int(np.ceil((np.log(TOO_CLOSE) / np.log(each) - 1.0) / 2.0)))
+    )
 
 
 def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
@@ -424,7 +480,10 @@ def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
     thresholds, _ = cuts(rows.scores[rows.part(place)])
     scores = np.sort(rows.scores[share.rows])
     below = np.searchsorted(scores, thresholds, side="right") / len(scores)
-    rates = 1.0 - below if share.answer == 1 else below
+    if share.answer == 1:
+        rates = 1.0 - below
+    else:
+        rates = below
     order = np.argsort(rates, kind="stable")
     return rates[order], rows.loss(place, thresholds)[order]
 
@@ -433,12 +492,16 @@ def _best_rate(rates: Floats, losses: Floats, low: float, high: float) -> tuple[
     """Return the rate in a window with the least loss, and this loss; losses are interpolated."""
     inside = (rates > low) & (rates < high)
     places = np.r_[low, rates[inside], high]
-    values = np.r_[np.interp([low], rates, losses), losses[inside], np.interp([high], rates, losses)]
+    values = np.r_[
+        np.interp([low], rates, losses), losses[inside], np.interp([high], rates, losses)
+    ]
     best = int(values.argmin())
     return float(places[best]), float(values[best])
 
 
-def at_ranks(shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresholds: int) -> Floats | None:
+def at_ranks(
+    shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresholds: int
+) -> Floats | None:
     """Return thresholds at which the stated numbers of rows get the counted answer, shape (m,).
 
     None if equal scores leave no such threshold: the limit then has no certificate.
@@ -447,7 +510,10 @@ def at_ranks(shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresho
     for share, (least, most) in zip(shares, reached.tolist(), strict=True):
         (place,) = share.places(rows)
         possible, above = cuts(rows.scores[share.rows])
-        counted = above if share.answer == 1 else len(share.rows) - above
+        if share.answer == 1:
+            counted = above
+        else:
+            counted = len(share.rows) - above
         apart = np.abs(counted - (least + most) / 2)
         if apart.min() > (most - least) / 2:
             return None
@@ -496,13 +562,17 @@ class RankRules:
             If a limit is not about shares of one answer, several limits compare groups, or compared groups
             are not independent.
         """
-        strata, stratum = fresh.answered.strata, fresh.answered.stratum
-        losses, shares = losses_of(model.objective_, strata), list[Share]()
+        strata = fresh.answered.strata
+        stratum = fresh.answered.stratum
+        losses = losses_of(model.objective_, strata)
+        shares = list[Share]()
         compares = any(limit.compares for limit in limits)
         if strata.defers:
             raise DoesNotApply(DEFERRED)
         if losses is None:
-            raise DoesNotApply(f"the objective {model.objective_} is no sum of losses of two answers")
+            raise DoesNotApply(
+                f"the objective {model.objective_} is no sum of losses of two answers"
+            )
         if compares and len(limits) > 1:
             raise DoesNotApply("a gap or ratio is one of several limits")
         for limit in limits:
@@ -510,9 +580,14 @@ class RankRules:
             answer = counted_answer(limit.rate, strata)
             found = shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples])
             if found is None:
-                raise DoesNotApply(f"{limit.rate!r} is no share of rows with one of two answers")
+                raise DoesNotApply(
+                    f"{limit.rate!r} is no share of rows with one of two answers"
+                )
             if compares and not fresh.are_apart(samples):
-                of = "rows" if fresh.clusters is None else "clusters"
+                if fresh.clusters is None:
+                    of = "rows"
+                else:
+                    of = "clusters"
                 raise DoesNotApply(f"some {of} are in several groups that {limit!r} compares")
             shares += found
         if not shares:
@@ -525,7 +600,9 @@ class RankRules:
             rows = ScoredRows(scores, place, losses[stratum])
             places = [share.places(rows) for share in shares]
             one_each = all(len(place) == 1 for place in places)
-            if compares and len({int(place[0]) for place in places if len(place)}) != len(shares):
+            if compares and len({int(place[0]) for place in places if len(place)}) != len(
+                shares
+            ):
                 continue
             if one_each if by_group else not compares:
                 # Expected losses have less noise than labels.
@@ -558,14 +635,17 @@ class RankRules:
         if self.shares[0].limit.compares:
             return self._compared(level)
         ranks = ranks_of(self.shares, self.sizes, self.family.n_thresholds, level)
-        family, rows, selection = self.family, self.rows, self.selection
+        family = self.family
+        rows = self.rows
+        selection = self.selection
         if not family.by_group:
             family = self._balanced(ranks)
             rows = replace(rows, scores=scores_of(self.model, family, self.fresh)[0])
             selection = replace(selection, scores=family.scores(self.data.probabilities))
         breaks = self._breaks(rows, selection)
         if breaks is not None:
-            rows, selection = breaks.rows, breaks.selection
+            rows = breaks.rows
+            selection = breaks.selection
         thresholds = one_sided(self.shares, ranks, rows, family.n_thresholds, selection)
         if thresholds is None:
             return Tested(None, self.fresh, "no threshold keeps all limits on these rows")
@@ -573,16 +653,22 @@ class RankRules:
 
     def _compared(self, level: float) -> Tested:
         """Run for a gap or ratio."""
-        limit, m = self.shares[0].limit, self.family.n_thresholds
+        limit = self.shares[0].limit
+        m = self.family.n_thresholds
         named = {share.name: share for share in shares_on(limit, self.data) if len(share.rows)}
         if any(share.name not in named for share in self.shares) or m != len(self.shares):
             raise DoesNotApply("a compared group has no rows, or none in the selection data")
-        chosen, rows, selection = [named[share.name] for share in self.shares], self.rows, self.selection
+        chosen = [named[share.name] for share in self.shares]
+        rows = self.rows
+        selection = self.selection
         breaks = self._breaks(rows, selection)
         if breaks is not None:
-            rows, selection = breaks.rows, breaks.selection
+            rows = breaks.rows
+            selection = breaks.selection
         ordered = breaks is not None
-        reached = ranks_of_comparison(limit, self.sizes, selection, chosen, level, ordered=ordered)
+        reached = ranks_of_comparison(
+            limit, self.sizes, selection, chosen, level, ordered=ordered
+        )
         if reached is None:
             raise DoesNotApply(
                 f"no ranks of so many rows certify {limit!r} for a rule better than one answer"
@@ -598,15 +684,23 @@ class RankRules:
         if not self.model.may_draw:
             return None
         # Votes of clusters read the draws themselves.
-        return TieBreaks.of(rows, selection, random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64)))
+        return TieBreaks.of(
+            rows, selection, random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
+        )
 
-    def _at(self, family: ThresholdFamily, thresholds: Floats, breaks: TieBreaks | None) -> Tested:
+    def _at(
+        self, family: ThresholdFamily, thresholds: Floats, breaks: TieBreaks | None
+    ) -> Tested:
         """Return the classifier with thresholds, unless it would give all rows one answer by construction."""
         if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
-            why = "the rule with the least loss within the limits gives every row the same answer"
+            why = (
+                "the rule with the least loss within the limits gives every row the same answer"
+            )
             return Tested(None, self.fresh, why)
         at = (thresholds,) if breaks is None else breaks.mixture(thresholds)
-        return Tested(self.model.at_thresholds(family, *at, fresh=self.fresh.opened), self.fresh)
+        return Tested(
+            self.model.at_thresholds(family, *at, fresh=self.fresh.opened), self.fresh
+        )
 
     def _balanced(self, ranks: Sequence[int]) -> ThresholdFamily:
         """Return the balanced family for the numbers of fresh rows."""
@@ -621,7 +715,8 @@ class RankRules:
             for share, k, n in zip(self.shares, ranks, self.sizes, strict=True)
             if k >= 0 and (share.limit, share.name) in found
         ]
-        chosen, parts = [share for share, _ in pairs], [part for _, part in pairs]
+        chosen = [share for share, _ in pairs]
+        parts = [part for _, part in pairs]
         return balanced(self.family, self.data, chosen, parts, self.selection.losses)
 
 
@@ -651,9 +746,12 @@ class TieBreaks:
     def of(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
         """Return the order of fresh rows with random numbers, and of selection data."""
         n = len(rows.scores)
-        scores, place = np.r_[rows.scores, selection.scores], np.r_[rows.place, selection.place]
+        scores = np.r_[rows.scores, selection.scores]
+        place = np.r_[rows.place, selection.place]
         order = np.lexsort((scores, place))
-        starts = np.r_[True, (np.diff(scores[order]) > RESOLUTION) | (np.diff(place[order]) > 0)]
+        starts = np.r_[
+            True, (np.diff(scores[order]) > RESOLUTION) | (np.diff(place[order]) > 0)
+        ]
         ties = np.empty(len(order), dtype=np.intp)
         ties[order] = starts.cumsum()
         every = np.r_[numbers, np.random.default_rng(SEED).random(len(selection.scores))]
@@ -714,7 +812,9 @@ class LimitedRate:
     wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
     among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
     most: float  # the largest share of errors
-    kept: tuple[bool, bool]  # by answer: whether no row with this answer counts against the limit
+    kept: tuple[
+        bool, bool
+    ]  # by answer: whether no row with this answer counts against the limit
 
     def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
         """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each."""
@@ -730,8 +830,14 @@ class LimitedRate:
 
 def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRate]:
     """Return the limited rates of all subgroups; none if a row may count in part, or costs count."""
-    tables = [] if limit.compares else tables_by_answer(limit.rate, strata)
-    bounds = limit.bounds([name for name, _, _ in tables]).tolist() if tables else []
+    if limit.compares:
+        tables = []
+    else:
+        tables = tables_by_answer(limit.rate, strata)
+    if tables:
+        bounds = limit.bounds([name for name, _, _ in tables]).tolist()
+    else:
+        bounds = []
     found = []
     for (_, counted, among), bound in zip(tables, bounds, strict=True):
         if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
@@ -743,7 +849,9 @@ def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRa
         groups = np.unique(strata.combination[(among > 0).any(axis=1)])
         rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
         first, second = (wrong == 0.0).all(axis=0).tolist()
-        found.append(LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second)))
+        found.append(
+            LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second))
+        )
     return found
 
 
@@ -789,20 +897,36 @@ class ThresholdPath:
         losses = rows.loss(place, thresholds)
         powers = np.full(len(thresholds), float(len(limited) == len(asked)))
         for each in limited:
-            powers *= power_of_counts(*each.errors(rows.scores, thresholds), each.most, ratio, level)
-        least, likely = int(losses.argmin()), np.flatnonzero(powers >= LIKELY * powers.max())
+            powers *= power_of_counts(
+                *each.errors(rows.scores, thresholds), each.most, ratio, level
+            )
+        least = int(losses.argmin())
+        likely = np.flatnonzero(powers >= LIKELY * powers.max())
         first = int(likely[np.abs(likely - least).argmax()])
-        order = np.arange(first, least + 1) if first <= least else np.arange(first, least - 1, -1)
+        if first <= least:
+            order = np.arange(first, least + 1)
+        else:
+            order = np.arange(first, least - 1, -1)
         ends = ((losses[-1], BEYOND, 0), (losses[0], -BEYOND, 1))
-        safe = [(loss, end) for loss, end, answer in ends if all(each.kept[answer] for each in asked)]
-        constant = min(safe)[1] if safe else None
+        safe = [
+            (loss, end)
+            for loss, end, answer in ends
+            if all(each.kept[answer] for each in asked)
+        ]
+        if safe:
+            constant = min(safe)[1]
+        else:
+            constant = None
         return cls(place, thresholds[order], losses[order], float(powers[first]), constant)
 
 
-def power_of_counts(errors: Floats, n: Floats, most: float, ratio: float, level: float) -> Floats:
+def power_of_counts(
+    errors: Floats, n: Floats, most: float, ratio: float, level: float
+) -> Floats:
     """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
     fresh = (ratio * n).astype(np.intp)
-    passes, rate = each_most_reached(fresh, most, level), (errors + 0.5) / (n + 1.0)
+    passes = each_most_reached(fresh, most, level)
+    rate = (errors + 0.5) / (n + 1.0)
     spread = np.sqrt(np.maximum(fresh * rate * (1.0 - rate) * (1.0 + ratio), 1e-12))
     return np.where(passes < 0, 0.0, ndtr((passes + 0.5 - fresh * rate) / spread))
 
@@ -819,7 +943,8 @@ class ThresholdSequences:
     selection: ScoredRows
     fresh: FreshRows
 
-    method, title = "fixed sequence", "sequences of thresholds"
+    method = "fixed sequence"
+    title = "sequences of thresholds"
     tested = "the likeliest thresholds"
 
     def made(self, classifier: Model) -> str:
@@ -836,27 +961,34 @@ class ThresholdSequences:
             If a limit compares groups, has no rows, or has several thresholds; with clusters, whose votes
             depend on the answers.
         """
-        strata, stratum = fresh.answered.strata, fresh.answered.stratum
+        strata = fresh.answered.strata
+        stratum = fresh.answered.stratum
         losses = losses_of(model.objective_, strata)
         by_group = any(limit.rate.by not in (None, "class") for limit in limits)
         family = model.threshold_family(by_group=by_group)
         if strata.defers:
             raise DoesNotApply(DEFERRED)
         if losses is None or family is None:
-            raise DoesNotApply(f"the rule is no threshold{' for each group' if by_group else ''}")
+            raise DoesNotApply(
+                f"the rule is no threshold{' for each group' if by_group else ''}"
+            )
         if fresh.clusters is not None:
             raise DoesNotApply("the votes of clusters depend on the answers")
         limited = [limited_rates(limit, strata, stratum) for limit in limits]
         for limit, found in zip(limits, limited, strict=True):
             if not found:
                 raise DoesNotApply(f"{limit!r} compares groups, or counts rows in part")
-        rows = ScoredRows(*scores_of(model, family, fresh, between_selected=True), losses[stratum])
+        rows = ScoredRows(
+            *scores_of(model, family, fresh, between_selected=True), losses[stratum]
+        )
         together = [each for found in limited for each in found]
         # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in together):
             raise DoesNotApply("a limit has no rows, or rows with several thresholds")
         selection, data = scored_selection(model, family, expected=True)
-        known = [each for limit in limits for each in limited_rates(limit, data.strata, data.stratum)]
+        known = [
+            each for limit in limits for each in limited_rates(limit, data.strata, data.stratum)
+        ]
         return cls(model, family, together, rows, known, selection, fresh)
 
     def run(self, level: float) -> Tested:
@@ -884,12 +1016,22 @@ class ThresholdSequences:
         """
         m = self.family.n_thresholds
         ratio = np.count_nonzero(self.rows.place < m) / len(self.selection.scores)
-        asked, known = _by_place(self.limited, self.rows, m), _by_place(self.on_selection, self.selection, m)
-        paths = [ThresholdPath.of(k, self.selection, known[k], asked[k], ratio, level / m) for k in range(m)]
-        tested = [path for path in paths if path.constant is None or path.power >= HOPELESS_POWER]
+        asked = _by_place(self.limited, self.rows, m)
+        known = _by_place(self.on_selection, self.selection, m)
+        paths = [
+            ThresholdPath.of(k, self.selection, known[k], asked[k], ratio, level / m)
+            for k in range(m)
+        ]
+        tested = [
+            path for path in paths if path.constant is None or path.power >= HOPELESS_POWER
+        ]
         parts = max(1, sum(bool(asked[path.place]) for path in tested))
-        certified = np.array([BEYOND if path.constant is None else path.constant for path in paths])
-        first, complete, any_passed = certified.copy(), True, False
+        certified = np.array(
+            [BEYOND if path.constant is None else path.constant for path in paths]
+        )
+        first = certified.copy()
+        complete = True
+        any_passed = False
         for path in tested:
             first[path.place] = path.thresholds[0]
             n_passed = self._passed(path, asked[path.place], level / parts)
@@ -906,10 +1048,16 @@ class ThresholdSequences:
         for each in limited:
             errors, n = each.errors(self.rows.scores, path.thresholds)
             passed &= errors <= each_most_reached(n.astype(np.intp), each.most, level)
-        return len(passed) if passed.all() else int(passed.argmin())
+        if passed.all():
+            return len(passed)
+        return int(passed.argmin())
 
 
-def _by_place(limited: Sequence[LimitedRate], rows: ScoredRows, m: int) -> list[list[LimitedRate]]:
+def _by_place(
+    limited: Sequence[LimitedRate], rows: ScoredRows, m: int
+) -> list[list[LimitedRate]]:
     """Return the limited rates by the threshold of their rows."""
     places = [np.unique(rows.place[each.rows]).tolist() for each in limited]
-    return [[each for each, of in zip(limited, places, strict=True) if k in of] for k in range(m)]
+    return [
+        [each for each, of in zip(limited, places, strict=True) if k in of] for k in range(m)
+    ]

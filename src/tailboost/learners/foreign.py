@@ -32,7 +32,9 @@ FOR_FITTED = (
 def constant(k: int, n_classes: int) -> DummyClassifier:
     """Return the classifier that predicts class number ``k`` for every row."""
     labels = np.arange(n_classes)
-    return DummyClassifier(strategy="constant", constant=k).fit(np.zeros((n_classes, 1)), labels)
+    return DummyClassifier(strategy="constant", constant=k).fit(
+        np.zeros((n_classes, 1)), labels
+    )
 
 
 def is_constant(model: Model) -> bool:
@@ -43,7 +45,9 @@ def is_constant(model: Model) -> bool:
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     names = sorted(
-        k for k in estimator.get_params(deep=True) if k == "random_state" or k.endswith("__random_state")
+        k
+        for k in estimator.get_params(deep=True)
+        if k == "random_state" or k.endswith("__random_state")
     )
     seeds = np.random.SeedSequence(seed).generate_state(max(len(names), 1))
     estimator.set_params(**{k: int(s >> 1) for k, s in zip(names, seeds, strict=False)})
@@ -64,8 +68,12 @@ def weight_parameter(estimator: Model) -> str | None:
     if isinstance(estimator, Pipeline):
         last, step = estimator.steps[-1]
         inner = weight_parameter(step)
-        return None if inner is None else f"{last}__{inner}"
-    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+        if inner is None:
+            return None
+        return f"{last}__{inner}"
+    if has_fit_parameter(estimator, "sample_weight"):
+        return "sample_weight"
+    return None
 
 
 # Factor of growth per stage of learners with warm starts. The predictions of all stages together then cost a
@@ -85,8 +93,13 @@ def growth_parameter(estimator: Model) -> str | None:
         return None
     steps = hasattr(estimator, "partial_fit") or hasattr(estimator, "staged_predict")
     by_epochs = "max_iter" in params and steps
-    name = "max_iter" if by_epochs else "n_estimators"
-    return name if "warm_start" in params and isinstance(params.get(name), Integral) else None
+    if by_epochs:
+        name = "max_iter"
+    else:
+        name = "n_estimators"
+    if "warm_start" in params and isinstance(params.get(name), Integral):
+        return name
+    return None
 
 
 def fit_whole(model: Model, X: Table, y: Ints, params: dict[str, Any]) -> Iterator[Any]:
@@ -113,14 +126,17 @@ def grow(model: Model, X: Table, y: Ints, weights: dict[str, Any]) -> Iterator[A
         yield from fit_whole(model, X, y, weights)
     elif hasattr(model, "partial_fit"):
         seed = model.get_params()["random_state"]
-        model.set_params(random_state=np.random.RandomState(seed))  # another order in each epoch
+        model.set_params(
+            random_state=np.random.RandomState(seed)
+        )  # another order in each epoch
         try:
             for _ in range(getattr(model, parameter)):
                 yield model.partial_fit(X, y, classes=np.unique(y), **weights)
         finally:
             model.set_params(random_state=seed)
     else:
-        size, last = 0, getattr(model, parameter)
+        size = 0
+        last = getattr(model, parameter)
         model.set_params(warm_start=True)
         while size < last:
             size = min(max(size + 1, int(size * GROWTH)), last)
@@ -131,7 +147,8 @@ class _OnPresentClasses:
     """Fitted model whose training rows lacked classes, with the class numbers that were present."""
 
     def __init__(self, model: Model, present: Ints) -> None:
-        self.model, self.present = model, present
+        self.model = model
+        self.present = present
 
     def predict(self, X: Table) -> Ints:
         return self.present[np.asarray(self.model.predict(X)).astype(np.intp).ravel()]
@@ -163,8 +180,12 @@ class SklearnSession:
         sample_weight: Floats,
         fit_params: dict[str, Any],
     ) -> None:
-        self.estimator, self.X, self.y, self.n_classes = estimator, X, y, n_classes
-        self.sample_weight, self.fit_params = sample_weight, fit_params
+        self.estimator = estimator
+        self.X = X
+        self.y = y
+        self.n_classes = n_classes
+        self.sample_weight = sample_weight
+        self.fit_params = fit_params
         self.skorch = is_skorch(estimator)
         self.concurrent = not self.skorch  # all threads share PyTorch's generators
         self.weight_parameter = weight_parameter(estimator)
@@ -185,7 +206,10 @@ class SklearnSession:
         return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
 
     def _fitted(self, weight: Floats, seed: int, rows: Mask | None, by: Any) -> Iterator[Any]:
-        index = np.arange(len(self.y)) if rows is None else np.flatnonzero(rows)
+        if rows is None:
+            index = np.arange(len(self.y))
+        else:
+            index = np.flatnonzero(rows)
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
             size = max(1, round(float(self.sample_weight[index].sum())))
@@ -194,8 +218,13 @@ class SklearnSession:
         else:
             params[self.weight_parameter] = weight[index]
         whole = rows is None and self.weight_parameter is not None
-        X = self.X if whole else _safe_indexing(self.X, index)
-        params |= _check_method_params(self.X, self.fit_params, indices=None if whole else index)
+        if whole:
+            X = self.X
+        else:
+            X = _safe_indexing(self.X, index)
+        params |= _check_method_params(
+            self.X, self.fit_params, indices=None if whole else index
+        )
         present, y = np.unique(self.y[index], return_inverse=True)
         weighed = np.unique(self.y[index][weight[index] > 0])
         if len(weighed) == 1:
@@ -204,16 +233,25 @@ class SklearnSession:
         model = clone(self.estimator)
         set_seeds(model, seed)
         fits = by(model, X, y, params)
-        if self.skorch:  # a skorch net has one stage, after which PyTorch's generators are restored
+        if (
+            self.skorch
+        ):  # a skorch net has one stage, after which PyTorch's generators are restored
             with _seeded_torch(seed):
                 fits = iter(list(fits))
         for fitted in fits:
-            yield fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
+            yield (
+                fitted if len(present) == self.n_classes else _OnPresentClasses(fitted, present)
+            )
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
-        return np.asarray(model.predict(X)).astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
+        if rows is None:
+            X = self.X
+        else:
+            X = _safe_indexing(self.X, np.flatnonzero(rows))
+        return (
+            np.asarray(model.predict(X)).astype(np.intp).ravel()
+        )  # CatBoost returns shape (n, 1)
 
 
 class RegressorSession:
@@ -235,33 +273,53 @@ class RegressorSession:
 
     concurrent = True
 
-    def __init__(self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> None:
-        self.X, self.sample_weight = X, sample_weight
+    def __init__(
+        self, estimator: Model, X: Table, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> None:
+        self.X = X
+        self.sample_weight = sample_weight
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None and np.ptp(sample_weight) > 0:
             raise ValueError(
                 f"estimator={estimator!r} has no parameter sample_weight in fit, but the weights differ"
             )
         coded = np.where(np.arange(n_classes) == y[:, None], 1.0, -1.0 / (n_classes - 1))
-        self.coded = coded if n_classes > 2 else coded[:, 1]
+        if n_classes > 2:
+            self.coded = coded
+        else:
+            self.coded = coded[:, 1]
         alone = n_classes > 2 and not get_tags(estimator).target_tags.multi_output
-        self.estimator = MultiOutputRegressor(estimator) if alone else estimator
+        if alone:
+            self.estimator = MultiOutputRegressor(estimator)
+        else:
+            self.estimator = estimator
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a clone fitted to ``u z/p`` on these rows."""
-        index = np.arange(len(self.coded)) if rows is None else np.flatnonzero(rows)
+        if rows is None:
+            index = np.arange(len(self.coded))
+        else:
+            index = np.flatnonzero(rows)
         p = self.sample_weight[index]
         target = (self.coded[index].T * (weight[index] / p)).T
         model = clone(self.estimator)
         set_seeds(model, seed)
-        weights = {} if self.weight_parameter is None else {self.weight_parameter: p}
+        if self.weight_parameter is None:
+            weights = {}
+        else:
+            weights = {self.weight_parameter: p}
         return model.fit(_safe_indexing(self.X, index), target, **weights)
 
     def predict(self, model: Model, rows: Mask | None = None) -> Any:
         """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
-        X = self.X if rows is None else _safe_indexing(self.X, np.flatnonzero(rows))
+        if rows is None:
+            X = self.X
+        else:
+            X = _safe_indexing(self.X, np.flatnonzero(rows))
         h = np.asarray(model.predict(X), dtype=np.float64)
-        return h if h.ndim == 1 else h - h.mean(axis=1, keepdims=True)
+        if h.ndim == 1:
+            return h
+        return h - h.mean(axis=1, keepdims=True)
 
 
 # -- calls ------------------------------------------------------------------------------------------------
@@ -335,7 +393,10 @@ def _prepared(model: Model, X: Table, tables: dict[Any, Any]) -> Any:
 
 def _votes(predictions: Any, n_classes: int) -> Floats:
     if is_real(predictions):
-        h = np.column_stack([-predictions, predictions]) if predictions.ndim == 1 else predictions
+        if predictions.ndim == 1:
+            h = np.column_stack([-predictions, predictions])
+        else:
+            h = predictions
         values: Floats = softmax(2.0 * h, axis=1)
         return values
     return np.asarray(predictions[:, None] == np.arange(n_classes), dtype=np.float64)

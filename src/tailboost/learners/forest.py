@@ -18,7 +18,8 @@ from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, c
 N_TREES = 100
 # "auto": the number of trees times the number of rows is about this, within the limits below.
 ROWS_OF_ALL_TREES = 1_200_000
-FEWEST_TREES, MOST_TREES = 120, 240
+FEWEST_TREES = 120
+MOST_TREES = 240
 # Bins of a column, and features per split, of trees with best cuts. With bins they grow twice as fast.
 CUT_BINS = 64
 CUT_FEATURES = "sqrt"
@@ -33,7 +34,9 @@ ENTRIES_AT_ONCE = 2**23
 LEAVES_PER_CLASS = 2000  # maximum number of leaves of a tree, per class
 SMALLEST_LEAF = 5e-5  # minimum weight of a leaf, as a fraction of the total weight
 SIGNIFICANT_BITS = 10  # of factors by which the weights of a stratum are multiplied
-LARGEST_LEAF = 0.05  # upper limit of the minimum weight, as a fraction of the total weight, for few rows
+LARGEST_LEAF = (
+    0.05  # upper limit of the minimum weight, as a fraction of the total weight, for few rows
+)
 
 Forest = TypeVar("Forest", bound="TableForest")
 
@@ -96,7 +99,9 @@ class TableForest(TableClassifier):
         """Mean decrease in impurity by column, shape (d,)."""
         check_is_fitted(self)
         each = [batch.feature_importances_ for batch in self.batches_]
-        return np.average(each, axis=0, weights=[len(batch.estimators_) for batch in self.batches_])
+        return np.average(
+            each, axis=0, weights=[len(batch.estimators_) for batch in self.batches_]
+        )
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K).
@@ -107,17 +112,25 @@ class TableForest(TableClassifier):
 
         def predict_block(block: Table) -> NDArray[np.float64]:
             # scikit-learn's forests change warning filters, which threads share, and sum trees in any order.
-            total, n_trees = np.zeros((block.shape[0], len(self.classes_))), np.zeros(len(self.classes_))
+            total = np.zeros((block.shape[0], len(self.classes_)))
+            n_trees = np.zeros(len(self.classes_))
             # Rows of one leaf take similar paths through the other trees. Sorted by leaf they use the cache.
             leaf = self.batches_[0].estimators_[0].apply(block, check_input=sp.issparse(block))
             order = np.argsort(leaf, kind="stable")
-            similar, sparse = block[order], sp.issparse(block)
+            similar = block[order]
+            sparse = sp.issparse(block)
             for batch in self.batches_:
                 classes = batch.classes_
-                columns = slice(None) if len(classes) == len(n_trees) else classes
+                if len(classes) == len(n_trees):
+                    columns = slice(None)
+                else:
+                    columns = classes
                 for tree in batch.estimators_:
                     # Only sparse rows need checks; checks of dense rows for each tree would be slow.
-                    P = tree.predict_proba(similar) if sparse else tree.tree_.predict(similar)
+                    if sparse:
+                        P = tree.predict_proba(similar)
+                    else:
+                        P = tree.tree_.predict(similar)
                     total[:, columns] += P
                 n_trees[columns] += len(batch.estimators_)
             total /= np.maximum(n_trees, 1.0)
@@ -132,7 +145,9 @@ class TableForest(TableClassifier):
         def predict(rows: Table) -> NDArray[np.float64]:
             n = max(rows.shape[0], 1)
             step = min(max(ENTRIES_AT_ONCE * n // max(rows.size, 1), 1024), ROWS_AT_ONCE)
-            return np.concatenate([predict_block(rows[a : a + step]) for a in range(0, n, step)])
+            return np.concatenate(
+                [predict_block(rows[a : a + step]) for a in range(0, n, step)]
+            )
 
         return predict_in_blocks(predict, table, count_threads(self.n_jobs, table.shape))
 
@@ -190,7 +205,10 @@ class ForestSession:
             return self._grow(weight, everything if rows is None else rows, self.n_trees, 0)
         n_parts = int(self.part.max()) + 1
         # With a single fold the other half of the trees uses all rows.
-        numbers = list(range(n_parts)) if n_parts > 1 else [0, n_parts]
+        if n_parts > 1:
+            numbers = list(range(n_parts))
+        else:
+            numbers = [0, n_parts]
         wanted = [j for j in numbers if rows is None or np.array_equal(rows, self.part != j)]
         if not wanted:  # rows that are not the complement of a fold
             assert rows is not None
@@ -208,32 +226,51 @@ class ForestSession:
         kept = np.flatnonzero(rows & (weight > 0.0))
         stratum, (place, size) = self.y, self._places
         most = quota(size, ROWS_OF_TREE)
-        n_batches = 1 if (most == size).all() else -(-n_trees // BATCH)
+        if (most == size).all():
+            n_batches = 1
+        else:
+            n_batches = -(-n_trees // BATCH)
         mass = np.bincount(stratum[kept], weights=weight[kept]).astype(np.float64)
         batches = []
         for b, n in enumerate(_evenly(n_trees, n_batches)):
             # Consecutive windows of places: samples have few rows in common.
             offset = (place - (number * n_batches + b) * most[stratum]) % size[stratum]
-            index = kept if n_batches == 1 else kept[(offset < most[stratum])[kept]]
+            if n_batches == 1:
+                index = kept
+            else:
+                index = kept[(offset < most[stratum])[kept]]
             sample_weight = weight[index]
             if n_batches > 1:
                 sample_weight = reweighed(sample_weight, stratum[index], mass)
             batches += self._batch(index, sample_weight, n, (number, b))
         return batches
 
-    def _batch(self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]) -> list[Any]:
-        template, state = self.template, self.template.random_state
-        seed = np.random.SeedSequence([0 if state is None else int(state), *number]).generate_state(1)
-        y, leaf = self.y[index], smallest_leaf(self.opened.hashes[index], self.y[index], template.leaf_rows)
+    def _batch(
+        self, index: Ints, weight: Floats, n_trees: int, number: tuple[int, int]
+    ) -> list[Any]:
+        template = self.template
+        state = self.template.random_state
+        seed = np.random.SeedSequence(
+            [0 if state is None else int(state), *number]
+        ).generate_state(1)
+        y = self.y[index]
+        leaf = smallest_leaf(self.opened.hashes[index], self.y[index], template.leaf_rows)
         common = {"min_weight_fraction_leaf": leaf, "random_state": int(seed[0] >> 1)}
-        n_best = 0 if sp.issparse(self.opened.table) else round(template.best_cuts * n_trees)
+        if sp.issparse(self.opened.table):
+            n_best = 0
+        else:
+            n_best = round(template.best_cuts * n_trees)
         forests = []
         with sklearn_threads(count_threads(template.n_jobs, self.opened.table.shape)):
             if n_best < n_trees:
-                forest = ExtraTreesClassifier(n_trees - n_best, max_features=template.max_features, **common)
+                forest = ExtraTreesClassifier(
+                    n_trees - n_best, max_features=template.max_features, **common
+                )
                 forests.append(forest.fit(self.opened.table[index], y, weight))
             if n_best:
-                best = RandomForestClassifier(n_best, bootstrap=False, max_features=CUT_FEATURES, **common)
+                best = RandomForestClassifier(
+                    n_best, bootstrap=False, max_features=CUT_FEATURES, **common
+                )
                 best.fit(self._bins.bins(self.opened.table[index]), y, weight)
                 for tree in best.estimators_:
                     _cut_values(tree.tree_, self._bins.cuts)
@@ -242,7 +279,9 @@ class ForestSession:
 
     @cached_property
     def _bins(self) -> BinnedReader:
-        return BinnedReader(self.opened.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes))
+        return BinnedReader(
+            self.opened.reader, cuts(self.opened.table, CUT_BINS, self.opened.hashes)
+        )
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
@@ -266,7 +305,9 @@ def reweighed(weight: Floats, strata: Ints, mass: Floats) -> Floats:
     """
     sums = np.bincount(strata, weights=weight, minlength=len(mass))
     mantissa, exponent = np.frexp(mass / np.where(sums > 0.0, sums, 1.0))
-    factor = np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
+    factor = np.ldexp(
+        np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS
+    )
     weighed: Floats = weight * factor[strata]
     return weighed
 
@@ -298,7 +339,9 @@ def quota(size: Ints, most: int) -> Ints:
     if size.sum() <= most:
         return size
     at_least = most // (LEAST_SHARE * len(size))
-    return np.minimum(size, np.maximum(np.ceil(size * (most / size.sum())).astype(np.intp), at_least))
+    return np.minimum(
+        size, np.maximum(np.ceil(size * (most / size.sum())).astype(np.intp), at_least)
+    )
 
 
 def _evenly(n: int, parts: int) -> list[int]:

@@ -25,7 +25,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
 from tailboost.core.checks import OneOf, check_labelled_rows, refuse_frame, summed
 from tailboost.core.fingerprints import stratified_places
-from tailboost.core.long_work import N_JOBS, count_threads, fitting_apart, predict_in_blocks, sklearn_threads
+from tailboost.core.long_work import (
+    N_JOBS,
+    count_threads,
+    fitting_apart,
+    predict_in_blocks,
+    sklearn_threads,
+)
 from tailboost.learners.foreign import fit_whole, grow, set_seeds
 from tailboost.learners.table import (
     LEAST,
@@ -69,23 +75,32 @@ SCALING_STEPS = 3  # Newton steps to the best factor of the scores
 Backend = Literal["xgboost", "sklearn"]
 
 
-def cut_table(opened: OpenTable, max_bins: int, feature_types: list[str]) -> NDArray[np.float32]:
+def cut_table(
+    opened: OpenTable, max_bins: int, feature_types: list[str]
+) -> NDArray[np.float32]:
     """Return a reference table for XGBoost, which uses its values as thresholds of the bins.
 
     The shape is (largest number of bins of a column, d).
     """
-    table, thresholds = opened.table, cuts(opened.table, max_bins, opened.hashes)
+    table = opened.table
+    thresholds = cuts(opened.table, max_bins, opened.hashes)
     missing = _has_missing(table)
     for j, c in enumerate(thresholds):
         if feature_types[j] == "c":  # categories are their own bins
-            thresholds[j] = np.arange(int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32)
-        elif missing[j]:  # a split of all numbers from the missing ones has a threshold above all numbers
+            thresholds[j] = np.arange(
+                int(np.nanmax(table[:, j], initial=0)) + 1, dtype=np.float32
+            )
+        elif missing[
+            j
+        ]:  # a split of all numbers from the missing ones has a threshold above all numbers
             thresholds[j] = np.r_[-FURTHEST, c[: max(max_bins - 2, 1)], FURTHEST]
         elif len(c):
             thresholds[j] = np.r_[np.nextafter(c[0], np.float32(-np.inf)), c]  # opens bin 0
         else:
             thresholds[j] = np.zeros(1, dtype=np.float32)
-    reference = np.full((max(2, *map(len, thresholds)), len(thresholds)), np.nan, dtype=np.float32)
+    reference = np.full(
+        (max(2, *map(len, thresholds)), len(thresholds)), np.nan, dtype=np.float32
+    )
     for j, values in enumerate(thresholds):
         reference[: len(values), j] = values
     return reference
@@ -114,7 +129,8 @@ def _load(content: bytes) -> Any:
 
 # Significant bits of the statistics of splits, and the fields for numbers that predictions do not use.
 _STATISTIC_BITS = 12
-_WEIGHTS, _STATISTICS = b"base_weights", (b"sum_hessian", b"loss_changes")
+_WEIGHTS = b"base_weights"
+_STATISTICS = (b"sum_hessian", b"loss_changes")
 
 
 def _shortened(content: bytes) -> bytes:
@@ -127,17 +143,25 @@ def _shortened(content: bytes) -> bytes:
     names = b"|".join((_WEIGHTS, *_STATISTICS))
     # A name, then the marks of an array of 32-bit numbers, most significant byte first, and their number.
     for found in re.finditer(rb"(%b)\[\$d#L(.{8})" % names, content, re.DOTALL):
-        begin, length = found.end(), int.from_bytes(found[2], "big")
+        begin = found.end()
+        length = int.from_bytes(found[2], "big")
         bits = np.frombuffer(content, ">u4", length, begin)
-        left_out = 24 - _STATISTIC_BITS if found[1] in _STATISTICS else 32
-        written[begin : begin + bits.nbytes] = (bits >> left_out << left_out).astype(">u4").tobytes()
+        if found[1] in _STATISTICS:
+            left_out = 24 - _STATISTIC_BITS
+        else:
+            left_out = 32
+        written[begin : begin + bits.nbytes] = (
+            (bits >> left_out << left_out).astype(">u4").tobytes()
+        )
     return bytes(written)
 
 
 class HistSession:
     """All fits of one learner on one table, which is binned once for all rounds and folds."""
 
-    concurrent = False  # fits set their weights in the same binned table, so they cannot run in parallel
+    concurrent = (
+        False  # fits set their weights in the same binned table, so they cannot run in parallel
+    )
 
     def __init__(
         self,
@@ -146,23 +170,33 @@ class HistSession:
         y: Ints,
         n_classes: int,
     ) -> None:
-        self.template, self.y, self.n_classes = template, y, n_classes
+        self.template = template
+        self.y = y
+        self.n_classes = n_classes
         self.opened = opened
         self.backend: Backend = template._choose_backend()
         reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
         self.table: Table = opened.table
-        self.newest: tuple[Any, Any] = (None, None)  # last model fitted on the binned table, and its booster
+        self.newest: tuple[Any, Any] = (
+            None,
+            None,
+        )  # last model fitted on the binned table, and its booster
         self.table_weight: Any = None  # weights that the binned table contains now
         if self.backend == "sklearn":
-            dense = self.table.toarray() if sp.issparse(self.table) else self.table
+            if sp.issparse(self.table):
+                dense = self.table.toarray()
+            else:
+                dense = self.table
             self.reader = BinnedReader(
                 reader, cuts(dense, min(template.max_bins, SKLEARN_BINS), opened.hashes)
             )
             self.table = self.reader.bins(dense)
         else:
             kinds = reader.feature_types
-            if template._vector_leaves(n_classes):  # trees with vector leaves cannot split sets of categories
+            if template._vector_leaves(
+                n_classes
+            ):  # trees with vector leaves cannot split sets of categories
                 kinds = ["q"] * len(kinds)
             self.threads = count_threads(template.n_jobs, self.table.shape)
             reference = cut_table(opened, template.max_bins, kinds)
@@ -198,13 +232,16 @@ class HistSession:
     def _targets(self, y: Ints) -> NDArray[np.float32]:
         """Return labels for XGBoost: class numbers, or class indicators for a tree with vector leaves."""
         indicators = isinstance(self.template, HistTreeClassifier) and self.n_classes > 2
-        return np.eye(self.n_classes, dtype=np.float32)[y] if indicators else y.astype(np.float32)
+        if indicators:
+            return np.eye(self.n_classes, dtype=np.float32)[y]
+        return y.astype(np.float32)
 
     def _new_model(self) -> _HistClassifier:
         model: _HistClassifier = clone(self.template)
         model.classes_ = np.arange(self.n_classes)
         model.n_features_in_ = self.table.shape[1]
-        model.table_, model.backend_ = self.reader, self.backend
+        model.table_ = self.reader
+        model.backend_ = self.backend
         return model
 
     def _by_sklearn(
@@ -218,7 +255,9 @@ class HistSession:
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
         threads = count_threads(model.n_jobs, codes.shape)
-        growing = fit_stages(inner, codes, self.y[selected], {"sample_weight": weight[selected]})
+        growing = fit_stages(
+            inner, codes, self.y[selected], {"sample_weight": weight[selected]}
+        )
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
@@ -231,33 +270,50 @@ class HistSession:
         self, weight: Floats, rows: Mask | None, *, whole: bool
     ) -> Generator[_HistClassifier, None, None]:
         model = self._new_model()
-        used = weight if rows is None else np.where(rows, weight, 0.0)
+        if rows is None:
+            used = weight
+        else:
+            used = np.where(rows, weight, 0.0)
         params, factor = self._training_params(used)
-        data, used = self.data, used * factor
+        data = self.data
+        used = used * factor
         if whole and rows is not None and not model._vector_leaves(self.n_classes):
             # A new binned table of the used rows is faster here: XGBoost would otherwise count and predict
             # the rows of weight 0 with every tree. Other fits in stages need predictions of all rows.
-            data, used = self.bin(self.table[rows]), used[rows]
+            data = self.bin(self.table[rows])
+            used = used[rows]
             data.set_info(label=self._targets(self.y[rows]))
         model._booster = booster = xgboost.Booster(params, [data])
         try:
             for i in range(getattr(model, "n_estimators", 1)):
-                if self.table_weight is not used:  # another fit may have set its weights since the last tree
+                if (
+                    self.table_weight is not used
+                ):  # another fit may have set its weights since the last tree
                     data.set_weight(used.astype(np.float32))
                     self.table_weight = used
                 booster.update(data, i)
-                self.newest = (model, booster) if data is self.data else (None, None)
+                if data is self.data:
+                    self.newest = (model, booster)
+                else:
+                    self.newest = (None, None)
                 yield model
         finally:
             # The trained booster references the binned table; the model keeps a copy without the reference.
             content = bytes(booster.save_raw("ubj"))
-            model.model_ = content if model._vector_leaves(self.n_classes) else _shortened(content)
+            if model._vector_leaves(self.n_classes):
+                model.model_ = content
+            else:
+                model.model_ = _shortened(content)
             del model._booster
 
     def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
         """Return XGBoost's parameters for a fit, and the factor of its weights."""
-        template, total = self.template, float(weight.sum())
-        scale = 1.0 if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1] else len(weight) / total
+        template = self.template
+        total = float(weight.sum())
+        if WEIGHT_RANGE[0] <= total <= WEIGHT_RANGE[1]:
+            scale = 1.0
+        else:
+            scale = len(weight) / total
         params = {
             "tree_method": "hist", "max_bin": self.n_bins, "max_depth": template.max_depth,
             "min_child_weight": template.min_child_weight, "nthread": self.threads, "verbosity": 0,
@@ -274,7 +330,9 @@ class HistSession:
         if model is not newest:
             return model.predict_table(self.table if rows is None else self.table[rows])
         index = model._index(booster.predict(self.data, output_margin=True))
-        return index if rows is None else index[rows]
+        if rows is None:
+            return index
+        return index[rows]
 
 
 class BoostSession(HistSession):
@@ -295,7 +353,8 @@ class BoostSession(HistSession):
 
     def leave_out(self, part: Ints) -> None:
         """Set the folds, see `protocols.Partitioned`."""
-        self.part, self.grown_for = part, None
+        self.part = part
+        self.grown_for = None
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> _HistClassifier:
         """Return a classifier fitted on these rows (None: all); other rows get weight 0.
@@ -312,14 +371,20 @@ class BoostSession(HistSession):
             fold = next((j for j in folds if np.array_equal(rows, self.part != j)), None)
         if self.part is not None and (rows is None or fold is not None):
             if self.grown_for != (key := (seed, weight.tobytes())):
-                self.grown, self.grown_for = self._grow(self.part, weight, seed), key
+                self.grown = self._grow(self.part, weight, seed)
+                self.grown_for = key
             if fold is not None:
                 return self.grown[fold]
         else:
-            self.grown, self.grown_for = self._grow(self._own_part(weight, rows), weight, seed, rows), None
-        return self._fit_trees(self.grown[0].n_estimators if self.grown else FEW_TREES, weight, seed, rows)
+            self.grown = self._grow(self._own_part(weight, rows), weight, seed, rows)
+            self.grown_for = None
+        return self._fit_trees(
+            self.grown[0].n_estimators if self.grown else FEW_TREES, weight, seed, rows
+        )
 
-    def _fit_trees(self, n: int, weight: Floats, seed: int, rows: Mask | None) -> _HistClassifier:
+    def _fit_trees(
+        self, n: int, weight: Floats, seed: int, rows: Mask | None
+    ) -> _HistClassifier:
         self.n_trees = n
         try:
             return super().fit(weight, seed, rows)
@@ -328,13 +393,18 @@ class BoostSession(HistSession):
 
     def _own_part(self, weight: Floats, rows: Mask | None) -> Ints:
         """Return 0 for a fifth of the distinct rows, stratified by class, and −1 for the others."""
-        used = (weight > 0.0) if rows is None else (weight > 0.0) & rows
+        if rows is None:
+            used = weight > 0.0
+        else:
+            used = (weight > 0.0) & rows
         place = stratified_places(self.opened.hashes[used], self.y[used], weight[used])
         part = np.full(len(weight), -1)
         part[used] = np.where(place % OWN_PARTS == OWN_PARTS - 1, 0, -1)
         return part
 
-    def _grow(self, part: Ints, weight: Floats, seed: int, rows: Mask | None = None) -> list[_HistClassifier]:
+    def _grow(
+        self, part: Ints, weight: Floats, seed: int, rows: Mask | None = None
+    ) -> list[_HistClassifier]:
         """Return a model without each part of the rows; the number of trees is the best for all parts."""
         held = part >= 0
         if not held.any():
@@ -346,12 +416,19 @@ class BoostSession(HistSession):
             growing = [self._by_xgboost(weight, each, whole=True) for each in fitted]
             tables = [self.bin(self.table[own]) for own in masks]
         else:
-            step, growing = 1, [self.stages(weight, seed, each) for each in fitted]
+            step = 1
+            growing = [self.stages(weight, seed, each) for each in fitted]
             tables = [self.table[own] for own in masks]
-        judged = weight[held] if weight[held].any() else np.ones(np.count_nonzero(held))
+        if weight[held].any():
+            judged = weight[held]
+        else:
+            judged = np.ones(np.count_nonzero(held))
         scores = np.zeros((len(part), self.n_classes))
         models: list[Any] = [None] * len(masks)
-        least, best, scale, size = np.inf, 0, 1.0, 0
+        least = np.inf
+        best = 0
+        scale = 1.0
+        size = 0
         gain, wait = self._patience
         while size < MOST_TREES and size - best < max(wait, WAIT * size):
             for j, (stages, own, table) in enumerate(zip(growing, masks, tables, strict=True)):
@@ -361,7 +438,8 @@ class BoostSession(HistSession):
             size = self._size(models[0])
             loss, scale = _scaled_loss(scores[held], self.y[held], judged, scale)
             if loss < least * (1.0 - gain):
-                least, best = loss, size
+                least = loss
+                best = size
         for stages in growing:
             stages.close()
         self.newest = (None, None)  # it had all trees
@@ -374,17 +452,23 @@ class BoostSession(HistSession):
         """The relative gain that counts, and the number of trees that growth waits for it."""
         n_rows = len(np.unique(self.opened.hashes))
         many = n_rows > MANY_ROWS
-        return LEAST_GAIN * (MANY_ROWS / n_rows if many else 1.0), LONG_WAIT if many else LEAST_WAIT
+        return LEAST_GAIN * (
+            MANY_ROWS / n_rows if many else 1.0
+        ), LONG_WAIT if many else LEAST_WAIT
 
     def _size(self, model: _HistClassifier) -> int:
-        return model.model_.n_iter_ if self.backend == "sklearn" else model._booster.num_boosted_rounds()
+        if self.backend == "sklearn":
+            return model.model_.n_iter_
+        return model._booster.num_boosted_rounds()
 
     def _scores(self, model: _HistClassifier, table: Any) -> Floats:
         """Return scores of the rows of a table by class; XGBoost keeps those of the earlier trees."""
         if self.backend == "sklearn":
             return np.log(np.maximum(model.predict_proba_table(table), LEAST))
         margin = model._booster.predict(table, output_margin=True).astype(np.float64)
-        return np.column_stack([-margin / 2, margin / 2]) if margin.ndim == 1 else margin
+        if margin.ndim == 1:
+            return np.column_stack([-margin / 2, margin / 2])
+        return margin
 
     def _new_model(self) -> _HistClassifier:
         model = super()._new_model()
@@ -394,7 +478,9 @@ class BoostSession(HistSession):
 
     def mean(self, models: list[_HistClassifier], weight: Floats, rows: list[Mask]) -> Ranked:
         """Return the mean of the models, see `protocols.AveragingLearner`."""
-        sums = [np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows]
+        sums = [
+            np.bincount(self.y[r], weights=weight[r], minlength=self.n_classes) for r in rows
+        ]
         # A model counts for the classes of its rows; all models count for a class that none of them has.
         seen = np.array(sums) > 0.0
         used = seen | ~seen.any(axis=0)
@@ -440,7 +526,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     model_: Any  # XGBoost's model as bytes, or scikit-learn's classifier
 
     _session: ClassVar[type[HistSession]] = HistSession
-    _threshold: ClassVar[float]  # with two classes: class 1 is predicted if XGBoost's output is above
+    _threshold: ClassVar[
+        float
+    ]  # with two classes: class 1 is predicted if XGBoost's output is above
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -469,7 +557,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     def _index(self, margin: NDArray[np.float32]) -> Ints:
         """Return class numbers for XGBoost's output, (n,) or (n, K); ties go to the first class."""
-        return (margin > self._threshold).astype(np.intp) if margin.ndim == 1 else margin.argmax(axis=1)
+        if margin.ndim == 1:
+            return (margin > self._threshold).astype(np.intp)
+        return margin.argmax(axis=1)
 
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
@@ -477,7 +567,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         if xgboost is not None:
             return "xgboost"
         if self.backend == "xgboost":
-            raise ImportError("backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'")
+            raise ImportError(
+                "backend='xgboost' needs XGBoost: pip install 'tailboost[xgboost]'"
+            )
         warnings.warn(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
             f"{type(self._sklearn_estimator()).__name__}, which is slower and may count rows instead of "
@@ -505,7 +597,11 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(X, "iloc"):  # keeps categories; TableReader checks the columns
             refuse_frame(X)
             return validate_data(
-                self, X, "no_validation" if y is None else y, reset=y is not None, skip_check_array=True
+                self,
+                X,
+                "no_validation" if y is None else y,
+                reset=y is not None,
+                skip_check_array=True,
             )
         X = summed(X)
         options: dict[str, Any] = {
@@ -541,10 +637,16 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         with fitting_apart(self) as fitted:
             X, classes, index, weight = check_labelled_rows(fitted, X, y, sample_weight)
             used = np.flatnonzero(weight)
-            rows = X.iloc[used] if hasattr(X, "iloc") else X[used]
+            if hasattr(X, "iloc"):
+                rows = X.iloc[used]
+            else:
+                rows = X[used]
             session = fitted.open_session(rows, index[used], len(classes))
             state = self.random_state
-            seed = 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
+            if state is None:
+                seed = 0
+            else:
+                seed = int(check_random_state(state).randint(2**31 - 1))
             trees = session.fit(weight[used], seed)
             for name in ("table_", "backend_", "model_"):
                 setattr(fitted, name, getattr(trees, name))
@@ -590,7 +692,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
         total = np.zeros(self.booster_.num_features())
         for name, gain in self.booster_.get_score(importance_type="total_gain").items():
             total[int(name.removeprefix("f"))] = np.sum(gain)
-        return total / total.sum() if total.any() else total
+        if total.any():
+            return total / total.sum()
+        return total
 
     def _margin(self, table: Table) -> NDArray[np.float32]:
         predict = partial(self.booster_.inplace_predict, predict_type="margin", missing=np.nan)
@@ -613,7 +717,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             # scikit-learn returns two columns, so its probability is set to 1 here.
             present = self.model_.classes_.astype(np.intp)
             P = np.zeros((table.shape[0], len(self.classes_)))
-            P[:, present] = self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
+            P[:, present] = (
+                self._call_sklearn("predict_proba", table) if len(present) > 1 else 1.0
+            )
             return P
         return self._probabilities(self._margin(table))
 
@@ -711,12 +817,14 @@ class HistTreeClassifier(_HistClassifier):
     def _booster_params(self, y: Ints, weight: Floats, n_classes: int) -> dict[str, Any]:
         # With squared error on class indicators, the gain of a split is the decrease in Gini impurity. The
         # value of a leaf is the class distribution.
-        strategy = "multi_output_tree" if self._vector_leaves(n_classes) else "one_output_per_tree"
-        leaves = (
-            {}
-            if self.max_leaf_nodes is None
-            else {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
-        )
+        if self._vector_leaves(n_classes):
+            strategy = "multi_output_tree"
+        else:
+            strategy = "one_output_per_tree"
+        if self.max_leaf_nodes is None:
+            leaves = {}
+        else:
+            leaves = {"max_leaves": self.max_leaf_nodes, "grow_policy": "lossguide"}
         return leaves | {
             "objective": "reg:squarederror", "base_score": 0.0, "eta": 1.0, "reg_lambda": 0.0,
             "multi_strategy": strategy,
@@ -727,7 +835,9 @@ class HistTreeClassifier(_HistClassifier):
 
     def _sklearn_estimator(self) -> Any:
         return DecisionTreeClassifier(
-            max_depth=self.max_depth, max_leaf_nodes=self.max_leaf_nodes, random_state=self.random_state
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            random_state=self.random_state,
         )
 
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -837,7 +947,10 @@ class HistBoostClassifier(_HistClassifier):
             }  # fmt: skip
         # Start at the weighted frequency of class 1, in float32 as in the model file.
         prior = float(np.float32(weight[y == 1].sum() / weight.sum()))
-        return shared | {"objective": "binary:logistic", "base_score": min(max(prior, 1e-6), 1 - 1e-6)}
+        return shared | {
+            "objective": "binary:logistic",
+            "base_score": min(max(prior, 1e-6), 1 - 1e-6),
+        }
 
     def _vector_leaves(self, n_classes: int) -> bool:
         return n_classes > 2 and self.vector_leaves

@@ -69,8 +69,11 @@ class TableLinear(TableClassifier):
     @one_blas_thread
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Fit the model to rows of at least two classes."""
-        table, self.table_ = opened.table, opened.reader
-        numbers, self.levels_, width = list[int](), list[tuple[int, int]](), 0
+        table = opened.table
+        self.table_ = opened.reader
+        numbers = list[int]()
+        self.levels_ = list[tuple[int, int]]()
+        width = 0
         for j, categories in enumerate(self.table_.categories_):
             if categories is None:
                 numbers.append(j)
@@ -83,13 +86,15 @@ class TableLinear(TableClassifier):
             width = table.nnz // table.shape[0]
         width = max(width, self.landmarks)
         index = np.flatnonzero(weight > 0.0)
-        y, weight = y[index], weight[index]
+        y = y[index]
+        weight = weight[index]
         place, size = places(y, opened.hashes[index])
         most = quota(size, MOST_ENTRIES // max(width, 1))
         if (most < size).any():
             mass = np.bincount(y, weights=weight).astype(np.float64)
             sampled = place < most[y]
-            index, y = index[sampled], y[sampled]
+            index = index[sampled]
+            y = y[sampled]
             weight = reweighed(weight[sampled], y, mass)
         rows = table[index]
         self.mean_, deviation = _moments(rows[:, self.columns_], weight)
@@ -117,7 +122,9 @@ class TableLinear(TableClassifier):
         values = np.nan_to_num((table[:, self.columns_] - self.mean_) / self.scale_)
         parts = [values.clip(-FURTHEST, FURTHEST)]
         parts += [table[:, [j]] == np.arange(n) for j, n in self.levels_]
-        return np.hstack(parts) if self.levels_ else parts[0]
+        if self.levels_:
+            return np.hstack(parts)
+        return parts[0]
 
     def _choose_landmarks(self, rows: Any, hashes: Hashes) -> Floats:
         """Choose rows by their hashes, so that order and repetitions do not matter; return the whitening.
@@ -126,7 +133,10 @@ class TableLinear(TableClassifier):
         """
         distinct = np.unique(hashes, return_index=True)[1]
         chosen = rows[distinct[: max(1, min(self.landmarks, len(distinct) // 2))]]
-        self.landmarks_ = chosen.toarray() if sp.issparse(chosen) else chosen
+        if sp.issparse(chosen):
+            self.landmarks_ = chosen.toarray()
+        else:
+            self.landmarks_ = chosen
         size, U = np.linalg.eigh(rbf_kernel(self.landmarks_, gamma=self._gamma))
         whitening: Floats = (U / np.sqrt(np.maximum(size, LEAST_EIGENVALUE))) @ U.T
         return whitening
@@ -149,21 +159,30 @@ class TableLinear(TableClassifier):
             importances[j] = size[start : start + n].mean()
             start += n
         total = importances.sum()
-        return importances / total if total > 0.0 else importances
+        if total > 0.0:
+            return importances / total
+        return importances
 
     def predict_proba_table(self, table: Table) -> Floats:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""
         if sp.issparse(table) and not self.landmarks:
-            return np.asarray(softmax(self._numbers(table) @ self.coef_.T + self.intercept_, axis=1))
+            return np.asarray(
+                softmax(self._numbers(table) @ self.coef_.T + self.intercept_, axis=1)
+            )
         starts = range(0, max(table.shape[0], 1), BLOCK_ROWS)
-        scores = np.concatenate([self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts])
+        scores = np.concatenate(
+            [self._scores(self._numbers(table[i : i + BLOCK_ROWS])) for i in starts]
+        )
         return np.asarray(softmax(scores, axis=1))
 
     def _scores(self, numbers: Any) -> Floats:
         """Return the scores of rows by class, shape (n, K)."""
         # Pair by pair and term by term: the order of sums in a matrix product depends on the number of rows.
         if self.landmarks:
-            dense = numbers.toarray() if sp.issparse(numbers) else numbers
+            if sp.issparse(numbers):
+                dense = numbers.toarray()
+            else:
+                dense = numbers
             numbers = np.exp(-self._gamma * cdist(dense, self.landmarks_, "sqeuclidean"))
         by_class = np.repeat(self.intercept_[:, None], len(numbers), axis=1)
         for number, coef in zip(numbers.T, self.coef_.T, strict=True):
@@ -230,11 +249,17 @@ class LinearSession:
     def __init__(
         self, template: TableLinear | TableBayes, opened: OpenTable, y: Ints, n_classes: int
     ) -> None:
-        self.template, self.opened, self.y, self.n_classes = template, opened, y, n_classes
+        self.template = template
+        self.opened = opened
+        self.y = y
+        self.n_classes = n_classes
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
         """Return a model fitted on ``rows``; ``classes_`` are the class numbers of these rows."""
-        weight = weight if rows is None else np.where(rows, weight, 0.0)
+        if rows is None:
+            weight = weight
+        else:
+            weight = np.where(rows, weight, 0.0)
         present = np.unique(self.y[weight > 0.0])
         if len(present) == 1:
             return constant(int(present[0]), self.n_classes)
@@ -249,8 +274,11 @@ def _coefficients(Z: Any, y: Ints, weight: Floats, C: float) -> tuple[Floats, Fl
     """Return the minimum of ``Σ_i w_i log loss_i + |coef|²/(2C)``, shapes (K, p) and (K,)."""
     binary = y.max() == 1
     # scikit-learn has one row of coefficients for two classes. Two opposite halves have half the penalty.
-    fitted = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(Z, y, weight)
-    coef, intercept = fitted.coef_, fitted.intercept_
+    fitted = LogisticRegression(C=2.0 * C if binary else C, max_iter=MOST_STEPS).fit(
+        Z, y, weight
+    )
+    coef = fitted.coef_
+    intercept = fitted.intercept_
     if binary:
         return np.vstack([-coef, coef]) / 2.0, np.r_[-intercept, intercept] / 2.0
     return coef, intercept

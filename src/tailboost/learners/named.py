@@ -24,7 +24,9 @@ except ImportError:  # the extra is optional
 __all__ = ["LEARNERS", "named_learner", "plain_xgboost"]
 
 
-def plain_xgboost(*, random_state: Seed = None, n_jobs: int | None = None, **params: object) -> Any:
+def plain_xgboost(
+    *, random_state: Seed = None, n_jobs: int | None = None, **params: object
+) -> Any:
     """Return XGBoost's classifier with its default parameters, for labels of any type.
 
     Raises
@@ -42,11 +44,15 @@ if XGBClassifier is not None:
     class PlainXGBoost(XGBClassifier):
         """``XGBClassifier`` for labels of any type."""
 
-        def fit(self, X: Table, y: Column, sample_weight: Column = None, **params: object) -> Self:
+        def fit(
+            self, X: Table, y: Column, sample_weight: Column = None, **params: object
+        ) -> Self:
             """Fit on class numbers."""
             labels, index = np.unique(y, return_inverse=True)
             with fitting_apart(self) as fitted:
-                fitted.labels_ = np.arange(len(labels))  # XGBoost compares the class numbers with these
+                fitted.labels_ = np.arange(
+                    len(labels)
+                )  # XGBoost compares the class numbers with these
                 super(PlainXGBoost, fitted).fit(X, index, sample_weight=sample_weight, **params)
                 fitted.labels_ = labels
             return self
@@ -84,7 +90,9 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "extra": ExtraTreesClassifier,
     "xgboost": plain_xgboost,
     "lightgbm": _plain("LightGBM", "LGBMClassifier", verbose=-1),
-    "catboost": _plain("CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False),
+    "catboost": _plain(
+        "CatBoost", "CatBoostClassifier", verbose=False, allow_writing_files=False
+    ),
 }
 
 
@@ -115,4 +123,6 @@ def named_learner(name: str, parameter: str = "estimator", *, n_jobs: int | None
             f"names are {', '.join(LEARNERS)}, or pass a classifier"
         )
     learner = LEARNERS[name]()
-    return learner.set_params(n_jobs=n_jobs) if "n_jobs" in learner.get_params(deep=False) else learner
+    if "n_jobs" in learner.get_params(deep=False):
+        return learner.set_params(n_jobs=n_jobs)
+    return learner

@@ -108,7 +108,9 @@ class Learner(Protocol):
 class TableLearner(Protocol):
     """A learner for open tables. Its base models are `PreparedProba`."""
 
-    def open_table(self, opened: object, y: Ints, n_classes: int, sample_weight: Floats) -> Session:
+    def open_table(
+        self, opened: object, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> Session:
         """Return a session on an `OpenTable` of n rows with class numbers and sample weights."""
 
 

@@ -64,7 +64,12 @@ class Scores(ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, columns: object, label: Any = None, *, kind: str = "probability", missing: float | None = None
+        self,
+        columns: object,
+        label: Any = None,
+        *,
+        kind: str = "probability",
+        missing: float | None = None,
     ) -> None:
         self.columns = columns
         self.label = label
@@ -74,10 +79,15 @@ class Scores(ClassifierMixin, BaseEstimator):
     @property
     def column_list(self) -> list[Any]:
         """The columns, also of a single score."""
-        return list(self.columns) if isinstance(self.columns, (list, tuple)) else [self.columns]
+        if isinstance(self.columns, (list, tuple)):
+            return list(self.columns)
+        return [self.columns]
 
     def __repr__(self, *args: object) -> str:
-        labels = list(map(plain, self.label)) if isinstance(self.label, (list, tuple)) else plain(self.label)
+        if isinstance(self.label, (list, tuple)):
+            labels = list(map(plain, self.label))
+        else:
+            labels = plain(self.label)
         return f"Scores({self.columns!r}, {labels!r}, kind={self.kind!r})"
 
     def __sklearn_tags__(self) -> Tags:
@@ -107,7 +117,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         ValueError, TypeError
             If the labels of the scores are not stated, or scores are missing or not of the stated kind.
         """
-        columns, y = self.column_list, label_vector(y)
+        columns = self.column_list
+        y = label_vector(y)
         labels = np.unique(y)
         try:
             score_kind(self.kind).check_missing(self.missing)
@@ -123,11 +134,17 @@ class Scores(ClassifierMixin, BaseEstimator):
                 else f"Scores({self.columns!r}): state label=[...], the label of each column"
             )
         if len(columns) == 1:
-            label = self.label[0] if isinstance(self.label, (list, tuple)) else self.label
+            if isinstance(self.label, (list, tuple)):
+                label = self.label[0]
+            else:
+                label = self.label
             if len(labels) > 2 or label not in labels.tolist():
                 names = list(getattr(as_pandas(X), "columns", columns))
                 only = f". The table has no column {columns[0]!r}, only {names[:20]}"
-                absent = "" if columns[0] in names else only
+                if columns[0] in names:
+                    absent = ""
+                else:
+                    absent = only
                 raise ValueError(
                     f"{self!r}: one column scores a label against one other, but y has the labels "
                     f"{labels.tolist()[:10]}{absent}"
@@ -140,7 +157,9 @@ class Scores(ClassifierMixin, BaseEstimator):
             if self.kind == "number":
                 raise ValueError(f"{self!r}: kind='number' needs a single column")
             if not isinstance(self.label, (list, tuple)) or len(self.label) != len(columns):
-                raise ValueError(f"{self!r}: label must be a list with the label of each column")
+                raise ValueError(
+                    f"{self!r}: label must be a list with the label of each column"
+                )
             self.classes_ = np.asarray(self.label)
         values = self.values(X)
         if len(columns) == 1:
@@ -148,12 +167,19 @@ class Scores(ClassifierMixin, BaseEstimator):
         return self
 
     def _learn_ranks(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
-        n, n_positive = len(scores), int(positive.sum())
+        n = len(scores)
+        n_positive = int(positive.sum())
         if scores.min() == scores.max():
-            warn_user(f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered alike")
+            warn_user(
+                f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered alike"
+            )
         label, other = (self.classes_.tolist()[k] for k in (self.positive_, 1 - self.positive_))
-        area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (n - n_positive)
-        if area < 0.5 - WRONG_DIRECTION * np.sqrt((n + 1) / (12 * n_positive * (n - n_positive))):
+        area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (
+            n - n_positive
+        )
+        if area < 0.5 - WRONG_DIRECTION * np.sqrt(
+            (n + 1) / (12 * n_positive * (n - n_positive))
+        ):
             warn_user(
                 f"{self!r}: higher scores go with {other!r} (area under the ROC curve of {label!r}: "
                 f"{area:.2f}); is label= right?"
@@ -162,9 +188,13 @@ class Scores(ClassifierMixin, BaseEstimator):
             knots, counts = np.unique(scores, return_counts=True)
             levels = (np.cumsum(counts) - counts / 2) / n
             if len(knots) > MOST_KNOTS:
-                places = np.unique(np.searchsorted(levels, np.linspace(levels[0], levels[-1], MOST_KNOTS)))
-                knots, levels = knots[places], levels[places]
-            self.knots_, self.levels_ = knots, levels
+                places = np.unique(
+                    np.searchsorted(levels, np.linspace(levels[0], levels[-1], MOST_KNOTS))
+                )
+                knots = knots[places]
+                levels = levels[places]
+            self.knots_ = knots
+            self.levels_ = levels
 
     def values(self, X: Table) -> Floats:
         """Return the scores of rows, checked, shape (n, columns)."""
@@ -226,8 +256,11 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
     """Return columns of a table, shape (n, columns); messages begin with ``owner``."""
     X = as_pandas(X)
     if hasattr(X, "columns"):
-        if absent := [name for name in columns if name not in X.columns]:
-            raise ValueError(f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}")
+        absent = [name for name in columns if name not in X.columns]
+        if absent:
+            raise ValueError(
+                f"{owner}: the table has no column {absent[0]!r}; it has {list(X.columns)[:20]}"
+            )
         table = X[list(columns)].to_numpy()
         if table.shape[1] > len(columns):
             raise ValueError(f"{owner}: the table has more than one column of this name")
@@ -238,8 +271,12 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
             f"{owner}: the table must be a data frame or an array of shape (n, d), got {type(X).__name__} of "
             f"shape {array.shape}"
         )
-    if any(not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns):
-        raise ValueError(f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}")
+    if any(
+        not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns
+    ):
+        raise ValueError(
+            f"{owner}: the table is an array, so columns are numbers below {array.shape[1]}"
+        )
     return np.asarray(array[:, list(columns)])
 
 
@@ -265,22 +302,36 @@ class GivenModel(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inputs = tags.input_tags
-        inputs.allow_nan = inputs.categorical = inputs.string = inputs.three_d_array = inputs.sparse = True
+        inputs.allow_nan = inputs.categorical = inputs.string = inputs.three_d_array = (
+            inputs.sparse
+        ) = True
         return tags
 
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Learn the labels; no model is trained."""
         labels = getattr(self.model, "classes_", None)
-        labels = getattr(self.model, "class_labels", None) if labels is None else labels
-        self.classes_ = np.unique(label_vector(y)) if labels is None else np.asarray(labels)
+        if labels is None:
+            labels = getattr(self.model, "class_labels", None)
+        else:
+            labels = labels
+        if labels is None:
+            self.classes_ = np.unique(label_vector(y))
+        else:
+            self.classes_ = np.asarray(labels)
         return self
 
     def predict_proba(self, X: Table) -> Floats:
         """Return class probabilities, shape (n, K)."""
-        asked = self.model.predict_proba if hasattr(self.model, "predict_proba") else self.model
-        P, n, labels = asked(X), n_rows_of(X), self.classes_.tolist()
+        if hasattr(self.model, "predict_proba"):
+            asked = self.model.predict_proba
+        else:
+            asked = self.model
+        P = asked(X)
+        n = n_rows_of(X)
+        labels = self.classes_.tolist()
         if hasattr(P, "columns"):
-            if absent := [label for label in labels if label not in P.columns]:
+            absent = [label for label in labels if label not in P.columns]
+            if absent:
                 raise ValueError(
                     f"predict_proba of {self.model!r}: no column {absent[0]!r} in {list(P.columns)}"
                 )
@@ -327,7 +378,9 @@ class GivenProbabilities(ClassifierMixin, BaseEstimator):
         """Return class probabilities, shape (n, K)."""
         P = X[:, self.number]
         if np.isnan(P).any():
-            raise ValueError(f"probabilities: those of {[self.name]} are missing, and the rule uses them")
+            raise ValueError(
+                f"probabilities: those of {[self.name]} are missing, and the rule uses them"
+            )
         return P
 
 
@@ -345,14 +398,19 @@ def as_fitted(model: Model) -> Any:
     if needs_adapter(model) or isinstance(model, FrozenEstimator):
         return model
     foreign = not hasattr(model, "__sklearn_tags__") and not isinstance(model, type)
-    return GivenModel(model) if foreign and hasattr(model, "predict_proba") else FrozenEstimator(model)
+    if foreign and hasattr(model, "predict_proba"):
+        return GivenModel(model)
+    return FrozenEstimator(model)
 
 
 def as_classifier(model: Model, X: Table, y: Column) -> Any:
     """Return a model in another form as a frozen classifier; estimators of scikit-learn are unchanged."""
     if not needs_adapter(model):
         return model
-    adapter = clone(model) if isinstance(model, Scores) else model
+    if isinstance(model, Scores):
+        adapter = clone(model)
+    else:
+        adapter = model
     if not isinstance(adapter, (Scores, GivenModel)):
         adapter = GivenModel(model)
     return FrozenEstimator(adapter.fit(X, y))
@@ -361,5 +419,6 @@ def as_classifier(model: Model, X: Table, y: Column) -> Any:
 def only_scores(models: Sequence[Any]) -> bool:
     """Whether all models are scores or given probabilities, whose equal rows are different rows."""
     return all(
-        isinstance(getattr(model, "estimator", None), (Scores, GivenProbabilities)) for model in models
+        isinstance(getattr(model, "estimator", None), (Scores, GivenProbabilities))
+        for model in models
     )

@@ -11,7 +11,9 @@ from tailboost.learners.hist import HistBoostClassifier
 from tailboost.learners.table import OpenTable, TableClassifier
 
 # With 32 bins and three levels the histograms of a wide table are small.
-BINS, DEPTH, RATE = 32, 3, 0.2
+BINS = 32
+DEPTH = 3
+RATE = 0.2
 
 
 class ScreenedBoost(TableClassifier):
@@ -31,8 +33,11 @@ class ScreenedBoost(TableClassifier):
 
     def learn(self, opened: OpenTable, y: Ints, weight: Floats) -> Self:
         """Choose columns and fit the trees, to rows of at least two classes."""
-        self.table_, used = opened.reader, weight > 0.0
-        table, y, weight = opened.table[used], y[used], weight[used]
+        self.table_ = opened.reader
+        used = weight > 0.0
+        table = opened.table[used]
+        y = y[used]
+        weight = weight[used]
         best = np.argsort(-between_classes(table, y, weight), kind="stable")[: self.n_columns]
         self.columns_ = np.sort(best)
         trees = HistBoostClassifier(
@@ -62,5 +67,7 @@ def between_classes(table: Table, y: Ints, weight: Floats) -> Floats:
     mass = np.maximum(own.sum(axis=1), np.finfo(np.float64).tiny)
     between = ((own @ values) ** 2 / mass[:, None]).sum(axis=0)
     variance = weight @ values**2
-    ratio: Floats = np.divide(between, variance, out=np.zeros_like(between), where=variance > 0.0)
+    ratio: Floats = np.divide(
+        between, variance, out=np.zeros_like(between), where=variance > 0.0
+    )
     return ratio

@@ -51,7 +51,8 @@ class SortedColumn:
         bounds = np.concatenate([[0], edges, [len(values)]])
         #: Number of thresholds below the most common value.
         self.n_below = int(np.argmax(np.diff(bounds)))
-        first, last = bounds[self.n_below], bounds[self.n_below + 1]
+        first = bounds[self.n_below]
+        last = bounds[self.n_below + 1]
         self.order = np.concatenate([order[:first], order[last:]])
         #: End of the rows below each threshold, in ``order``.
         self.ends = np.where(edges > first, edges - (last - first), edges)
@@ -68,7 +69,9 @@ def middle_of(column: Floats, threshold: int) -> float:
     """Return the value of the threshold with this number: the midpoint between neighbouring values."""
     low, high = np.unique(column)[threshold : threshold + 2].tolist()
     middle: float = low / 2 + high / 2
-    return middle if low <= middle < high else low
+    if low <= middle < high:
+        return middle
+    return low
 
 
 class StumpSession:
@@ -76,18 +79,26 @@ class StumpSession:
 
     concurrent = True
 
-    def __init__(self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats) -> None:
+    def __init__(
+        self, template: StumpClassifier, X: Table, y: Ints, sample_weight: Floats
+    ) -> None:
         self.template, self.reader = template, NumericTable()
         self.X = self.reader.transform(X)
-        self.y, self.sample_weight = y, sample_weight
+        self.y = y
+        self.sample_weight = sample_weight
         self.sorted: tuple[Mask | None, list[SortedColumn]] = (None, [])
 
     def _columns(self, rows: Mask | None) -> list[SortedColumn]:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
         last_rows, columns = self.sorted
-        same = rows is None if last_rows is None else rows is not None and np.array_equal(last_rows, rows)
+        if last_rows is None:
+            same = rows is None
+        else:
+            same = rows is not None and np.array_equal(last_rows, rows)
         if not columns or not same:
-            columns = [SortedColumn(column) for column in (self.X if rows is None else self.X[rows]).T]
+            columns = [
+                SortedColumn(column) for column in (self.X if rows is None else self.X[rows]).T
+            ]
             self.sorted = (rows, columns)
         return columns
 
@@ -103,8 +114,13 @@ class StumpSession:
             stump.variance_weight,
         )
         stump.feature_ = feature
-        stump.threshold_ = 0.0 if feature < 0 else middle_of(self.X[selected, feature], threshold)
-        stump.classes_, stump.n_features_in_, stump.table_ = np.arange(2), self.X.shape[1], self.reader
+        if feature < 0:
+            stump.threshold_ = 0.0
+        else:
+            stump.threshold_ = middle_of(self.X[selected, feature], threshold)
+        stump.classes_ = np.arange(2)
+        stump.n_features_in_ = self.X.shape[1]
+        stump.table_ = self.reader
         return stump
 
     def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
@@ -121,14 +137,20 @@ def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
     a, b, c, d = (np.where(x < TIE, 0.0, x) for x in (1 + s, 1 - s, 1 + t, 1 - t))
     if variance_weight == 0:
         return a * b
-    means, variances = (1 - variance_weight) / 4, variance_weight * V / 2
-    P, Q = a * a * means + variances * c, b * b * means + variances * d
+    means = (1 - variance_weight) / 4
+    variances = variance_weight * V / 2
+    P = a * a * means + variances * c
+    Q = b * b * means + variances * d
     cost: Floats = 2 * np.sqrt(np.maximum(P, 0.0) * np.maximum(Q, 0.0)) + 2 * means * (a * b)
     return cost
 
 
 def best_stump(
-    columns: list[SortedColumn], y: Ints, weight: Floats, sample_weight: Floats, variance_weight: float
+    columns: list[SortedColumn],
+    y: Ints,
+    weight: Floats,
+    sample_weight: Floats,
+    variance_weight: float,
 ) -> tuple[int, int, int, float]:
     """Return the stump of least cost among all stumps and constants.
 
@@ -152,24 +174,36 @@ def best_stump(
         Feature (−1 for a constant), number of the threshold, class number predicted above the threshold, and
         cost, ``2√(PQ) + 2(1−λ)AB`` for Σw = 1.
     """
-    p, w = sample_weight / sample_weight.sum(), weight / weight.sum()
+    p = sample_weight / sample_weight.sum()
+    w = weight / weight.sum()
     squares = w * np.divide(w, p, out=np.zeros_like(w), where=p > 0)  # w²/p
-    V, sign = float(squares.sum()), 2.0 * y - 1.0
+    V = float(squares.sum())
+    sign = 2.0 * y - 1.0
     parts = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in (w, squares)]
-    parts = parts if variance_weight else parts[:1]
-    best, least = (-1, 0, 0), np.inf
-    for j, column in enumerate((*columns, None)):  # the last is the constant: no row below its threshold
+    if variance_weight:
+        parts = parts
+    else:
+        parts = parts[:1]
+    best = (-1, 0, 0)
+    least = np.inf
+    for j, column in enumerate(
+        (*columns, None)
+    ):  # the last is the constant: no row below its threshold
         # A stump that predicts class 1 above is right on class 1 above and on class 0 below.
         halves = [
             (net - 2 * (np.zeros(1) if column is None else column.below(signed, net))) / mass
             for signed, net, mass in parts
         ]
-        s, t = halves[0], halves[-1]
+        s = halves[0]
+        t = halves[-1]
         cost = eb_cost(s, t, variance_weight, V)
         if len(cost) and cost.min() < least - TIE:
             at = int((cost <= cost.min() + TIE).argmax())
-            above = int((1 - variance_weight) * s[at] + variance_weight * V * t[at] >= -TIE)  # P ≥ Q
-            best, least = (-1 if column is None else j, at, above), float(cost[at])
+            above = int(
+                (1 - variance_weight) * s[at] + variance_weight * V * t[at] >= -TIE
+            )  # P ≥ Q
+            best = (-1 if column is None else j, at, above)
+            least = float(cost[at])
     return (*best, least)
 
 
@@ -225,7 +259,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
     def __init__(self, *, variance_weight: float = 0.0) -> None:
         self.variance_weight = variance_weight
 
-    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> StumpSession:
+    def open_session(
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> StumpSession:
         """Return a session on these rows; labels are class numbers 0 and 1."""
         self._validate_params()
         if n_classes != 2:
@@ -264,7 +300,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
             used = weight > 0
             fitted.classes_, index = np.unique(y[used], return_inverse=True)
             if len(fitted.classes_) == 1:
-                raise ValueError(f"y has one class only ({fitted.classes_.tolist()[0]!r}); two are needed")
+                raise ValueError(
+                    f"y has one class only ({fitted.classes_.tolist()[0]!r}); two are needed"
+                )
             session = fitted.open_session(X[used], index, len(fitted.classes_), weight[used])
             stump = session.fit(weight[used], seed=0)
             for name in ("feature_", "threshold_", "above_", "cost_", "table_"):
@@ -282,7 +320,9 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         if self.feature_ < 0:
             return np.full(len(table), self.above_, dtype=np.intp)
         above = table[:, self.feature_] > self.threshold_
-        return above.astype(np.intp) if self.above_ else (~above).astype(np.intp)
+        if self.above_:
+            return above.astype(np.intp)
+        return (~above).astype(np.intp)
 
     def predict(self, X: Table) -> NDArray[Any]:
         """Predict labels, shape (n,)."""

@@ -43,7 +43,9 @@ class TableReader:
         """Store categories and numbers by column."""
         self.sparse_ = bool(sp.issparse(X))
         if hasattr(X, "iloc"):
-            self.categories_ = [_categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)]
+            self.categories_ = [
+                _categories(X.iloc[:, j], name) for j, name in enumerate(X.columns)
+            ]
         else:
             self.categories_ = [None] * X.shape[1]
         return self
@@ -63,7 +65,9 @@ class TableReader:
             if np.isinf(table.data).any():
                 columns = np.unique(table.indices[np.isinf(table.data)])
                 _refuse_infinite(np.full((1, len(columns)), np.inf, dtype=np.float32), columns)
-            return table if self.sparse_ else table.toarray()
+            if self.sparse_:
+                return table
+            return table.toarray()
         if not hasattr(X, "iloc"):
             if "c" in self.feature_types:
                 place = self.feature_types.index("c")
@@ -82,11 +86,18 @@ class TableReader:
             for j, (names, dtype) in enumerate(zip(self.categories_, X.dtypes, strict=True))
             if names is None and is_plain(dtype, "number", "truth")
         ]
-        table[:, plain] = (X if len(plain) == X.shape[1] else X.iloc[:, plain]).to_numpy(dtype=np.float32)
+        table[:, plain] = (X if len(plain) == X.shape[1] else X.iloc[:, plain]).to_numpy(
+            dtype=np.float32
+        )
         for j in sorted({*range(X.shape[1])} - {*plain}):
-            column, names = X.iloc[:, j], self.categories_[j]
+            column = X.iloc[:, j]
+            names = self.categories_[j]
             numbers = names is None
-            table[:, j] = column.to_numpy(np.float32, na_value=np.nan) if numbers else _codes(column, names)
+            table[:, j] = (
+                column.to_numpy(np.float32, na_value=np.nan)
+                if numbers
+                else _codes(column, names)
+            )
         _refuse_infinite(table, X.columns)
         return table
 
@@ -97,9 +108,12 @@ class TableReader:
 
 
 def _refuse_infinite(table: NDArray[np.float32], names: Any) -> None:
-    if (infinite := np.isinf(table)).any():
+    infinite = np.isinf(table)
+    if infinite.any():
         columns = [str(names[j]) for j in np.flatnonzero(infinite.any(axis=0))]
-        raise ValueError(f"X contains infinity or a value too large for float32 in column(s) {columns}")
+        raise ValueError(
+            f"X contains infinity or a value too large for float32 in column(s) {columns}"
+        )
 
 
 class OpenTable:
@@ -138,7 +152,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Table, y: Column, sample_weight: Column = None) -> Self:
         """Fit the classifier to weighted rows."""
         classes, index = np.unique(y, return_inverse=True)
-        weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if sample_weight is None:
+            weight = np.ones(len(index))
+        else:
+            weight = np.asarray(sample_weight, dtype=np.float64)
         with fitting_apart(self) as fitted:
             fitted.learn(OpenTable(X), index, weight)
             fitted.classes_ = classes
@@ -167,7 +184,8 @@ class BinnedReader:
     """
 
     def __init__(self, reader: TableReader, cuts: list[NDArray[np.float32]]) -> None:
-        self.reader, self.cuts = reader, cuts
+        self.reader = reader
+        self.cuts = cuts
 
     def transform(self, X: Table) -> Table:
         """Return bin numbers as float32, shape (n, d); missing values are NaN."""
@@ -175,7 +193,10 @@ class BinnedReader:
 
     def bins(self, table: Table) -> Table:
         """Return bin numbers of a prepared table."""
-        dense = table.toarray() if sp.issparse(table) else table
+        if sp.issparse(table):
+            dense = table.toarray()
+        else:
+            dense = table
         codes = np.empty(dense.shape, dtype=np.float32)
         for j, thresholds in enumerate(self.cuts):
             column = dense[:, j]
@@ -188,7 +209,9 @@ class BinnedReader:
 def _categories(column: Any, name: Any) -> list[Any] | None:
     kind = dtype_kind(column.dtype)
     if kind == "dates":
-        raise ValueError(f"column {name!r} contains dates or durations; convert it to numbers first")
+        raise ValueError(
+            f"column {name!r} contains dates or durations; convert it to numbers first"
+        )
     if kind == "complex":
         raise ValueError(f"Complex data not supported: column {name!r}")
     if kind == "categories":
@@ -215,10 +238,14 @@ def _codes(column: Any, categories: list[Any]) -> NDArray[np.float32]:
     code_of_text = {text(value): float(i) for i, value in enumerate(categories)}
     numbers, values = distinct(column, f"column {column.name!r}")
     codes = [code.get(value, code_of_text.get(text(value), np.nan)) for value in values]
-    return np.array([*codes, np.nan], dtype=np.float32)[numbers]  # missing values have the number −1
+    return np.array([*codes, np.nan], dtype=np.float32)[
+        numbers
+    ]  # missing values have the number −1
 
 
-def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDArray[np.float32]]:
+def cuts(
+    table: Table, max_bins: int, hashes: Hashes | None = None
+) -> list[NDArray[np.float32]]:
     """Return at most ``max_bins − 1`` thresholds for each column, from the distinct rows of float32.
 
     Columns with at most ``max_bins`` distinct values have thresholds at all midpoints between neighbours, as
@@ -230,7 +257,8 @@ def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDAr
     if sp.issparse(rows):
         by_column = sp.csc_matrix(rows)
         columns = [
-            by_column.data[a:b] for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
+            by_column.data[a:b]
+            for a, b in zip(by_column.indptr[:-1], by_column.indptr[1:], strict=True)
         ]
     else:
         columns = list(rows.T)
@@ -238,13 +266,18 @@ def cuts(table: Table, max_bins: int, hashes: Hashes | None = None) -> list[NDAr
 
 
 def _column_cuts(ordered: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
-    last = np.flatnonzero(ordered[1:] > ordered[:-1])  # last row of each distinct value except the largest
+    last = np.flatnonzero(
+        ordered[1:] > ordered[:-1]
+    )  # last row of each distinct value except the largest
     if len(last) >= max_bins:
         quantile = np.arange(1, max_bins) * (len(ordered) / max_bins)
         last = last[np.unique(np.searchsorted(last, quantile - 1).clip(max=len(last) - 1))]
-    low, high = ordered[last], ordered[last + 1]
+    low = ordered[last]
+    high = ordered[last + 1]
     middle = ((low.astype(np.float64) + high) / 2).astype(np.float32)
-    return np.where(middle > low, middle, high).astype(np.float32)  # neighbours in float32 have no midpoint
+    return np.where(middle > low, middle, high).astype(
+        np.float32
+    )  # neighbours in float32 have no midpoint
 
 
 def ranked(P: NDArray[Any], rank: int) -> Ints:
@@ -264,7 +297,8 @@ class ClassProbabilities:
     """
 
     def __init__(self, models: Sequence[PreparedProba], share: Floats) -> None:
-        self.models, self.share = list(models), share
+        self.models = list(models)
+        self.share = share
 
     @property
     def classes_(self) -> Ints:
@@ -290,7 +324,9 @@ class ClassProbabilities:
         """
         logs = sum(
             share * np.log(np.maximum(model.predict_proba_table(table), LEAST))
-            for share, model in zip(self.share / self.share.sum(axis=0), self.models, strict=True)
+            for share, model in zip(
+                self.share / self.share.sum(axis=0), self.models, strict=True
+            )
         )
         P: Floats = np.exp(logs - np.max(logs, axis=1, keepdims=True))
         return P / P.sum(axis=1, keepdims=True)
@@ -305,7 +341,9 @@ class ClassProbabilities:
 
     def with_models_of(self, other: ClassProbabilities) -> ClassProbabilities:
         """Return the mean of these models and the models of another mean."""
-        return ClassProbabilities([*self.models, *other.models], np.vstack([self.share, other.share]))
+        return ClassProbabilities(
+            [*self.models, *other.models], np.vstack([self.share, other.share])
+        )
 
     def transform(self, X: Table) -> Floats:
         """Return the arithmetic mean of the models' probabilities by class, shape (n, K)."""
@@ -322,7 +360,8 @@ class Ranked:
     """
 
     def __init__(self, table_: ClassProbabilities, rank: int = 0) -> None:
-        self.table_, self.rank = table_, rank
+        self.table_ = table_
+        self.rank = rank
 
     @property
     def feature_importances_(self) -> Floats:

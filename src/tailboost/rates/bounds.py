@@ -77,7 +77,9 @@ def _check_delta(delta: float) -> float:
 def _losses(losses: ArrayLike) -> Floats:
     values = np.asarray(losses, dtype=np.float64)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
-        raise ValueError(f"losses must be numbers in [0, 1], shape (n,), got shape {values.shape}")
+        raise ValueError(
+            f"losses must be numbers in [0, 1], shape (n,), got shape {values.shape}"
+        )
     return values
 
 
@@ -163,7 +165,9 @@ def clopper_pearson_upper(errors: int, n: int, delta: float = 0.05) -> float:
     _check_delta(delta)
     if not 0 <= errors <= n:
         raise ValueError(f"errors must be in [0, n={n}], got {errors}")
-    return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
+    if errors == n:
+        return 1.0
+    return float(beta.ppf(1.0 - delta, errors + 1, n - errors))
 
 
 def clopper_pearson_interval(
@@ -206,7 +210,9 @@ def clopper_pearson_interval(
     (0.086, 0.235)
     """
     half = (1.0 - check_number(confidence, "confidence", 0, 1, below=True)) / 2.0
-    e, rows = np.broadcast_arrays(np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    e, rows = np.broadcast_arrays(
+        np.asarray(error, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
     if not ((e >= 0) & (e <= 1)).all() or not (rows >= 0).all():
         raise ValueError(f"error must be in [0, 1] and n at least 0, got {error!r} and {n!r}")
     return clopper_pearson_ends(e, rows, half)
@@ -214,9 +220,14 @@ def clopper_pearson_interval(
 
 def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the bounds on error rates from either side, each of which fails with at most this level."""
-    wrong, right = error * rows, (1.0 - error) * rows
-    low = np.where(wrong > 0, beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0)
-    high = np.where(right > 0, beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0)
+    wrong = error * rows
+    right = (1.0 - error) * rows
+    low = np.where(
+        wrong > 0, beta.ppf(level, np.where(wrong > 0, wrong, 1.0), right + 1.0), 0.0
+    )
+    high = np.where(
+        right > 0, beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0
+    )
     return low, high
 
 
@@ -256,7 +267,9 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     check_number(target, "target", 0, 1)
     check_number(confidence, "confidence", 0, 1, below=True)
     if error >= target:
-        raise ValueError(f"error={error!r} is not below target={target!r}: no number of rows certifies it")
+        raise ValueError(
+            f"error={error!r} is not below target={target!r}: no number of rows certifies it"
+        )
     if target == 1:
         return 1
     delta = 1.0 - confidence
@@ -269,10 +282,13 @@ def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
     def exceeds(n: int) -> bool:
         return n == 0 or bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
 
-    high = 1 + last_true(exceeds, MOST, 1)  # the bound for error · n errors, whole or not, falls with n
+    high = 1 + last_true(
+        exceeds, MOST, 1
+    )  # the bound for error · n errors, whole or not, falls with n
     while high > 1:  # somewhat fewer rows may suffice, because errors are whole numbers
         some = np.arange(max(1, high - 4096), high)
-        if (failing := fails(some)).any():
+        failing = fails(some)
+        if failing.any():
             return int(some[failing][-1]) + 1
         high = int(some[0])
     return 1
@@ -298,7 +314,9 @@ class _BettingGame:
     def of(cls, losses: ArrayLike, delta: float) -> Self:
         values, counts = np.unique(_losses(losses), return_counts=True)
         if len(values) > MOST_LOSSES:
-            values, place = np.unique(np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True)
+            values, place = np.unique(
+                np.ceil(values * MOST_LOSSES) / MOST_LOSSES, return_inverse=True
+            )
             counts = np.bincount(place, weights=counts)
         return cls(values, counts.astype(np.float64), -math.log(_check_delta(delta)))
 
@@ -309,11 +327,16 @@ class _BettingGame:
     @property
     def last(self) -> int:
         """Number of the last piece, which ends at m = 1."""
-        return max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level))))) + MORE_STAKES
+        return (
+            max(0, math.ceil(math.log2(max(1.0, self.n / (2.0 * self.log_level)))))
+            + MORE_STAKES
+        )
 
     def edge(self, piece: int) -> float:
         """Return the right end of a piece."""
-        return 1.0 / (1.0 + 2.0**-piece * self.n / (2.0 * self.log_level)) if piece < self.last else 1.0
+        if piece < self.last:
+            return 1.0 / (1.0 + 2.0**-piece * self.n / (2.0 * self.log_level))
+        return 1.0
 
     def log_wealth(self, mean: float, piece: int) -> float:
         """Return log Σ_c π_c Π_i (1 − c + c (1 − ℓ_i)/(1 − mean)) for the stakes c of a piece, π_c ∝ 1/c."""
@@ -364,7 +387,11 @@ def betting_upper(losses: ArrayLike, delta: float = 0.05) -> float:
         return 1.0
     # From the top: if the left end of a piece is rejected, the whole piece is.
     for piece in range(game.last, -1, -1):
-        left, right = game.edge(piece - 1) if piece else 0.0, game.edge(piece)
+        if piece:
+            left = game.edge(piece - 1)
+        else:
+            left = 0.0
+        right = game.edge(piece)
         inside = min(right, np.nextafter(1.0, 0.0))
 
         def excess(m: float, piece: int = piece) -> float:
@@ -448,7 +475,9 @@ def tail_band(losses: ArrayLike, delta: float = 0.05) -> tuple[Floats, Floats]:
     if n == 0:
         return np.ones(1), np.ones(1)
     epsilon = min(1.0, _epsilon(n, delta))
-    below = np.clip(np.arange(n + 1) / n - epsilon, 0.0, 1.0)  # lower bound on the distribution function
+    below = np.clip(
+        np.arange(n + 1) / n - epsilon, 0.0, 1.0
+    )  # lower bound on the distribution function
     return np.append(values, 1.0), np.append(np.diff(below), epsilon)
 
 
@@ -484,7 +513,10 @@ def shift_of_mean(mean: float, radius: float) -> float:
     """
     if mean <= 0.0 or mean >= 1.0:
         return float(mean)
-    return min(1.0, worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean]).dual_value)
+    return min(
+        1.0,
+        worst_case_weights([0.0, 1.0], "kl", radius=radius, base=[1.0 - mean, mean]).dual_value,
+    )
 
 
 def band_cvar(band: tuple[Floats, Floats], alpha: float) -> float:
@@ -557,7 +589,10 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evidence as plain types, for JSON; `from_dict` is the inverse."""
-        logs = [None if value == -np.inf else min(value, LARGEST) for value in self.log_wealths.tolist()]
+        logs = [
+            None if value == -np.inf else min(value, LARGEST)
+            for value in self.log_wealths.tolist()
+        ]
         return {**vars(self), "log_wealths": logs}
 
     @classmethod
@@ -569,10 +604,13 @@ class Evidence:
         KeyError, TypeError, ValueError
             If the state is damaged.
         """
-        logs = np.array([-np.inf if x is None else x for x in state["log_wealths"]], dtype=np.float64)
+        logs = np.array(
+            [-np.inf if x is None else x for x in state["log_wealths"]], dtype=np.float64
+        )
         if logs.shape != STAKES.shape or np.isnan(logs).any():
             raise ValueError("the state has no list of wealths by stake")
-        n, batches = int(state["n"]), int(state["batches"])
+        n = int(state["n"])
+        batches = int(state["batches"])
         return cls(float(state["bound"]), logs, n, float(state["total"]), batches)
 
     @property
@@ -623,16 +661,23 @@ def each_most_reached(n: Ints, bound: float, level: float) -> Ints:
     """Return `most_reached` of several numbers of scores, shape (k,)."""
     if bound >= 1.0:
         return n
-    low, high = np.full(len(n), -1), n - 1
+    low = np.full(len(n), -1)
+    high = n - 1
     while (low < high).any():
         middle = (low + high + 1) // 2
         inside = bdtr(np.maximum(middle, 0).astype(np.float64), n, bound) <= level
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle - 1)
+        low = np.where(inside, middle, low)
+        high = np.where(inside, high, middle - 1)
     return low
 
 
 def probability_within(
-    least: Sequence[int], most: Sequence[int], sizes: Sequence[int], *, factor: float = 1.0, gap: float = 0.0
+    least: Sequence[int],
+    most: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    factor: float = 1.0,
+    gap: float = 0.0,
 ) -> float:
     """Return a lower bound on the probability that the rates at ranks of several groups are close.
 

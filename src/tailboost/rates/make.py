@@ -17,7 +17,16 @@ import numpy as np
 from tailboost.core.array_types import By, Floats, Label, Stated
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.subgroups import HUMAN_REVIEW
-from tailboost.rates.rate import ABOVE, GAP, KINDS, RATIO, Expression, Limit, Rate, as_expression
+from tailboost.rates.rate import (
+    ABOVE,
+    GAP,
+    KINDS,
+    RATIO,
+    Expression,
+    Limit,
+    Rate,
+    as_expression,
+)
 from tailboost.rates.strata import plain
 
 # Larger than any cost.
@@ -50,14 +59,18 @@ class Spread(Expression):
     @property
     def least(self) -> float:
         """The tightest possible limit."""
-        return 0.0 if self.form == GAP else 1.0
+        if self.form == GAP:
+            return 0.0
+        return 1.0
 
     @property
     def most(self) -> float:
         """A limit that each rule satisfies."""
         if self.form == RATIO:
             return 0.0
-        return ALL_COSTS if self.rate.kind == "cost" else 1.0
+        if self.rate.kind == "cost":
+            return ALL_COSTS
+        return 1.0
 
     def within(self, level: float) -> Limit:
         """Return the limit at a level."""
@@ -132,7 +145,9 @@ class Objective(Expression):
             return given
         expression = as_expression(given)
         if expression is None or expression.limit is not None:
-            raise TypeError(f"objective must be a rate or the largest of a family of rates, got {given!r}")
+            raise TypeError(
+                f"objective must be a rate or the largest of a family of rates, got {given!r}"
+            )
         if expression.compares:
             raise TypeError(
                 f"objective={given!r}: minimise another rate and limit this one: limits=[{given!r} …]"
@@ -146,7 +161,9 @@ class Objective(Expression):
         if not expression.worst and rate.by is not None:
             raise ValueError(f"objective={given!r} is a family: write largest({rate!r})")
         if rate.is_gain and expression.worst:
-            raise ValueError(f"objective={given!r}: large values are better, so the largest is no objective")
+            raise ValueError(
+                f"objective={given!r}: large values are better, so the largest is no objective"
+            )
         return cls(replace(rate, complement=True) if rate.is_gain else rate, expression.worst)
 
     @property
@@ -154,7 +171,9 @@ class Objective(Expression):
         """A bound that each rule satisfies."""
         if self.rate.kind != "cost":
             return 1.0
-        return max(map(max, self.rate.matrix)) if self.rate.matrix is not None else ALL_COSTS
+        if self.rate.matrix is not None:
+            return max(map(max, self.rate.matrix))
+        return ALL_COSTS
 
     def within(self, level: float) -> Limit:
         """Return a limit on the objective."""
@@ -163,10 +182,14 @@ class Objective(Expression):
     def value(self, values: Floats) -> float:
         """Return the objective from the rates of all subgroups."""
         defined = values[~np.isnan(values)]
-        return float(defined.max()) if len(defined) else float("nan")
+        if len(defined):
+            return float(defined.max())
+        return float("nan")
 
     def __str__(self) -> str:
-        return f"largest {self.rate}" if self.worst else str(self.rate)
+        if self.worst:
+            return f"largest {self.rate}"
+        return str(self.rate)
 
 
 def error(by: By = None) -> Rate:
@@ -427,7 +450,10 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
     if hasattr(matrix, "columns") and hasattr(matrix, "index"):
         labels = tuple(checked_label(label) for label in matrix.index)
         columns = [checked_label(label) for label in matrix.columns]
-        review = [HUMAN_REVIEW] if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels else []
+        if HUMAN_REVIEW in columns and HUMAN_REVIEW not in labels:
+            review = [HUMAN_REVIEW]
+        else:
+            review = []
         columns = [label for label in columns if label not in review]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
@@ -443,7 +469,10 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
             "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= of shape "
             "(n, K), the cost of each answer for each row"
         )
-    K = values.shape[0] if values.ndim == 2 else 0
+    if values.ndim == 2:
+        K = values.shape[0]
+    else:
+        K = 0
     if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
         raise ValueError(
             f"cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape {values.shape}"
@@ -636,14 +665,18 @@ def checked_label(label: Label) -> str | float:
 
 def _by(by: By) -> str | int | tuple[str | int, ...] | None:
     names = plain(tuple(by) if isinstance(by, (tuple, list)) else (by,))
-    if not names or any(name is not None and not isinstance(name, (str, int)) for name in names):
+    if not names or any(
+        name is not None and not isinstance(name, (str, int)) for name in names
+    ):
         raise TypeError(
             f"by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got {by!r}"
         )
     if not isinstance(by, (tuple, list)):
         return names[0]
     if None in names or len(set(names)) < len(names) or {"group", "cell"} & set(names):
-        raise ValueError(f"by={by!r}: a tuple names different columns of groups, and 'class' for the label")
+        raise ValueError(
+            f"by={by!r}: a tuple names different columns of groups, and 'class' for the label"
+        )
     return names
 
 
@@ -664,7 +697,15 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Nodes of plain values: numbers with a sign, text, tuples, lists and dicts.
-_VALUES = (ast.Constant, ast.UnaryOp, ast.unaryop, ast.Tuple, ast.List, ast.Dict, ast.expr_context)
+_VALUES = (
+    ast.Constant,
+    ast.UnaryOp,
+    ast.unaryop,
+    ast.Tuple,
+    ast.List,
+    ast.Dict,
+    ast.expr_context,
+)
 
 _PRODUCT = "it is no ratio of sums over rows, so neither a linear program nor a bound of a mean applies"
 _REFUSED = {
@@ -709,7 +750,9 @@ def parse(text: str) -> Rate | Largest | Spread | Limit:
     if not isinstance(text, str):
         raise TypeError(f"a rate must be given as text, got {text!r}")
     if len(text) > LONGEST:
-        raise ValueError(f"the text of a rate has at most {LONGEST:,} characters, got {len(text):,}")
+        raise ValueError(
+            f"the text of a rate has at most {LONGEST:,} characters, got {len(text):,}"
+        )
     return _Parser(text.rstrip()).parse()
 
 
@@ -722,13 +765,17 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.code = ""
-        self.places: list[tuple[int, int]] = []  # start of each token in the code and in the text
-        at, quoted = 0, False
+        self.places: list[
+            tuple[int, int]
+        ] = []  # start of each token in the code and in the text
+        at = 0
+        quoted = False
         while at < len(text):
             token = _TOKEN.match(text, at)
             if token is None or token.lastgroup is None:
                 raise self._unreadable(at + len(text[at:]) - len(text[at:].lstrip()))
-            start, at = token.start(token.lastgroup), token.end()
+            start = token.start(token.lastgroup)
+            at = token.end()
             python = self._translated(token.lastgroup, token[token.lastgroup], start, at)
             if quoted and python[0] in "'\"":  # Python would join both
                 raise self.error("expected a comma or a bracket before this", start)
@@ -755,7 +802,8 @@ class _Parser:
                 if token not in functions():
                     near = did_you_mean(token, functions())
                     raise self.error(
-                        f"no rate has this name; {near}there are {', '.join(functions())}", start
+                        f"no rate has this name; {near}there are {', '.join(functions())}",
+                        start,
                     )
                 return token
             if after == "=" and token.isascii() and token.isidentifier():
@@ -769,16 +817,26 @@ class _Parser:
         if self.code.count("(") > self.code.count(")") and sign not in "'\"":
             start = 1 + max(self.text.rfind(before, 0, at) for before in "([{,:=")
             label = re.split(r"[,()\[\]{}]", self.text[start:])[0].strip()
-            return self.error(f"quote a label with other signs than letters and digits: {label!r}", at)
+            return self.error(
+                f"quote a label with other signs than letters and digits: {label!r}", at
+            )
         if sign in "<>":
             return self.error(f"a limit includes its bound; write {sign}=", at)
-        return self.error("the quote is not closed" if sign in "'\"" else "is not understood", at)
+        return self.error(
+            "the quote is not closed" if sign in "'\"" else "is not understood", at
+        )
 
     def error(self, message: str, at: int) -> ValueError:
         """Return an error with the word at a position of the text."""
         word = re.match(r"[\w.\-%]+|.", self.text[at:], re.DOTALL)
-        place = f"{word[0]!r}, character {at + 1}" if word else "the end"
-        text = self.text if len(self.text) <= SHOWN else f"{self.text[: SHOWN - 1]}…"
+        if word:
+            place = f"{word[0]!r}, character {at + 1}"
+        else:
+            place = "the end"
+        if len(self.text) <= SHOWN:
+            text = self.text
+        else:
+            text = f"{self.text[: SHOWN - 1]}…"
         return ValueError(f"{text!r}: at {place}: {message}")
 
     def _place(self, offset: int) -> int:
@@ -798,20 +856,30 @@ class _Parser:
         except SyntaxError as failure:
             at = self._place((failure.offset or len(self.code) + 1) - 1)
             message = (
-                failure.msg if "never closed" in failure.msg else "expected a value, a comma or a bracket"
+                failure.msg
+                if "never closed" in failure.msg
+                else "expected a value, a comma or a bracket"
             )
-            raise self.error("write <= or >=" if self.text[at : at + 1] == "=" else message, at) from None
+            raise self.error(
+                "write <= or >=" if self.text[at : at + 1] == "=" else message, at
+            ) from None
         except (RecursionError, MemoryError):
             raise self.error("is nested too deeply", 0) from None
         if not isinstance(node, ast.Compare):
             return self.call(node, 0)
         if len(node.comparators) > 1:
             raise self.error("expected the end after the bound", self.at(node.comparators[1]))
-        one, bound = self.call(node.left, 0), self.value(node.comparators[0], 0)
+        one = self.call(node.left, 0)
+        bound = self.value(node.comparators[0], 0)
         if one.worst:
-            raise self.error("a largest rate is an objective; to limit each rate leave 'largest' out", 0)
+            raise self.error(
+                "a largest rate is an objective; to limit each rate leave 'largest' out", 0
+            )
         try:
-            limit = one <= bound if isinstance(node.ops[0], ast.LtE) else one >= bound
+            if isinstance(node.ops[0], ast.LtE):
+                limit = one <= bound
+            else:
+                limit = one >= bound
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node.left)) from None
         if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
@@ -824,9 +892,14 @@ class _Parser:
         if depth > DEEPEST:
             raise self.error("is nested too deeply", self.at(node))
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            raise self.error(f"expected a rate: one of {', '.join(functions())} and a '('", self.at(node))
+            raise self.error(
+                f"expected a rate: one of {', '.join(functions())} and a '('", self.at(node)
+            )
         name = node.func.id
-        allowed = [*signature(functions()[name]).parameters, *(["labels"] if name == "cost" else [])]
+        allowed = [
+            *signature(functions()[name]).parameters,
+            *(["labels"] if name == "cost" else []),
+        ]
         named: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg in named:
@@ -840,7 +913,9 @@ class _Parser:
         labels = named.pop("labels", None)
         try:
             made = functions()[name](*given, **named)
-            return made if labels is None else _with_labels(made, labels)
+            if labels is None:
+                return made
+            return _with_labels(made, labels)
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node)) from None
 
@@ -850,7 +925,9 @@ class _Parser:
             return self.call(node, depth)
         for part in ast.walk(node):
             if not isinstance(part, _VALUES):
-                raise self.error("expected a value", self.at(part if isinstance(part, ast.expr) else node))
+                raise self.error(
+                    "expected a value", self.at(part if isinstance(part, ast.expr) else node)
+                )
             if isinstance(part, ast.Dict):
                 keys: set[str] = set()
                 for key in part.keys:
@@ -873,7 +950,11 @@ def _number(text: str) -> str:
 
 
 def _with_labels(rate: Rate, labels: object) -> Rate:
-    if rate.matrix is None or not isinstance(labels, (list, tuple)) or len(labels) != len(rate.matrix):
+    if (
+        rate.matrix is None
+        or not isinstance(labels, (list, tuple))
+        or len(labels) != len(rate.matrix)
+    ):
         raise ValueError("labels= must name each row of a matrix of costs")
     return Rate(rate.kind, rate.label, rate.by, rate.matrix, tuple(map(checked_label, labels)))
 
@@ -897,7 +978,10 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
     for given in limits:
         expression = as_expression(parse(given) if isinstance(given, str) else given)
         if expression is None or expression.limit is None:
-            compared = ": compare a rate by <= or >=" if isinstance(given, bool) else ""
+            if isinstance(given, bool):
+                compared = ": compare a rate by <= or >="
+            else:
+                compared = ""
             raise TypeError(
                 f"limits: {given!r} is no limit{compared}; write for example rates.error(by='class') <= 0.3"
             )

@@ -130,7 +130,9 @@ def cvar_zero_one_loss(
     >>> cvar_zero_one_loss([0, 1, 1, 1], [[1, 0], [1, 0], [0, 1], [0, 1]], alpha=0.5)
     0.5
     """
-    return float(cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)[0])
+    return float(
+        cvar_curve(y_true, y_proba, [alpha], sample_weight=sample_weight, labels=labels)[0]
+    )
 
 
 def cvar_curve(
@@ -190,11 +192,20 @@ def expected_zero_one_losses(
         As in `cvar_zero_one_loss`.
     """
     truth = label_column(y_true, "y_true")
-    names = np.unique(truth) if labels is None else distinct_labels(labels)
+    if labels is None:
+        names = np.unique(truth)
+    else:
+        names = distinct_labels(labels)
     probabilities = check_probabilities(in_class_order(y_proba, "y_proba", names), len(truth))
     if probabilities.shape[1] != len(names):
-        hint = "; pass labels=, the label of each column, if y_true lacks some" if labels is None else ""
-        origin = "y_true" if labels is None else "labels"
+        if labels is None:
+            hint = "; pass labels=, the label of each column, if y_true lacks some"
+        else:
+            hint = ""
+        if labels is None:
+            origin = "y_true"
+        else:
+            origin = "labels"
         raise ValueError(
             f"y_proba has a column for each of {probabilities.shape[1]} labels, "
             f"{origin} has {len(names)}{hint}"
@@ -248,7 +259,9 @@ def class_errors(
     {'a': 0.5, 'b': 0.0}
     """
     truth = label_column(y_true, "y_true")
-    return _means({None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels)
+    return _means(
+        {None: truth}, _zero_one(truth, y_pred, labels, deferred), sample_weight, labels
+    )
 
 
 def worst_class_error(
@@ -276,7 +289,9 @@ def worst_class_error(
     ValueError
         As in `class_errors`.
     """
-    errors = class_errors(y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred)
+    errors = class_errors(
+        y_true, y_pred, sample_weight=sample_weight, labels=labels, deferred=deferred
+    )
     return _worst(errors)
 
 
@@ -317,7 +332,11 @@ def group_errors(
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
     truth = label_column(y_true, "y_true")
-    return _means(group_columns(groups, "groups"), _zero_one(truth, y_pred, labels, deferred), sample_weight)
+    return _means(
+        group_columns(groups, "groups"),
+        _zero_one(truth, y_pred, labels, deferred),
+        sample_weight,
+    )
 
 
 def worst_group_error(
@@ -345,7 +364,9 @@ def worst_group_error(
     ValueError
         As in `group_errors`.
     """
-    errors = group_errors(y_true, y_pred, groups, sample_weight=sample_weight, deferred=deferred)
+    errors = group_errors(
+        y_true, y_pred, groups, sample_weight=sample_weight, deferred=deferred
+    )
     return _worst(errors)
 
 
@@ -444,11 +465,14 @@ class ErrorScorer(BaseEstimator):
         self.alpha = alpha
         self.expected = expected
 
-    def score(self, estimator: Model, X: Table, y: Column, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, estimator: Model, X: Table, y: Column, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the negative error: greater is better."""
         if self.alpha is None and not self.expected:
             return -worst_class_error(y, estimator.predict(X), sample_weight=sample_weight)
-        distribution, labels = answer_shares(estimator, X), estimator.classes_
+        distribution = answer_shares(estimator, X)
+        labels = estimator.classes_
         if self.alpha is not None:
             return -cvar_zero_one_loss(
                 y, distribution, self.alpha, sample_weight=sample_weight, labels=labels
@@ -459,19 +483,29 @@ class ErrorScorer(BaseEstimator):
 
 
 def _means(
-    columns: dict[Any, Any], losses: Floats, sample_weight: ArrayLike | None, labels: ArrayLike | None = None
+    columns: dict[Any, Any],
+    losses: Floats,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None = None,
 ) -> dict[Any, float]:
     """Return the mean loss of each subgroup of each column, by the rows of positive weight; NaN without rows.
 
     Keys of a column with a name are (column, subgroup).
     """
     weight = relative_weights(sample_weight, len(losses))
-    used, means = weight > 0, dict[Any, float]()
+    used = weight > 0
+    means = dict[Any, float]()
     for column, values in columns.items():
-        argument = "groups" if column is None else f"groups[{column!r}]"
+        if column is None:
+            argument = "groups"
+        else:
+            argument = f"groups[{column!r}]"
         subgroups = label_column(values, argument)
         check_length(subgroups, argument, len(losses), "y_true")
-        names = np.unique(subgroups[used]) if labels is None else distinct_labels(labels)
+        if labels is None:
+            names = np.unique(subgroups[used])
+        else:
+            names = distinct_labels(labels)
         codes = _codes(subgroups[used], names, "y_true")
         mass = np.bincount(codes, weight[used], minlength=len(names))
         total = np.bincount(codes, weight[used] * losses[used], minlength=len(names))
@@ -486,7 +520,10 @@ def _worst(errors: dict[Any, float]) -> float:
 
 
 def _zero_one(
-    truth: Labels, y_pred: ArrayLike, labels: ArrayLike | None = None, deferred: ArrayLike | None = None
+    truth: Labels,
+    y_pred: ArrayLike,
+    labels: ArrayLike | None = None,
+    deferred: ArrayLike | None = None,
 ) -> Floats:
     if np.ndim(y_pred) == 2:
         if deferred is not None:

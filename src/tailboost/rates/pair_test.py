@@ -29,10 +29,12 @@ from tailboost.core.array_types import Floats, Ints
 GAMMA = 1e-3
 # Values of the nuisance parameter, and the factor for the values between them: for 150 random pairs of 10
 # to 3,000 rows, 1,001 values had probabilities at most 1.0002 times as large.
-GRID, BETWEEN = 49, 1.002
+GRID = 49
+BETWEEN = 1.002
 # Counts are summed within so many standard deviations (and 8 counts); the others have a probability below
 # REST.
-DEVIATIONS, REST = 6.0, 1e-8
+DEVIATIONS = 6.0
+REST = 1e-8
 # A p-value whose normal approximation is above this number is not computed exactly: it certifies nothing.
 FAR = 0.15
 
@@ -78,8 +80,14 @@ def pair_p_value(
     normal = float(ndtr(observed))
     if normal > FAR:
         return normal
-    low = float(betaincinv(x2, n2 - x2 + 1, gamma / 2)) if x2 else 0.0
-    high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2)) if x2 < n2 else 1.0
+    if x2:
+        low = float(betaincinv(x2, n2 - x2 + 1, gamma / 2))
+    else:
+        low = 0.0
+    if x2 < n2:
+        high = float(betaincinv(x2 + 1, n2 - x2, 1 - gamma / 2))
+    else:
+        high = 1.0
     if low > factor - gap:
         return gamma
     p2 = np.linspace(low, min(high, factor - gap), GRID)
@@ -97,7 +105,8 @@ def pair_p_value(
 def _probabilities(n: int, p: Floats) -> tuple[Ints, Floats]:
     """Return counts out of n that are likely for some p, and their probabilities, shape (len(p), counts)."""
     width = DEVIATIONS * np.sqrt(n * p * (1.0 - p)) + 8.0
-    first, last = int(max(0.0, (n * p - width).min())), int(min(float(n), (n * p + width).max()))
+    first = int(max(0.0, (n * p - width).min()))
+    last = int(min(float(n), (n * p + width).max()))
     k = np.arange(first, last + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
@@ -116,9 +125,13 @@ def _statistic(x1: Ints, n1: int, x2: Ints, n2: int, a: float, c: float) -> Floa
 
 def _largest(counts: Ints, n1: int, n2: int, a: float, c: float, observed: float) -> Ints:
     """Return by second count the largest first count with a statistic of at most the observed one, or −1."""
-    low, high = np.full(len(counts), -1), np.full(len(counts), n1)
+    low = np.full(len(counts), -1)
+    high = np.full(len(counts), n1)
     while (high > low).any():
         middle = (low + high + 1) // 2
-        inside = (middle >= 0) & (_statistic(np.maximum(middle, 0), n1, counts, n2, a, c) <= observed + 1e-12)
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle - 1)
+        inside = (middle >= 0) & (
+            _statistic(np.maximum(middle, 0), n1, counts, n2, a, c) <= observed + 1e-12
+        )
+        low = np.where(inside, middle, low)
+        high = np.where(inside, high, middle - 1)
     return low

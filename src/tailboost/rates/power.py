@@ -29,14 +29,20 @@ def binomial_power(n: Any, rate: float, most: Any) -> Floats:
     This is the power of an exact test passing up to ``most`` errors. It is also the probability that a
     threshold with this true rate is within the rank ``most``. It is 0 for −1.
     """
-    rows, counts = np.asarray(n, dtype=np.intp), np.asarray(most, dtype=np.intp)
+    rows = np.asarray(n, dtype=np.intp)
+    counts = np.asarray(most, dtype=np.intp)
     inside = bdtr(np.clip(counts, 0, rows).astype(np.float64), rows, rate)
     power: Floats = np.where(counts < 0, 0.0, np.where(counts >= rows, 1.0, inside))
     return power
 
 
 def pair_power(
-    rates: tuple[float, float], rows: tuple[int, int], level: float, *, factor: float, gap: float
+    rates: tuple[float, float],
+    rows: tuple[int, int],
+    level: float,
+    *,
+    factor: float,
+    gap: float,
 ) -> float:
     """Return the probability of a `pair_p_value` of at most ``level`` for both orders of two groups.
 
@@ -84,7 +90,8 @@ def pair_power(
         tops.append(last_true(passes, n1, *tops[-1:]))
         bottoms.append(n1 - last_true(passes_turned, n1, *(n1 - x for x in bottoms[-1:])))
     counts = np.arange(first, last + 1)
-    high, low = np.floor(np.interp(counts, seconds, tops)), np.ceil(np.interp(counts, seconds, bottoms))
+    high = np.floor(np.interp(counts, seconds, tops))
+    low = np.ceil(np.interp(counts, seconds, bottoms))
     between = np.maximum(binom.cdf(high, n1, r1) - binom.cdf(low - 1, n1, r1), 0.0)
     return float(binom.pmf(counts, n2, r2) @ between)
 
@@ -97,9 +104,17 @@ def last_true(holds: Callable[[int], bool], n: int, near: int | None = None) -> 
     low, high, step = -1, n + 1, 1  # the property holds at `low`, and not at `high`
     while near is not None and low < near < high:
         if holds(near):
-            low, near = near, near + step if high > n else None
+            low = near
+            if high > n:
+                near = near + step
+            else:
+                near = None
         else:
-            high, near = near, near - step if low < 0 else None
+            high = near
+            if low < 0:
+                near = near - step
+            else:
+                near = None
         step *= 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -17,13 +17,17 @@ from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 
 Matrix = tuple[tuple[float, ...], ...]
 
-AT_MOST, AT_LEAST, GAP, RATIO = "at most", "at least", "gap", "ratio"
+AT_MOST = "at most"
+AT_LEAST = "at least"
+GAP = "gap"
+RATIO = "ratio"
 # Larger than the rounding error of confusion counts.
 ROUNDING = 1e-9
 # A rate that equals a strict bound violates it. It must be lower by more than half of the rounding error.
 STRICT_ROOM = 1.5 * ROUNDING
 # Sides on which a rate is bounded.
-ABOVE, BELOW = "above", "below"
+ABOVE = "above"
+BELOW = "below"
 NEEDS_COSTS = "{!r} needs the costs of the rows: give costs=, one for each answer"
 
 
@@ -45,9 +49,15 @@ class Kind:
     table: Callable[..., tuple[Floats, Floats]]
     labelled: bool = False  # whether the rate is about one label
     ratio: bool = False  # whether the denominator depends on the answers
-    lowered: bool = True  # may be an objective; not for precision, which one safe answer maximises
-    gain: bool = False  # whether large values are better; as objective, one minus the rate is minimised
-    weighted: bool = False  # whether the rate has the parameter β, and denominators between 0 and 1
+    lowered: bool = (
+        True  # may be an objective; not for precision, which one safe answer maximises
+    )
+    gain: bool = (
+        False  # whether large values are better; as objective, one minus the rate is minimised
+    )
+    weighted: bool = (
+        False  # whether the rate has the parameter β, and denominators between 0 and 1
+    )
     counts_errors: bool = False  # whether the numerator counts errors
     across: bool = False  # whether a subgroup's denominator counts the rows of all subgroups
 
@@ -126,7 +136,8 @@ def _jaccard(K: int, A: int, k: int) -> tuple[Floats, Floats]:
 
 
 def _f_score(K: int, A: int, k: int, beta: float) -> tuple[Floats, Floats]:
-    of_class, answer = _class(K, A, k), _answer(K, A, k)
+    of_class = _class(K, A, k)
+    answer = _answer(K, A, k)
     return of_class * answer, (beta**2 * of_class + answer) / (1.0 + beta**2)
 
 
@@ -143,24 +154,39 @@ def _rejected(K: int, A: int, k: int) -> tuple[Floats, Floats]:
 KINDS = {
     "error": Kind("error", lambda K, A, k: (_errors(K, A), _all(K, A)), counts_errors=True),
     "miss": Kind("miss rate of {label}", _misses, labelled=True, counts_errors=True),
-    "false_alarm": Kind("false alarm rate of {label}", _false_alarms, labelled=True, counts_errors=True),
+    "false_alarm": Kind(
+        "false alarm rate of {label}", _false_alarms, labelled=True, counts_errors=True
+    ),
     "recall": Kind("recall of {label}", _found, labelled=True, gain=True),
     "sensitivity": Kind("sensitivity for {label}", _found, labelled=True, gain=True),
     "specificity": Kind("specificity for {label}", _rejected, labelled=True, gain=True),
     "tpr": Kind("true positive rate of {label}", _found, labelled=True, gain=True),
     "tnr": Kind("true negative rate of {label}", _rejected, labelled=True, gain=True),
     "fnr": Kind("false negative rate of {label}", _misses, labelled=True, counts_errors=True),
-    "fpr": Kind("false positive rate of {label}", _false_alarms, labelled=True, counts_errors=True),
+    "fpr": Kind(
+        "false positive rate of {label}", _false_alarms, labelled=True, counts_errors=True
+    ),
     "selected": Kind(
-        "selection rate of {label}", lambda K, A, k: (_answer(K, A, k), _all(K, A)), labelled=True
+        "selection rate of {label}",
+        lambda K, A, k: (_answer(K, A, k), _all(K, A)),
+        labelled=True,
     ),
     "cost": Kind("mean cost", lambda K, A, k: (_all(K, A), _all(K, A))),
     "deferred": Kind("share deferred", lambda K, A, k: (1.0 - _answered(K, A), _all(K, A))),
-    "precision": Kind("precision of {label}", _precision, labelled=True, ratio=True, lowered=False),
-    "npv": Kind("negative predictive value of {label}", _npv, labelled=True, ratio=True, lowered=False),
+    "precision": Kind(
+        "precision of {label}", _precision, labelled=True, ratio=True, lowered=False
+    ),
+    "npv": Kind(
+        "negative predictive value of {label}", _npv, labelled=True, ratio=True, lowered=False
+    ),
     "jaccard": Kind("Jaccard index of {label}", _jaccard, labelled=True, ratio=True, gain=True),
     "f_score": Kind(
-        "F score of {label}, β = {beta:g}", _f_score, labelled=True, ratio=True, gain=True, weighted=True
+        "F score of {label}, β = {beta:g}",
+        _f_score,
+        labelled=True,
+        ratio=True,
+        gain=True,
+        weighted=True,
     ),
     "answered_error": Kind(
         "error among answered rows",
@@ -186,7 +212,9 @@ def defined_kind(name: str) -> Kind:
         )
     fault = _fault(KINDS[name])
     if fault:
-        raise ValueError(f"a rate of the kind {name!r} has no limit, table or certificate: {fault}")
+        raise ValueError(
+            f"a rate of the kind {name!r} has no limit, table or certificate: {fault}"
+        )
     return KINDS[name]
 
 
@@ -217,7 +245,9 @@ class Expression:
 
 def as_expression(given: object) -> Expression | None:
     """Return the argument if it is an expression of rates, else None."""
-    return given if isinstance(given, Expression) else None
+    if isinstance(given, Expression):
+        return given
+    return None
 
 
 @dataclass(frozen=True)
@@ -299,7 +329,9 @@ class Rate(Expression):
     def needs_deferral(self) -> bool:
         """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
         counts_deferred, _ = _tells(self.definition)
-        return counts_deferred or (self.matrix is not None and len(self.matrix[0]) > len(self.matrix))
+        return counts_deferred or (
+            self.matrix is not None and len(self.matrix[0]) > len(self.matrix)
+        )
 
     @property
     def counts_deferral(self) -> bool:
@@ -351,7 +383,10 @@ class Rate(Expression):
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
         kind = self.definition
-        number = strata.label(self.label) if kind.labelled else -1
+        if kind.labelled:
+            number = strata.label(self.label)
+        else:
+            number = -1
         counted, among = kind.tables(strata.n_classes, strata.n_actions, number, self.beta)
         if self.matrix is not None:
             counted = self._costs(strata)
@@ -371,15 +406,24 @@ class Rate(Expression):
         names, inside = strata.subgroups(self.by)
         counted, among = self.tables(strata)
         if strata.has_unlabeled:
-            counts = 0.0 if self.needs_labels(strata) else 1.0
-            counted, among = (np.concatenate([table, counts * table[:1]]) for table in (counted, among))
+            if self.needs_labels(strata):
+                counts = 0.0
+            else:
+                counts = 1.0
+            counted, among = (
+                np.concatenate([table, counts * table[:1]]) for table in (counted, among)
+            )
         within = inside[:, :, None]
-        whole = np.ones_like(within) if self.is_across else within
+        if self.is_across:
+            whole = np.ones_like(within)
+        else:
+            whole = within
         return names, within * counted[strata.y], whole * among[strata.y]
 
     def _costs(self, strata: Strata) -> Floats:
         assert self.matrix is not None
-        costs, K = np.array(self.matrix, dtype=np.float64), strata.n_classes
+        costs = np.array(self.matrix, dtype=np.float64)
+        K = strata.n_classes
         if costs.shape not in ((K, K), (K, K + 1)):
             raise ValueError(
                 f"cost: the matrix has shape {costs.shape}; {K} classes need {K} rows (true labels) and {K} "
@@ -413,8 +457,13 @@ class Rate(Expression):
         """Return the scale of the values: 1, or the largest cost."""
         if self.kind != "cost":
             return 1.0
-        sizes = strata.mean_costs if self.needs_costs else self.tables(strata)[0]
-        return max(float(np.abs(sizes).max()), 1e-300) if sizes is not None else 1.0
+        if self.needs_costs:
+            sizes = strata.mean_costs
+        else:
+            sizes = self.tables(strata)[0]
+        if sizes is not None:
+            return max(float(np.abs(sizes).max()), 1e-300)
+        return 1.0
 
     def terms(self, strata: Strata) -> Terms:
         """Return numerators and denominators over confusion counts, for each subgroup.
@@ -427,11 +476,16 @@ class Rate(Expression):
             if self.needs_costs:
                 raise ValueError(NEEDS_COSTS.format(self))
         elif self.needs_costs:
-            top, bottom = (np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing)))
+            top, bottom = (
+                np.concatenate(pair, axis=1) for pair in ((nothing, top), (bottom, nothing))
+            )
         else:
             top, bottom = (np.concatenate([each, nothing], axis=1) for each in (top, bottom))
         largest = bottom[:, : len(strata.mass)].max(axis=2)
-        counts = (largest > 0) if self.is_ratio else largest
+        if self.is_ratio:
+            counts = largest > 0
+        else:
+            counts = largest
         return Terms(names, top, bottom, counts @ strata.mass, self.is_ratio)
 
     def samples(
@@ -458,15 +512,22 @@ class Rate(Expression):
         """
         if self.needs_costs and costs is None:
             raise ValueError(NEEDS_COSTS.format(self))
-        given = costs if self.needs_costs else None
+        if self.needs_costs:
+            given = costs
+        else:
+            given = None
         low, high = self.range(strata)
         part = self.is_ratio and (actions.ndim == 2 or self.is_weighted)
         samples = []
         for name, counted, among in zip(*self.by_subgroup(strata), strict=True):
             rows = np.flatnonzero((among > 0).any(axis=1)[stratum])
             inclusion = _of_answers(among[stratum[rows]], actions[rows])
-            rows, inclusion = rows[inclusion > 0], inclusion[inclusion > 0]
-            table = counted[stratum[rows]] if given is None else given[rows]
+            rows = rows[inclusion > 0]
+            inclusion = inclusion[inclusion > 0]
+            if given is None:
+                table = counted[stratum[rows]]
+            else:
+                table = given[rows]
             values = _of_answers(table, actions[rows])
             samples.append(Sample(name, rows, values, low, high, inclusion if part else None))
         return samples
@@ -481,13 +542,20 @@ class Rate(Expression):
     def words(self) -> str:
         """Printed name without the subgroups."""
         words = self.definition.words.format(label=repr(self.label), beta=self.beta)
-        return f"1 − {words}" if self.complement else words
+        if self.complement:
+            return f"1 − {words}"
+        return words
 
     def __str__(self) -> str:
-        return self.words if self.by is None else f"{self.words} by {' and '.join(map(str, self.crossed))}"
+        if self.by is None:
+            return self.words
+        return f"{self.words} by {' and '.join(map(str, self.crossed))}"
 
     def __repr__(self) -> str:
-        arguments = [] if self.label is None else [repr(self.label)]
+        if self.label is None:
+            arguments = []
+        else:
+            arguments = [repr(self.label)]
         if self.matrix is not None:
             arguments.append(repr([list(row) for row in self.matrix]))
         if self.labels is not None:
@@ -616,10 +684,17 @@ class Limit(Expression):
                     "differences are no linear program; limit each subgroup instead"
                 )
             if rate.by is None:
-                raise ValueError(f"{form}({rate!r}) compares subgroups: name them, for example by='group'")
-            most = np.inf if form == GAP else 1.0
+                raise ValueError(
+                    f"{form}({rate!r}) compares subgroups: name them, for example by='group'"
+                )
+            if form == GAP:
+                most = np.inf
+            else:
+                most = 1.0
             if not 0.0 <= value <= most:
-                raise ValueError(f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}")
+                raise ValueError(
+                    f"{form}({rate!r}): the bound must be from 0 to {most:g}, got {value:g}"
+                )
         return cls(form, rate, value)
 
     def bounds(self, names: list[Any]) -> Floats:
@@ -631,39 +706,57 @@ class Limit(Expression):
             return np.full(len(names), float(self.bound))
         places = {plain(name): i for i, name in enumerate(names)}
         given = dict(self.bound)
-        bounds = np.full(len(names), given.pop(None, np.nan)) if names != [None] else np.full(1, np.nan)
+        if names != [None]:
+            bounds = np.full(len(names), given.pop(None, np.nan))
+        else:
+            bounds = np.full(1, np.nan)
         for name, value in given.items():
             if name not in places:
                 near = meant(name, places)
-                raise ValueError(f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}")
+                raise ValueError(
+                    f"{self!r}: no subgroup is called {name!r}: {near}there are {names[:20]}"
+                )
             bounds[places[name]] = value
         return bounds
 
     @property
     def rest(self) -> float:
         """Bound of the subgroups that are not named, NaN if they are free."""
-        return float(dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound)
+        return float(
+            dict(self.bound).get(None, np.nan) if isinstance(self.bound, tuple) else self.bound
+        )
 
     def rows(self, strata: Strata) -> list[Inequality]:
         """Return the inequalities of the limit, scaled to rates of about 1.
 
         Subgroups without rows have none.
         """
-        terms, scale = self.rate.terms(strata), self.rate.scale(strata)
+        terms = self.rate.terms(strata)
+        scale = self.rate.scale(strata)
         used = terms.defined
         if self.compares:
             each = terms.linear[used] / scale
             if len(each) < 2:
                 return []
             if self.margins is not None:
-                return self._pairs(each, np.array(self.margins)[np.ix_(used, used)] / scale, scale)
+                return self._pairs(
+                    each, np.array(self.margins)[np.ix_(used, used)] / scale, scale
+                )
             level, least = (self.bound / scale, 1.0) if self.form == GAP else (0.0, self.bound)
-            return [Inequality(C, -1.0, level) for C in each] + [Inequality(-C, least, 0.0) for C in each]
+            return [Inequality(C, -1.0, level) for C in each] + [
+                Inequality(-C, least, 0.0) for C in each
+            ]
         bounds = self.bounds(terms.names) - self._room
         used &= ~np.isnan(bounds)
-        sign = 1.0 if self.form == AT_MOST else -1.0
+        if self.form == AT_MOST:
+            sign = 1.0
+        else:
+            sign = -1.0
         if terms.is_ratio:
-            return [Inequality(sign * C, 0.0, 0.0) for C in terms.beyond(np.nan_to_num(bounds))[used]]
+            return [
+                Inequality(sign * C, 0.0, 0.0)
+                for C in terms.beyond(np.nan_to_num(bounds))[used]
+            ]
         pairs = zip(terms.linear[used] / scale, bounds[used] / scale, strict=True)
         return [Inequality(sign * C, 0.0, sign * b) for C, b in pairs]
 
@@ -672,7 +765,10 @@ class Limit(Expression):
         times, bound = self.pair
         level = bound / scale
         pairs = zip(*np.nonzero(~np.eye(len(each), dtype=bool)), strict=True)
-        return [Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j])) for i, j in pairs]
+        return [
+            Inequality(times * each[i] - each[j], 0.0, level - float(margins[i, j]))
+            for i, j in pairs
+        ]
 
     def price(self, duals: Floats, values: Floats) -> float:
         """Return the price of the bound of a gap or ratio, from the duals of its `rows`.
@@ -698,7 +794,9 @@ class Limit(Expression):
     @property
     def pair(self) -> tuple[float, float]:
         """The numbers (a, c) of a gap or ratio: it is kept if a rᵢ − rⱼ ≤ c for all pairs of rates."""
-        return (1.0, self.bound) if self.form == GAP else (self.bound, 0.0)
+        if self.form == GAP:
+            return (1.0, self.bound)
+        return (self.bound, 0.0)
 
     def rooms(self, first: Floats, second: Floats) -> Floats:
         """Return c − a rᵢ + rⱼ for each pair of a ``first`` and a ``second`` rate, shape (m, m)."""
@@ -728,13 +826,19 @@ class Limit(Expression):
     @property
     def sides(self) -> tuple[str, ...]:
         """Sides on which rates are bounded to certify the limit."""
-        return (ABOVE, BELOW) if self.compares else (ABOVE,) if self.from_above else (BELOW,)
+        if self.compares:
+            return (ABOVE, BELOW)
+        if self.from_above:
+            return (ABOVE,)
+        return (BELOW,)
 
     def of_rate(self, rate: Rate, unit: Callable[[Any], Any]) -> Limit:
         """Return the same limit on another rate, with subgroups renamed by ``unit``."""
         if not isinstance(self.bound, tuple):
             return replace(self, rate=rate)
-        pairs = tuple((None if name is None else unit(name), value) for name, value in self.bound)
+        pairs = tuple(
+            (None if name is None else unit(name), value) for name, value in self.bound
+        )
         return replace(self, rate=rate, bound=pairs)
 
     @property
@@ -745,31 +849,47 @@ class Limit(Expression):
     @property
     def asks_for_errors(self) -> bool:
         """Whether a rule with more errors keeps the limit more easily."""
-        worse = self.rate.is_gain if self.from_above else self.rate.counts_errors
+        if self.from_above:
+            worse = self.rate.is_gain
+        else:
+            worse = self.rate.counts_errors
         return worse and not self.compares
 
     def keeps(self, value: float, bound: float) -> bool | None:
         """Return whether a value satisfies a bound of this limit; None if one of them is NaN."""
         if np.isnan(value) or np.isnan(bound):
             return None
-        return bool((value - bound if self.from_above else bound - value) + self._room <= ROUNDING)
+        return bool(
+            (value - bound if self.from_above else bound - value) + self._room <= ROUNDING
+        )
 
     @property
     def sense(self) -> str:
         """Direction of the bounds as a sign."""
-        return ("<" if self.strict else "≤") if self.from_above else "≥"
+        if self.from_above:
+            if self.strict:
+                return "<"
+            return "≤"
+        return "≥"
 
     @property
     def _room(self) -> float:
         """Distance from its bound that a rate needs."""
-        return STRICT_ROOM if self.strict else 0.0
+        if self.strict:
+            return STRICT_ROOM
+        return 0.0
 
     def tightened(self, widths: Mapping[Any, float]) -> Limit:
         """Return the limit with bounds tightened by ``widths``, by subgroup (by form for a gap or ratio)."""
-        sign = -1.0 if self.from_above else 1.0
+        if self.from_above:
+            sign = -1.0
+        else:
+            sign = 1.0
         if self.compares:
             moved = self.bound + sign * np.nan_to_num(widths[self.form])
-            return replace(self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved)))
+            return replace(
+                self, bound=float(max(0.0, moved) if self.form == GAP else min(1.0, moved))
+            )
         bounds = self.bounds(list(widths)) + sign * np.nan_to_num(list(widths.values()))
         pairs = zip(widths, bounds.tolist(), strict=True)
         return replace(self, bound=tuple(pair for pair in pairs if not np.isnan(pair[1])))
@@ -781,7 +901,12 @@ class Limit(Expression):
         """
         if self.margins is not None:
             times, bound = self.pair
-            apart = times * values[..., :, None] - values[..., None, :] + np.array(self.margins) - bound
+            apart = (
+                times * values[..., :, None]
+                - values[..., None, :]
+                + np.array(self.margins)
+                - bound
+            )
             others = ~np.eye(values.shape[-1], dtype=bool)
             pairs = np.where(np.isnan(apart), 0.0, apart)[..., others]
             return np.maximum(pairs.max(axis=-1, initial=0.0), 0.0)
@@ -803,7 +928,9 @@ class Limit(Expression):
                 if self.form == GAP:
                     over = largest - smallest - self.bound
                 else:
-                    quotient = np.where(largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0)
+                    quotient = np.where(
+                        largest > 0, smallest / np.where(largest > 0, largest, 1.0), 1.0
+                    )
                     over = self.bound - quotient
             return np.where(np.isfinite(largest), over, -np.inf)
         over = values - (self.bounds(names) - self._room)
@@ -818,29 +945,56 @@ class Limit(Expression):
         if self.form == GAP:
             return largest - smallest
         if self.form == RATIO:
-            return smallest / largest if largest > 0 else 1.0
-        return largest if self.form == AT_MOST else smallest
+            if largest > 0:
+                return smallest / largest
+            return 1.0
+        if self.form == AT_MOST:
+            return largest
+        return smallest
 
     def terms(self, strata: Strata) -> Terms:
         """Return the terms of the rates."""
         return self.rate.terms(strata)
 
     def __bool__(self) -> bool:
-        raise TypeError(f"a limit is neither true nor false; write two limits, not a chain: {self!r}")
+        raise TypeError(
+            f"a limit is neither true nor false; write two limits, not a chain: {self!r}"
+        )
 
     def __str__(self) -> str:
         if isinstance(self.bound, tuple):
-            others = "" if len(self.bound) == 1 else " for the others"
-            each = [f"{value:g}{others if name is None else f' for {name}'}" for name, value in self.bound]
+            if len(self.bound) == 1:
+                others = ""
+            else:
+                others = " for the others"
+            each = [
+                f"{value:g}{others if name is None else f' for {name}'}"
+                for name, value in self.bound
+            ]
             return f"{self.rate}: {'less than' if self.strict else self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
-        sense = "less than" if self.strict else sense
+        if self.strict:
+            sense = "less than"
+        else:
+            sense = sense
         return f"{self.rate}: {sense} {self.bound:g}"
 
     def __repr__(self) -> str:
-        sign = ("<" if self.strict else "<=") if self.from_above else ">="
-        left = f"{self.form}({self.rate!r})" if self.compares else repr(self.rate)
-        right = dict(self.bound) if isinstance(self.bound, tuple) else self.bound
+        if self.from_above:
+            if self.strict:
+                sign = "<"
+            else:
+                sign = "<="
+        else:
+            sign = ">="
+        if self.compares:
+            left = f"{self.form}({self.rate!r})"
+        else:
+            left = repr(self.rate)
+        if isinstance(self.bound, tuple):
+            right = dict(self.bound)
+        else:
+            right = self.bound
         return f"{left} {sign} {right!r}"
 
 
@@ -855,12 +1009,17 @@ def _ends(values: Floats) -> tuple[Floats, Floats]:
 
 def _number(rate: Rate, bound: Stated) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
-        raise TypeError(f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}")
+        raise TypeError(
+            f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}"
+        )
     value = float(bound)
     if not np.isfinite(value):
         raise ValueError(f"{rate!r}: a bound must be finite, got {bound!r}")
     if rate.kind != "cost" and not 0.0 <= value <= 1.0:
-        percent = f"; write {value / 100:g} for {value:g} %" if 2.0 <= value <= 100.0 else ""
+        if 2.0 <= value <= 100.0:
+            percent = f"; write {value / 100:g} for {value:g} %"
+        else:
+            percent = ""
         raise ValueError(f"{rate!r}: a rate lies between 0 and 1, got {value:.15g}{percent}")
     return value
 

@@ -30,7 +30,10 @@ from tailboost.core.spelling import did_you_mean, meant, warn_alike
 from tailboost.core.subgroups import HUMAN_REVIEW
 
 # Values of `by` that are not names of columns of `groups`.
-EVERYTHING, CLASS, GROUP, CELL = None, "class", "group", "cell"
+EVERYTHING = None
+CLASS = "class"
+GROUP = "group"
+CELL = "cell"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,8 @@ class Strata:
         for names in values:
             warn_alike(names, "groups")
         if groups is None:
-            combinations, combination = np.zeros((1, 0), dtype=np.intp), np.zeros(len(y), dtype=np.intp)
+            combinations = np.zeros((1, 0), dtype=np.intp)
+            combination = np.zeros(len(y), dtype=np.intp)
         else:
             combinations, combination = _distinct(groups)
         stratum = y * len(combinations) + combination.ravel()
@@ -132,7 +136,10 @@ class Strata:
         mass, size = _mass_and_size(stratum, fraction, n_strata)
         mean_costs = None
         if costs is not None:
-            sums = np.stack([np.bincount(stratum, fraction * column, n_strata) for column in costs.T], axis=1)
+            sums = np.stack(
+                [np.bincount(stratum, fraction * column, n_strata) for column in costs.T],
+                axis=1,
+            )
             mean_costs = sums / np.where(mass > 0, mass, 1.0)[:, None]
         return cls(
             labels,
@@ -174,7 +181,10 @@ class Strata:
     @property
     def names(self) -> list[tuple[Any, ...]]:
         """Name of each stratum: its label, or None of rows without labels, then its groups."""
-        groups = [tuple(v[i] for v, i in zip(self.values, row, strict=True)) for row in self.combinations]
+        groups = [
+            tuple(v[i] for v, i in zip(self.values, row, strict=True))
+            for row in self.combinations
+        ]
         labels = (*self.classes, None)
         return [(labels[k], *groups[g]) for k, g in zip(self.y, self.combination, strict=True)]
 
@@ -183,7 +193,10 @@ class Strata:
         counts = []
         for action in np.eye(self.n_actions):
             taken = self.mass[:, None] * action
-            paid = [] if self.mean_costs is None else [taken * self.mean_costs]
+            if self.mean_costs is None:
+                paid = []
+            else:
+                paid = [taken * self.mean_costs]
             counts.append(np.concatenate([taken, *paid]))
         return counts
 
@@ -239,12 +252,15 @@ class Strata:
         keys = np.column_stack(
             [self.y if j is None else self.combinations[self.combination, j] for j in columns]
         )
-        existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(-1, len(columns))
+        existing = np.array(self._known_keys(columns), dtype=keys.dtype).reshape(
+            -1, len(columns)
+        )
         there = (self.mass > 0) & ((self.y < self.n_classes) | (None not in columns))
         combinations = np.unique(np.concatenate([keys[there], existing]), axis=0)
         names = [
             tuple(
-                self.classes[i] if j is None else self.values[j][i] for j, i in zip(columns, key, strict=True)
+                self.classes[i] if j is None else self.values[j][i]
+                for j, i in zip(columns, key, strict=True)
             )
             for key in combinations
         ]
@@ -254,10 +270,20 @@ class Strata:
         """Return the numbers of known combinations of columns; None stands for the class."""
         classes = range(self.n_classes)
         if self.known is None:
-            return list(product(*(classes if j is None else range(len(self.values[j])) for j in columns)))
+            return list(
+                product(
+                    *(classes if j is None else range(len(self.values[j])) for j in columns)
+                )
+            )
         numbers = [{value: i for i, value in enumerate(column)} for column in self.values]
-        groups = [[None if j is None else numbers[j][row[j]] for j in columns] for row in self.known]
-        return [key for row in groups for key in product(*(classes if i is None else (i,) for i in row))]
+        groups = [
+            [None if j is None else numbers[j][row[j]] for j in columns] for row in self.known
+        ]
+        return [
+            key
+            for row in groups
+            for key in product(*(classes if i is None else (i,) for i in row))
+        ]
 
     def _column(self, name: Any) -> int:
         if name in self.columns:
@@ -268,7 +294,9 @@ class Strata:
                 "or data frame, subgroups as pairs of column and group"
             )
         near = did_you_mean(str(name), map(str, self.columns))
-        raise ValueError(f"by={name!r}: groups have no such column: {near}columns: {_few(self.columns)}")
+        raise ValueError(
+            f"by={name!r}: groups have no such column: {near}columns: {_few(self.columns)}"
+        )
 
     def _inside(self, column: int, value: int) -> Mask:
         inside: Mask = self.combinations[self.combination, column] == value
@@ -282,9 +310,9 @@ class Strata:
         """Return the combinations of rows from their groups (n, c), as numbers of values; −1 if unknown."""
         numbers = {tuple(row): g for g, row in enumerate(self.combinations.tolist())}
         distinct, index = _distinct(groups)
-        return np.array([numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp)[
-            index.ravel()
-        ]
+        return np.array(
+            [numbers.get(tuple(row), -1) for row in distinct.tolist()], dtype=np.intp
+        )[index.ravel()]
 
 
 def _mass_and_size(stratum: Ints, share: Floats, n_strata: int) -> tuple[Floats, Floats]:
@@ -300,7 +328,9 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     sizes = (rows - low).max(axis=0, initial=0) + 1
     if np.prod(sizes.astype(np.float64)) > 2.0**62:
         return np.unique(rows, axis=0, return_inverse=True)
-    code, index = np.unique(np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True)
+    code, index = np.unique(
+        np.ravel_multi_index(tuple((rows - low).T), tuple(sizes)), return_inverse=True
+    )
     return np.column_stack(np.unravel_index(code, tuple(sizes))) + low, index
 
 
@@ -310,14 +340,18 @@ def _few(names: tuple[Any, ...]) -> str:
 
 def names_in(by: Any) -> tuple[Any, ...]:
     """Return the names in a value of ``by``, one of them unless it is a tuple."""
-    return by if isinstance(by, tuple) else (by,)
+    if isinstance(by, tuple):
+        return by
+    return (by,)
 
 
 def plain(value: Any) -> Any:
     """Return a label or a subgroup's name with Python's own numbers; also for tuples."""
     if isinstance(value, tuple):
         return tuple(map(plain, value))
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
 
 
 # -- answered rows -----------------------------------------------------------------------------------------
@@ -353,7 +387,9 @@ class Sample:
         """Rate of these rows with equal weights; NaN without rows."""
         if not len(self.rows):
             return float("nan")
-        return float(self.values.sum() / (len(self.rows) if self.among is None else self.among.sum()))
+        return float(
+            self.values.sum() / (len(self.rows) if self.among is None else self.among.sum())
+        )
 
     @property
     def mirrored(self) -> Sample:
@@ -363,7 +399,10 @@ class Sample:
 
     def taken(self, places: Any) -> Sample:
         """Return some of the rows, by positions in ``rows`` or a mask."""
-        among = None if self.among is None else self.among[places]
+        if self.among is None:
+            among = None
+        else:
+            among = self.among[places]
         return replace(self, rows=self.rows[places], values=self.values[places], among=among)
 
     def ordered(self, rank: Floats) -> Sample:
@@ -374,8 +413,17 @@ class Sample:
         """Return the rows of several subgroups together."""
         parts = [(each.rows, each.values, each.among) for each in samples]
         rows, values, among = zip(*parts, strict=True)
-        whole = None if self.among is None else np.concatenate(among)
-        return replace(self, name=None, rows=np.concatenate(rows), values=np.concatenate(values), among=whole)
+        if self.among is None:
+            whole = None
+        else:
+            whole = np.concatenate(among)
+        return replace(
+            self,
+            name=None,
+            rows=np.concatenate(rows),
+            values=np.concatenate(values),
+            among=whole,
+        )
 
     def without_rows(self, name: Any) -> Sample:
         """Return the sample of a subgroup without rows."""
@@ -410,14 +458,26 @@ class Answered:
         The parameters are the same as in `measure`. Answers may also be probabilities of the labels, shape
         (n, K). ``known`` contains existing groups by column, also without rows.
         """
-        about = {"groups": groups, "deferred": deferred, "costs": costs, "sample_weight": sample_weight}
+        about = {
+            "groups": groups,
+            "deferred": deferred,
+            "costs": costs,
+            "sample_weight": sample_weight,
+        }
         check_indexes(y_true=y_true, answers=answers, **about)
         truth = label_column(y_true, "y_true")
-        n, draws = len(truth), getattr(answers, "ndim", 1) == 2
-        predicted = truth if draws else label_column(answers, "answers")
+        n = len(truth)
+        draws = getattr(answers, "ndim", 1) == 2
+        if draws:
+            predicted = truth
+        else:
+            predicted = label_column(answers, "answers")
         check_length(answers, "answers", n, "y_true")
         both = np.concatenate([truth, predicted])
-        classes = np.unique(both) if labels is None else label_column(labels, "labels")
+        if labels is None:
+            classes = np.unique(both)
+        else:
+            classes = label_column(labels, "labels")
         weight = relative_weights(sample_weight, n)
         used = weight > 0
         y = positions(truth, classes, "y_true")
@@ -435,14 +495,19 @@ class Answered:
             }
             for column in table.values():
                 check_length(column, "groups", n, "y_true")
-            columns = tuple(table) if list(table) != [None] else (column_name(groups),)
+            if list(table) != [None]:
+                columns = tuple(table)
+            else:
+                columns = (column_name(groups),)
             orders = category_orders(groups)
             values = tuple(
                 _values(column[used], (known or {}).get(name), orders.get(name))
                 for name, column in table.items()
             )
             pairs = zip(table.values(), values, strict=True)
-            numbers = np.column_stack([positions(column[used], names, "groups") for column, names in pairs])
+            numbers = np.column_stack(
+                [positions(column[used], names, "groups") for column, names in pairs]
+            )
         if deferred is not None:
             deferred = check_mask(deferred, "deferred", n)
             if draws:
@@ -455,7 +520,14 @@ class Answered:
             each = np.column_stack([each, np.zeros(len(each))])
         share = weight[used] / weight[used].sum()
         strata, stratum = Strata.of(
-            y[used], numbers, share, classes, columns, values, defers=deferred is not None, costs=each
+            y[used],
+            numbers,
+            share,
+            classes,
+            columns,
+            values,
+            defers=deferred is not None,
+            costs=each,
         )
         return cls(strata, stratum, actions[used], share, each)
 
@@ -475,13 +547,16 @@ class Answered:
         parts += [] if self.costs is None else [parts[0] * self.costs]
         S = len(self.strata.mass)
         columns = [
-            np.column_stack([np.bincount(self.stratum, column, S) for column in part.T]) for part in parts
+            np.column_stack([np.bincount(self.stratum, column, S) for column in part.T])
+            for part in parts
         ]
         return np.concatenate(columns).astype(np.float64)
 
     def without_labels(self, n_rows: int) -> Answered:
         """Return the same rows, the last of which have no labels: they count in rates that need none."""
-        strata, stratum, G = self.strata, self.stratum.copy(), self.strata.n_combinations
+        strata = self.strata
+        stratum = self.stratum.copy()
+        G = self.strata.n_combinations
         stratum[-n_rows:] = strata.n_classes * G + stratum[-n_rows:] % G
         mass, size = _mass_and_size(stratum, self.share, (strata.n_classes + 1) * G)
         strata = replace(strata, mass=mass, size=size, has_unlabeled=True)

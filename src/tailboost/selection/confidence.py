@@ -13,7 +13,8 @@ from tailboost.selection.problem import Best, Problem, Program
 from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_rates, outlook
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
-MOST_ERRORS, SELECTIONS = 3.0, 5
+MOST_ERRORS = 3.0
+SELECTIONS = 5
 # A rule with one action for a larger fraction of the rows is not selected to reach a confidence.
 MOST_ALIKE = 0.95
 
@@ -25,7 +26,8 @@ def tightened(limit: Limit, strata: Strata, counts: Floats, refit: bool, by: flo
     """
     counted = CountedRate.of(limit.rate, strata, counts, refit)
     least, most = counted.range
-    n, width = np.maximum(counted.binomial_rows, 1e-9), most - least
+    n = np.maximum(counted.binomial_rows, 1e-9)
+    width = most - least
     p = (n * (np.nan_to_num(counted.values, nan=least) - least) / width + 1.0) / (n + 2.0)
     variance = width**2 * OVERDISPERSION * p * (1.0 - p) / n
     variance = np.where(
@@ -54,12 +56,15 @@ def confident(
     ``found`` is the selection within the program, and ``again(program)`` selects within other limits. The
     probability is that of the ``strata`` and counts of the rows on which rates are estimated.
     """
-    limits, confidence = problem.limits, problem.confidence or 0.0
+    limits = problem.limits
+    confidence = problem.confidence or 0.0
     others = program.limits[len(limits) :]
 
     def probability(selection: Best) -> float:
         expected = outlook(limits, strata, counts_of(selection), refit, confidence)
-        return 1.0 if expected is None else expected.probability
+        if expected is None:
+            return 1.0
+        return expected.probability
 
     def largest_share(counts: Floats) -> float:
         return float(counts[: len(program.strata.mass)].sum(axis=0).max())
@@ -67,7 +72,8 @@ def confident(
     tried = [(probability(found), found)]
     if tried[0][0] >= confidence:
         return found
-    most_alike, last = max(MOST_ALIKE, largest_share(found.counts)), found
+    most_alike = max(MOST_ALIKE, largest_share(found.counts))
+    last = found
 
     def tighten(by: float) -> float:
         """Select with tightened limits, and return the probability; of a rule that is left out 1."""
@@ -80,7 +86,8 @@ def confident(
         tried.append((probability(new), new))
         return tried[-1][0]
 
-    low, high = 0.0, MOST_ERRORS
+    low = 0.0
+    high = MOST_ERRORS
     for _ in range(SELECTIONS):
         by = (low + high) / 2
         low, high = (low, by) if tighten(by) >= confidence else (by, high)

@@ -44,7 +44,9 @@ class Points(NamedTuple):
 class CurveSource(Protocol):
     """A classifier with a trade-off."""
 
-    def _answers_of(self, classifiers: Sequence[Any], X: Table, groups: Groups) -> list[tuple[Any, Any]]:
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, Any]]:
         """Return the answers of several classifiers of a curve, and which rows they defer."""
 
     def _record_of(self, X: Table, y: Column) -> SelectionRecord:
@@ -76,7 +78,8 @@ def rates_of_curve(
     if getattr(b, "compares", False):
         a, b = b, a
     if a is not None:
-        limited, small = a, error()
+        limited = a
+        small = error()
     if limited == small:
         small = Largest(error(by="class"))
     one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
@@ -84,7 +87,11 @@ def rates_of_curve(
     traded = {(one.within(one.most).form, one.rate)}
     if other.worst:
         traded.add((other.within(other.most).form, other.rate))
-    return one, other, tuple(limit for limit in limits if (limit.form, limit.rate) not in traded)
+    return (
+        one,
+        other,
+        tuple(limit for limit in limits if (limit.form, limit.rate) not in traded),
+    )
 
 
 @dataclass(frozen=True)
@@ -237,7 +244,9 @@ class Curve:
     def _within_level(self, level: float) -> CurvePoint | None:
         """Return the point with the least objective within a limit; None if there is none."""
         keeps = [p for p in self.points if self.limited.within(level).keeps(p.limited, level)]
-        return min(keeps, key=lambda p: p.value) if keeps else None
+        if keeps:
+            return min(keeps, key=lambda p: p.value)
+        return None
 
     def level(self, place: int) -> float:
         """Return the shortest number for which `at` returns the classifier of a point.
@@ -263,11 +272,15 @@ class Curve:
         True
         """
         exact = self[place].limited
-        if self.gap < float("inf"):  # mixtures lie between the points, so another number gives another rule
+        if self.gap < float(
+            "inf"
+        ):  # mixtures lie between the points, so another number gives another rule
             return exact
         up = self.limited.within(self.limited.most).from_above
         for digits in range(2, 16):
-            level = round((np.ceil if up else np.floor)(exact * 10**digits) / 10**digits, digits)
+            level = round(
+                (np.ceil if up else np.floor)(exact * 10**digits) / 10**digits, digits
+            )
             if self._within_level(level) is self[place]:
                 return float(level)
         return exact
@@ -288,10 +301,15 @@ class Curve:
         """
         classifier = self[place].classifier
         stated: list[Rate | Limit] = [self.limited.within(self.level(place)), *self.limits]
-        more = [] if self.objective.over_rows else [self.objective.rate]
+        if self.objective.over_rows:
+            more = []
+        else:
+            more = [self.objective.rate]
         more += [error(), *[deferred_rate()] * judged(classifier).can_defer]
         known = [one.rate for one in stated]
-        stated += [rate for i, rate in enumerate(more) if rate not in known and rate not in more[:i]]
+        stated += [
+            rate for i, rate in enumerate(more) if rate not in known and rate not in more[:i]
+        ]
         return classifier._measured(*stated)
 
     def of_source(self) -> tuple[float, float]:
@@ -306,7 +324,9 @@ class Curve:
             values = [line.value for line in self._source._measured(of.rate)]
             return float(of.value(np.array(values)))
 
-        return value(self.limited), float("nan") if self.objective.over_rows else value(self.objective)
+        return value(self.limited), float("nan") if self.objective.over_rows else value(
+            self.objective
+        )
 
     def explore(self, path: Any, *, measured: Points | None = None) -> None:
         """Write a page on which a slider runs over the points; needs the extra ``app``.
@@ -389,14 +409,22 @@ class Curve:
         measured = {}
         for name, other in others.items():
             arguments = group_arguments(other, groups)
-            deferred = other.defers(X, **arguments) if judged(other).can_defer else None
-            answers, more = other.predict(X, **arguments), {"groups": groups, "sample_weight": sample_weight}
+            if judged(other).can_defer:
+                deferred = other.defers(X, **arguments)
+            else:
+                deferred = None
+            answers = other.predict(X, **arguments)
+            more = {"groups": groups, "sample_weight": sample_weight}
             measured[name] = self._measured(y, answers, deferred, **more)
         return measured
 
-    def _measured(self, y: Column, answers: Column, deferred: Any, **more: Any) -> tuple[float, float]:
+    def _measured(
+        self, y: Column, answers: Column, deferred: Any, **more: Any
+    ) -> tuple[float, float]:
         more |= {"deferred": deferred, "labels": self.points[0].classifier.classes_}
-        return _measured(self.limited, y, answers, **more), _measured(self.objective, y, answers, **more)
+        return _measured(self.limited, y, answers, **more), _measured(
+            self.objective, y, answers, **more
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as plain types, for JSON."""
@@ -431,18 +459,27 @@ class Curve:
             return None, self.bound
         own = []
         for of in (self.limited, self.objective):
-            lines = [line for line in self._source.rates_.of_rule("predict") if line.rate == str(of.rate)]
+            lines = [
+                line
+                for line in self._source.rates_.of_rule("predict")
+                if line.rate == str(of.rate)
+            ]
             values = [line.value for line in lines if line.subgroup not in (GAP, RATIO)]
             own.append(float(of.value(np.array(values))) if values else np.nan)
         return None if np.isnan(own).any() else (own[0], own[1]), self.bound
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        shown = np.unique(np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int))
+        shown = np.unique(
+            np.linspace(0, len(self) - 1, min(len(self), SHOWN)).round().astype(int)
+        )
         rows = [[f"{self[i].limited:.4f}", f"{self[i].value:.4f}"] for i in shown]
         return [str(self.limited), str(self.objective)], rows
 
     def _words(self) -> str:
-        few = "" if len(self) <= SHOWN else f" {SHOWN} of {len(self)} points are shown."
+        if len(self) <= SHOWN:
+            few = ""
+        else:
+            few = f" {SHOWN} of {len(self)} points are shown."
         return f"On {self.measured_on}; fresh rows differ, see predicted(X, y).{few}"
 
     def __str__(self) -> str:
@@ -470,7 +507,10 @@ def front(limited: Stated, reached: Floats, value: Floats) -> list[int]:
     reached, value : ndarray of shape (T,)
         The limited rate and the objective of each rule.
     """
-    sign = 1.0 if limited.within(limited.most).from_above else -1.0
+    if limited.within(limited.most).from_above:
+        sign = 1.0
+    else:
+        sign = -1.0
     known = np.flatnonzero(~np.isnan(reached) & ~np.isnan(value))
     order = undominated(value[known].round(12), (sign * reached[known]).round(12))
     return known[order].tolist()

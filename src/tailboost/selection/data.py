@@ -39,7 +39,9 @@ def with_unlabeled(
     Rows without labels come last, in strata of their own. Rates that need labels leave these strata out, so
     that estimates and intervals of such rates are those of the labelled rows.
     """
-    K, G, m = strata.n_classes, strata.n_combinations, len(more)
+    K = strata.n_classes
+    G = strata.n_combinations
+    m = len(more)
     stratum = np.concatenate([stratum, K * G + combination])
     hashes = rows.row_hashes
     if hashes is not None:
@@ -57,13 +59,15 @@ def spread(stratum: Ints, most: int) -> Ints:
 
     Half of the rows are shared equally among the strata, so that small strata keep all or most of their rows.
     """
-    n, sizes = len(stratum), np.bincount(stratum)
+    n = len(stratum)
+    sizes = np.bincount(stratum)
     if n <= most:
         return np.arange(n)
     quota = np.minimum(sizes, max(most // (2 * len(sizes)), 1))
     rest = np.cumsum(sizes - quota)
     quota += np.diff(rest * max(most - int(quota.sum()), 0) // max(int(rest[-1]), 1), prepend=0)
-    order, last = np.argsort(stratum, kind="stable"), np.cumsum(sizes)
+    order = np.argsort(stratum, kind="stable")
+    last = np.cumsum(sizes)
     places = [
         np.linspace(end - size, end - 1, count).round().astype(np.intp)
         for end, size, count in zip(last, sizes, quota, strict=True)
@@ -90,7 +94,9 @@ class SelectionData:
     # Shape (e,): the stratum of each entry. A row has one entry, or one for each class if it is counted by
     # its probabilities.
     stratum: Ints
-    weights: Floats  # shape (e,), sum to 1; negative where probabilities are corrected by labels
+    weights: (
+        Floats  # shape (e,), sum to 1; negative where probabilities are corrected by labels
+    )
     probabilities: Any = None  # shape (S, n): p(s | x); None if candidates have no action costs
     costs: Floats | None = None  # shape (n, A): cost of each action in each row
     row: Ints | None = None  # shape (e,): the row of each entry; None if each row has one
@@ -107,11 +113,15 @@ class SelectionData:
         return plain_state(self)
 
     def __len__(self) -> int:
-        return len(self.stratum) if self.kind is None else len(self.kind)
+        if self.kind is None:
+            return len(self.stratum)
+        return len(self.kind)
 
     def by_entry(self, values: Any) -> Any:
         """Return values of the rows, shape (n, …), for each entry."""
-        return values if self.row is None else values[self.row]
+        if self.row is None:
+            return values
+        return values[self.row]
 
     def by_row(self, values: Floats) -> Floats:
         """Return the sum of values of the entries, shape (e,), over each row."""
@@ -138,7 +148,10 @@ class SelectionData:
 
     def key(self, actions: Ints) -> bytes:
         """Return a key of the actions in all rows; candidates with equal actions have equal keys."""
-        packed = np.packbits(actions) if self.strata.n_actions == 2 else actions.astype(np.uint16)
+        if self.strata.n_actions == 2:
+            packed = np.packbits(actions)
+        else:
+            packed = actions.astype(np.uint16)
         return blake2b(packed.tobytes(), digest_size=16).digest()
 
     def actions(self, candidate: Any) -> Ints:
@@ -152,19 +165,24 @@ class SelectionData:
         """
         if len(self) <= most:
             return self
-        kind, mass, of_row = self.stratum, self.strata.mass, self.by_row(self.weights)
+        kind = self.stratum
+        mass = self.strata.mass
+        of_row = self.by_row(self.weights)
         if self.kind is not None:
-            kind, mass = self.kind, np.bincount(self.kind, of_row).astype(np.float64)
+            kind = self.kind
+            mass = np.bincount(self.kind, of_row).astype(np.float64)
         rows = spread(kind, most)
         present = np.bincount(kind[rows], of_row[rows], len(mass))
         factor = quotient(mass, present)[kind]
-        entries, row = rows, None
+        entries = rows
+        row = None
         if self.row is not None:
             place = np.full(len(self), -1)
             place[rows] = np.arange(len(rows))
             entries = np.flatnonzero(place[self.row] >= 0)
             row = place[self.row[entries]]
-        stratum, weights = self.stratum[entries], self.weights[entries] * self.by_entry(factor)[entries]
+        stratum = self.stratum[entries]
+        weights = self.weights[entries] * self.by_entry(factor)[entries]
         if self.kind is None:
             mass = np.where(present > 0, mass, 0.0)
         else:
@@ -173,7 +191,9 @@ class SelectionData:
             replace(self.strata, mass=mass),
             stratum,
             weights,
-            None if self.probabilities is None else np.ascontiguousarray(self.probabilities[:, rows]),
+            None
+            if self.probabilities is None
+            else np.ascontiguousarray(self.probabilities[:, rows]),
             None if self.costs is None else self.costs[rows],
             row,
             None if self.kind is None else self.kind[rows],
@@ -184,9 +204,14 @@ class SelectionData:
 
         W is S, the number of strata. If the rows have costs, W is 2 S: the second half sums the costs.
         """
-        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        n_strata = len(self.strata.mass)
+        A = self.strata.n_actions
         place = self._cell + self.by_entry(actions)
-        counts = np.bincount(place, self.weights, n_strata * A).astype(np.float64).reshape(n_strata, A)
+        counts = (
+            np.bincount(place, self.weights, n_strata * A)
+            .astype(np.float64)
+            .reshape(n_strata, A)
+        )
         if self.costs is None:
             return counts
         paid = self.by_entry(self.costs[np.arange(len(actions)), actions])
@@ -230,7 +255,10 @@ def by_probabilities(
        Science 382, 2023.
     """
     strata = labelled.strata
-    K, G, n, n_labelled = strata.n_classes, strata.n_combinations, len(kind), len(labelled)
+    K = strata.n_classes
+    G = strata.n_combinations
+    n = len(kind)
+    n_labelled = len(labelled)
     y, group = np.divmod(kind, G)
     q = probabilities.reshape(K, G, n)[:, group, np.arange(n)].astype(np.float64) + LEAST_SHARE
     q *= _factors(q[:, :n_labelled], labelled)[:, group]
@@ -242,7 +270,8 @@ def by_probabilities(
     correction = np.where(np.arange(n) < n_labelled, weights * times[group], 0.0)
     entries = q * weights + correction * ((y == np.arange(K)[:, None]) - q)
     of_class, row = np.nonzero(entries)
-    stratum, counted = of_class * G + group[row], entries[of_class, row]
+    stratum = of_class * G + group[row]
+    counted = entries[of_class, row]
     sums: Floats = np.bincount(stratum, counted, K * G).astype(np.float64)
     return SelectionData(
         replace(strata, mass=np.maximum(sums, 0.0)),
@@ -260,7 +289,8 @@ def _factors(q: Floats, labelled: SelectionData) -> Floats:
     This is the fit of an intercept for each class in each group by log loss (iterative scaling).
     """
     G = labelled.strata.n_combinations
-    group, mass = labelled.stratum % G, labelled.strata.mass.reshape(-1, G)
+    group = labelled.stratum % G
+    mass = labelled.strata.mass.reshape(-1, G)
     factors = np.ones_like(mass)
     for _ in range(SCALINGS):
         each = q * factors[:, group]
@@ -333,12 +363,16 @@ class Candidate:
 
 def contrasts(action_costs: Floats) -> Floats:
     """Return the deciding costs: for two actions their difference, shape (S, 1)."""
-    return action_costs[:, 1:] - action_costs[:, :1] if action_costs.shape[1] == 2 else action_costs
+    if action_costs.shape[1] == 2:
+        return action_costs[:, 1:] - action_costs[:, :1]
+    return action_costs
 
 
 def from_contrasts(costs: Floats) -> Floats:
     """Return the costs of all actions from those of `contrasts`."""
-    return np.column_stack([np.zeros(len(costs)), costs[:, 0]]) if costs.shape[1] == 1 else costs
+    if costs.shape[1] == 1:
+        return np.column_stack([np.zeros(len(costs)), costs[:, 0]])
+    return costs
 
 
 def expected_costs(probabilities: Singles, action_costs: Floats) -> Floats:
@@ -360,7 +394,8 @@ def decide(costs: Floats) -> Ints:
     if len(costs) > FEW_ACTIONS:
         return costs.argmin(axis=0).astype(np.intp)
     # Four times as fast as argmin over the first axis.
-    cheapest, least = np.zeros(costs.shape[1], dtype=np.uint8), costs[0].copy()
+    cheapest = np.zeros(costs.shape[1], dtype=np.uint8)
+    least = costs[0].copy()
     for action, cost in enumerate(costs[1:], 1):
         np.maximum(cheapest, (cost < least).view(np.uint8) * np.uint8(action), out=cheapest)
         np.minimum(cost, least, out=least)
@@ -383,12 +418,18 @@ class Pool:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._numbers, self._measured = {}, None
+        self._numbers = {}
+        self._measured = None
 
     def copy(self) -> Pool:
         """Return a pool of the same candidates, to which others may be added."""
-        measured = None if self._measured is None else self._measured.copy()
-        return Pool(self.data, list(self.candidates), list(self.counts), dict(self._numbers), measured)
+        if self._measured is None:
+            measured = None
+        else:
+            measured = self._measured.copy()
+        return Pool(
+            self.data, list(self.candidates), list(self.counts), dict(self._numbers), measured
+        )
 
     def measured_on(self, data: AnySelectionData) -> Pool:
         """Return the same candidates with their counts for estimates, which are made once.
@@ -405,7 +446,9 @@ class Pool:
     def on(self, data: AnySelectionData, numbers: Sequence[int] | None = None) -> Pool:
         """Return a pool of some candidates, all by default, counted on other rows."""
         new = Pool(data)
-        new.add_all(self.candidates if numbers is None else [self.candidates[i] for i in numbers])
+        new.add_all(
+            self.candidates if numbers is None else [self.candidates[i] for i in numbers]
+        )
         return new
 
     def extend(self, other: Pool) -> None:
@@ -420,7 +463,9 @@ class Pool:
     def add_all(self, candidates: Sequence[Candidate]) -> list[int]:
         """Return the numbers of candidates, which are counted in one pass over the rows."""
         counted = self.data.examine(candidates)
-        return [self._enter(each, *found) for each, found in zip(candidates, counted, strict=True)]
+        return [
+            self._enter(each, *found) for each, found in zip(candidates, counted, strict=True)
+        ]
 
     def append(self, candidates: Sequence[Candidate]) -> None:
         """Add candidates with a number each, whether or not actions on these rows are equal."""
@@ -446,10 +491,15 @@ class Pool:
 
     def constants(self) -> list[int]:
         """Add a constant candidate for each action; return their numbers."""
-        strata, plain, candidates = self.data.strata, plain_costs(self.data), []
+        strata = self.data.strata
+        plain = plain_costs(self.data)
+        candidates = []
         for a in range(strata.n_actions):
             # A rule that defers every row still has labels.
-            costs = plain.copy() if a == strata.n_classes else np.zeros_like(plain)
+            if a == strata.n_classes:
+                costs = plain.copy()
+            else:
+                costs = np.zeros_like(plain)
             costs[:, a] = -2.0 * max(float(np.abs(plain).max()), 1.0)
             candidates.append(Candidate.of(costs))
         return self.add_all(candidates)
@@ -458,7 +508,9 @@ class Pool:
 def plain_costs(data: AnySelectionData) -> Floats:
     """Return the action costs of the overall error, shape (S, A); deferral costs more than any error."""
     strata = data.strata
-    plain = OVERALL_ERROR.terms(strata).linear[0][: strata.n_classes * strata.n_combinations].copy()
+    plain = (
+        OVERALL_ERROR.terms(strata).linear[0][: strata.n_classes * strata.n_combinations].copy()
+    )
     if strata.defers:
         plain[:, -1] = 2.0 * np.abs(plain).max()
     return plain
@@ -489,7 +541,9 @@ class ThresholdFamily:
     by_group: bool  # whether each combination of groups has a threshold of its own
 
     @classmethod
-    def of(cls, candidate: Candidate, strata: Strata, *, by_group: bool) -> ThresholdFamily | None:
+    def of(
+        cls, candidate: Candidate, strata: Strata, *, by_group: bool
+    ) -> ThresholdFamily | None:
         """Return the family of a candidate; None if its action costs have no such gains."""
         if strata.n_classes != 2 or strata.defers:
             return None
@@ -506,12 +560,16 @@ class ThresholdFamily:
     @property
     def n_thresholds(self) -> int:
         """Number of thresholds."""
-        return int(self.combination.max()) + 1 if self.by_group else 1
+        if self.by_group:
+            return int(self.combination.max()) + 1
+        return 1
 
     def scores(self, probabilities: Singles) -> Floats:
         """Return the score of each row from its stratum probabilities (S, n), shape (n,)."""
         sums = np.zeros((2, probabilities.shape[1]))
-        for k, gain, row in zip(self.y.tolist(), self.gains.tolist(), probabilities, strict=True):
+        for k, gain, row in zip(
+            self.y.tolist(), self.gains.tolist(), probabilities, strict=True
+        ):
             sums[k] += gain * row
         with np.errstate(divide="ignore"):
             logs = np.log(sums)
@@ -522,11 +580,16 @@ class ThresholdFamily:
 
         A threshold of ±`BEYOND` gives all its rows the same label.
         """
-        each = thresholds[self.combination] if self.by_group else np.repeat(thresholds, len(self.gains))
+        if self.by_group:
+            each = thresholds[self.combination]
+        else:
+            each = np.repeat(thresholds, len(self.gains))
         # The right label of each stratum, with its gain.
         right = np.where(each <= -BEYOND, 1, np.where(each >= BEYOND, 0, self.y))
         inside = np.abs(each) < BEYOND
-        gains = self.gains * np.where(inside & (self.y == 0), np.exp(np.where(inside, each, 0.0)), 1.0)
+        gains = self.gains * np.where(
+            inside & (self.y == 0), np.exp(np.where(inside, each, 0.0)), 1.0
+        )
         costs = np.zeros((len(gains), 2))
         costs[np.arange(len(gains)), 1 - right] = gains
         return Candidate.of(costs)
@@ -573,8 +636,10 @@ class ScoredRows:
         """Return the summed loss of the rows of one threshold, at each of some thresholds."""
         rows = self.part(place)
         order = np.argsort(self.scores[rows], kind="stable")
-        scores, losses = self.scores[rows][order], self.losses[rows][order]
+        scores = self.scores[rows][order]
+        losses = self.losses[rows][order]
         below = np.searchsorted(scores, thresholds, side="right")
-        first, second = np.r_[0.0, losses[:, 0].cumsum()], np.r_[0.0, losses[:, 1].cumsum()]
+        first = np.r_[0.0, losses[:, 0].cumsum()]
+        second = np.r_[0.0, losses[:, 1].cumsum()]
         total: Floats = first[below] + second[-1] - second[below]
         return total

@@ -93,7 +93,9 @@ MOST_EXCESS = 5e-3
 STEPS = 24
 # Learning rate of Hedge, its rounds for each share of `ERROR_SHARES`, the rounds between new candidates. 80
 # rounds instead of 20 changed the cost by −.0000 ± .0008 (25 tables, 3 splits).
-HEDGE_RATE, HEDGE_ROUNDS, EVERY = 1.0, 20, 2
+HEDGE_RATE = 1.0
+HEDGE_ROUNDS = 20
+EVERY = 2
 # Shares of the overall error in the action costs. With all five the worst subgroup within budgets is
 # .044 ± .026 lower than with one, and .011 ± .010 lower than with two (25 tables, 3 splits).
 ERROR_SHARES = (0.0, 0.5, 0.75, 0.875, 0.9375)
@@ -106,8 +108,10 @@ def add_by_hedge(pool: Pool, program: Program) -> None:
     Hedge gives more weight to subgroups with larger rates. The overall error is a fixed share of the action
     costs, for each share of `ERROR_SHARES`.
     """
-    data, rows = pool.data.in_memory, program.matrix[program.limit_of_row == -1]
-    costs, plain = program.subgroup_costs, plain_costs(data)
+    data = pool.data.in_memory
+    rows = program.matrix[program.limit_of_row == -1]
+    costs = program.subgroup_costs
+    plain = plain_costs(data)
     for share in ERROR_SHARES:
         losses: Floats = np.zeros(len(rows))
         for t in range(HEDGE_ROUNDS):
@@ -130,7 +134,11 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
     all rows.
     """
     small = data.in_memory.thinned(ROWS)
-    pool, over = Pool(small), program if small is data else program.over(small.strata)
+    pool = Pool(small)
+    if small is data:
+        over = program
+    else:
+        over = program.over(small.strata)
     plain = pool.add_all([Candidate.of(plain_costs(small)), Candidate.of(over.plain)])
     if program.objective.worst:
         add_by_hedge(pool, over)
@@ -141,7 +149,8 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
         return pool
     value, violation = over.evaluate(pool.all_counts)
     front = undominated(
-        np.where(violation > SLIGHT, value + MOST_CHARGE, value), overall_errors(over, pool.all_counts)
+        np.where(violation > SLIGHT, value + MOST_CHARGE, value),
+        overall_errors(over, pool.all_counts),
     )
     on_all = pool.on(data, list(dict.fromkeys([*plain, *front.tolist()])))
     on_all.add(filled(on_all, program, pool.candidates[0]))
@@ -149,7 +158,12 @@ def first_candidates(data: AnySelectionData, program: Program) -> Pool:
 
 
 def best_by_search(
-    pool: Pool, program: Program, *, randomized: bool = False, budgeted: bool = False, starts: int = STARTS
+    pool: Pool,
+    program: Program,
+    *,
+    randomized: bool = False,
+    budgeted: bool = False,
+    starts: int = STARTS,
 ) -> Best:
     """Select within limits, and add candidates to the pool if they can help.
 
@@ -164,7 +178,9 @@ def best_by_search(
         # Without limits one rule is best: a mixture would gain by chance alone.
         n_stated = len(program.limits) - budgeted
         light = [
-            limit for i, limit in enumerate(program.limits) if i >= n_stated or limit.rate.needs_deferral
+            limit
+            for i, limit in enumerate(program.limits)
+            if i >= n_stated or limit.rate.needs_deferral
         ]
         if program.objective.worst:
             free = number_selected(pool, program.within(light))
@@ -178,7 +194,8 @@ def best_by_search(
     small = pool.data.in_memory.thinned(ROWS)
     if small is pool.data:
         return _extend(pool, program, starts, randomized=randomized)
-    sample, over = pool.on(small), program.over(small.strata)
+    sample = pool.on(small)
+    over = program.over(small.strata)
     best = _extend(sample, over, starts, randomized=randomized)
     if randomized:
         # The limits on all rows need other candidates than those on the sample.
@@ -208,19 +225,25 @@ def _extend(pool: Pool, program: Program, n_starts: int, *, randomized: bool) ->
             pool.add_all(_between(pool, other, one, (mixing, 0.25, 0.5, 0.75)))
     best = best_in_pool(pool, program)
     enough = best.bound / program.scale + MOST_EXCESS
-    if (best.keeps and best.value / program.scale <= enough) or (best.mixture_violations > SOLVED).any():
+    if (best.keeps and best.value / program.scale <= enough) or (
+        best.mixture_violations > SOLVED
+    ).any():
         return best
     charge = charge_of(solution)
     values, violations = program.evaluate(pool.all_counts)
     ranked = np.argsort(values + charge * violations, kind="stable")[:n_starts].tolist()
-    starts, before = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked]), len(pool.candidates)
+    starts = dict.fromkeys([int(best.numbers[0]), *towards[:1], *ranked])
+    before = len(pool.candidates)
     search(pool, program, list(starts)[:n_starts], towards, charge, enough - MOST_EXCESS / 2)
-    return best if len(pool.candidates) == before else best_in_pool(pool, program)
+    if len(pool.candidates) == before:
+        return best
+    return best_in_pool(pool, program)
 
 
 def _between(pool: Pool, first: int, last: int, places: Sequence[float]) -> list[Candidate]:
     """Return candidates with action costs between those of two others, at places from 0 to 1."""
-    one, other = pool.candidates[first].action_costs, pool.candidates[last].action_costs
+    one = pool.candidates[first].action_costs
+    other = pool.candidates[last].action_costs
     return [Candidate.of((1 - t) * one + t * other) for t in places]
 
 
@@ -230,7 +253,9 @@ def _refine(pool: Pool, program: Program, number: int, towards: Sequence[int]) -
     if program.violations(pool.counts[number]).max(initial=0.0) > SLIGHT:
         places = np.geomspace(1e-3, 1.0, STEPS).tolist()
         ends = dict.fromkeys([*towards, *pool.constants()])
-        pool.add_all([new for i in ends if i != number for new in _between(pool, number, i, places)])
+        pool.add_all(
+            [new for i in ends if i != number for new in _between(pool, number, i, places)]
+        )
 
 
 def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
@@ -251,14 +276,22 @@ def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
     of_row = [data.by_row(data.weights * cap[data.stratum]) for cap in caps]
     spent = np.cumsum(np.array(of_row)[:, order], axis=1)
     inside = (spent <= most[:, None] + ROUNDING).all(axis=0)
-    first_outside = len(order) if inside.all() else int(inside.argmin())
+    if inside.all():
+        first_outside = len(order)
+    else:
+        first_outside = int(inside.argmin())
     ordered = gain[order]
     # Rows of equal gain are deferred together or not at all.
     last = first_outside - 1
     while 0 <= last < len(order) - 1 and ordered[last] == ordered[last + 1]:
         last -= 1
     ends = (ordered[max(last, 0)], ordered[min(last + 1, len(order) - 1)])
-    threshold = ends[0] + 1.0 if last < 0 else ends[1] - 1.0 if last == len(order) - 1 else sum(ends) / 2.0
+    if last < 0:
+        threshold = ends[0] + 1.0
+    elif last == len(order) - 1:
+        threshold = ends[1] - 1.0
+    else:
+        threshold = sum(ends) / 2.0
     action_costs = candidate.action_costs.copy()
     action_costs[:, K] += threshold
     return Candidate.of(action_costs)
@@ -268,9 +301,12 @@ def filled(pool: Pool, program: Program, candidate: Candidate) -> Candidate:
 
 # Lines from each start; lines without a better rule before the next start; fraction of lines that lead
 # towards another candidate.
-LINES, IDLE_LINES, TOWARDS = 60, 30, 0.3
+LINES = 60
+IDLE_LINES = 30
+TOWARDS = 0.3
 # Thresholds counted on a line of a search, and on a line towards a constant.
-PLACES, SWEPT = 80, 256
+PLACES = 80
+SWEPT = 256
 # The most candidates of least counted cost. On 100,000 rows of a score that is no probability, the error
 # within odds gaps was .0001 above the least one, without these candidates .0020. On at most 2,000 rows of 24
 # problems such candidates fit noise: the excess over limits on precision was .004 to .016 larger.
@@ -300,20 +336,26 @@ def line(
     places : ndarray of shape (T,)
     counts : ndarray of shape (T, W, A)
     """
-    n, n_strata, A = costs.shape[1], len(data.strata.mass), data.strata.n_actions
+    n = costs.shape[1]
+    n_strata = len(data.strata.mass)
+    A = data.strata.n_actions
     if len(costs) == 1:
-        to, other, against = 1, np.zeros(n, dtype=np.intp), np.zeros(n)
+        to = 1
+        other = np.zeros(n, dtype=np.intp)
+        against = np.zeros(n)
     else:
         others = costs.copy()
         others[action] = np.inf
-        to, other = action, others.argmin(axis=0)
+        to = action
+        other = others.argmin(axis=0)
         against = others[other, np.arange(n)]
     moves = direction != 0
     at = np.where(moves, (against - costs[action]) / np.where(moves, direction, 1.0), np.inf)
     takes = np.where(moves, direction > 0, costs[action] < against)  # at the least δ
     ends = np.unique(at[moves])
     if len(ends) > most:
-        here, last = np.searchsorted(ends, 0.0), len(ends) - 1
+        here = np.searchsorted(ends, 0.0)
+        last = len(ends) - 1
         steps = np.geomspace(1, len(ends), most // 4).astype(np.intp)
         ranks = np.concatenate(
             [here + steps - 1, here - steps, np.linspace(0, last, most // 2).astype(np.intp)]
@@ -322,17 +364,29 @@ def line(
     if not len(ends):
         return np.zeros(0), np.zeros((0, n_strata, A))
     places = np.concatenate([ends[:1] - 1.0, (ends[1:] + ends[:-1]) / 2.0, ends[-1:] + 1.0])
-    place = np.searchsorted(places, at, side="right")  # the first threshold at which a row has changed
+    place = np.searchsorted(
+        places, at, side="right"
+    )  # the first threshold at which a row has changed
     place[~moves] = len(places)
-    size, cell = n_strata * A, data.stratum * A
-    paid = None if data.costs is None else (data.costs[:, to], data.costs[np.arange(n), other])
+    size = n_strata * A
+    cell = data.stratum * A
+    if data.costs is None:
+        paid = None
+    else:
+        paid = (data.costs[:, to], data.costs[np.arange(n), other])
     other, takes, place = (data.by_entry(each) for each in (other, takes, place))
 
     def summed(if_taken: Floats, if_not: Floats) -> Floats:
-        first = np.bincount(cell + np.where(takes, to, other), np.where(takes, if_taken, if_not), size)
+        first = np.bincount(
+            cell + np.where(takes, to, other), np.where(takes, if_taken, if_not), size
+        )
         sign = np.where(takes, -1.0, 1.0)
-        changes = np.bincount(place * size + cell + to, sign * if_taken, (len(places) + 1) * size)
-        changes -= np.bincount(place * size + cell + other, sign * if_not, (len(places) + 1) * size)
+        changes = np.bincount(
+            place * size + cell + to, sign * if_taken, (len(places) + 1) * size
+        )
+        changes -= np.bincount(
+            place * size + cell + other, sign * if_not, (len(places) + 1) * size
+        )
         sums: Floats = first + changes.reshape(-1, size)[:-1].cumsum(axis=0)
         return sums.reshape(-1, n_strata, A)
 
@@ -347,7 +401,8 @@ def sweep(pool: Pool, program: Program, number: int) -> None:
 
     For two classes without groups these lines contain all thresholds on the score.
     """
-    data, candidate = pool.data.in_memory, pool.candidates[number]
+    data = pool.data.in_memory
+    candidate = pool.candidates[number]
     expected = expected_costs(data.probabilities, candidate.action_costs)
     costs = contrasts(candidate.action_costs)
     for action in range(len(expected)):
@@ -370,10 +425,16 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
     """
     data = pool.data.in_memory
     combinations = np.arange(len(data.probabilities)) % data.strata.n_combinations
-    directions = [(combinations == g).astype(np.float64) for g in range(data.strata.n_combinations)]
-    moves = [expected_costs(data.probabilities, from_contrasts(each[:, None]))[0] for each in directions]
+    directions = [
+        (combinations == g).astype(np.float64) for g in range(data.strata.n_combinations)
+    ]
+    moves = [
+        expected_costs(data.probabilities, from_contrasts(each[:, None]))[0]
+        for each in directions
+    ]
     for _ in range(DESCENTS):
-        priced, before = solution.program, len(pool.candidates)
+        priced = solution.program
+        before = len(pool.candidates)
         costs = contrasts(pool.candidates[int(solution.weights.argmax())].action_costs).copy()
         reduced = priced.cost + solution.duals @ priced.matrix
         for direction, moved in zip(directions, moves, strict=True):
@@ -386,7 +447,8 @@ def descend(pool: Pool, program: Program, solution: Solution) -> None:
         pool.add(Candidate.of(from_contrasts(costs)))
         if len(pool.candidates) == before:
             return
-        value, solution = solution.value, solve(pool, program)
+        value = solution.value
+        solution = solve(pool, program)
         if value - solution.value <= BETTER:
             return
 
@@ -406,13 +468,16 @@ def search(
     within the limits on any line is added, and the last rule from each start. The search ends at the
     objective ``enough``.
     """
-    data, rng, best_inside = pool.data.in_memory, np.random.default_rng(0), np.inf
+    data = pool.data.in_memory
+    rng = np.random.default_rng(0)
+    best_inside = np.inf
     probabilities = data.probabilities
     ends = [contrasts(pool.candidates[i].action_costs) for i in towards]
     for start in starts:
         costs = contrasts(pool.candidates[start].action_costs).copy()
         expected = expected_costs(probabilities, from_contrasts(costs))
-        reached, idle = np.inf, 0
+        reached = np.inf
+        idle = 0
         for _ in range(LINES):
             if best_inside <= enough or idle >= IDLE_LINES:
                 break
@@ -439,13 +504,17 @@ def search(
                     best_inside = min(best_inside, float(value_there))
                 charged_there = float(value_there + charge * max(float(violation_there), 0.0))
                 if charged_there < reached - BETTER:
-                    reached, costs, idle = charged_there, new, 0
+                    reached = charged_there
+                    costs = new
+                    idle = 0
             expected = expected_costs(probabilities, from_contrasts(costs))
         if best_inside <= enough:
             break
 
 
-def _direction(costs: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator) -> Floats:
+def _direction(
+    costs: Floats, ends: Sequence[Floats], action: int, rng: np.random.Generator
+) -> Floats:
     """Return the change of an action's costs along a line, shape (S,)."""
     if ends and rng.random() < TOWARDS:
         towards: Floats = ends[int(rng.integers(len(ends)))][:, action] - costs[:, action]
@@ -502,7 +571,9 @@ class Engine(ABC):
         ValueError
             If a rate names an unknown label, group or column.
         """
-        return self.tail(problem) if problem.over_rows else self._rule_of(problem)
+        if problem.over_rows:
+            return self.tail(problem)
+        return self._rule_of(problem)
 
     def _rule_of(self, problem: Problem, pool: Pool | None = None) -> SelectedRule:
         program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
@@ -512,12 +583,15 @@ class Engine(ABC):
         else:
             pool.extend(candidates)
         program = within_budget(pool, program, problem.error_budget)
-        randomized, budgeted = problem.randomized, problem.error_budget is not None
+        randomized = problem.randomized
+        budgeted = problem.error_budget is not None
 
         def within(program: Program, starts: int = FEW_STARTS) -> Best:
             if not self.grows:
                 return best_in_pool(pool, program, randomized=randomized)
-            return best_by_search(pool, program, randomized=randomized, budgeted=budgeted, starts=starts)
+            return best_by_search(
+                pool, program, randomized=randomized, budgeted=budgeted, starts=starts
+            )
 
         best = within(program, STARTS)
         if not (best.solution.feasible or problem.aims):
@@ -532,7 +606,9 @@ class Engine(ABC):
                 return selection.counts
             return selection.counts_in(pool.measured_on(self.measured))
 
-        tightened = confident(problem, program, best, self.refit, within, self.measured.strata, counts_of)
+        tightened = confident(
+            problem, program, best, self.refit, within, self.measured.strata, counts_of
+        )
         if tightened is best:
             return rule
         surer = self.rule(problem, program, pool, tightened)
@@ -548,7 +624,8 @@ class Engine(ABC):
             lead = own.selection.value - mixture.selection.value
             return lead > 0.0 and lead > ONE_SIDED * own.error_of_difference(mixture)
 
-        pool, program = own.pool, own.program
+        pool = own.pool
+        program = own.program
         # The mixture of the candidates so far tells whether another selection is worth its time.
         mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
         if ahead(mixture) and self.grows:
@@ -562,9 +639,12 @@ class Engine(ABC):
         measured = pool.measured_on(self.measured)
         return rule.program.value(mixture.selection.counts_in(measured))
 
-    def rule(self, problem: Problem, program: Program, pool: Pool, selection: Best) -> SelectedRule:
+    def rule(
+        self, problem: Problem, program: Program, pool: Pool, selection: Best
+    ) -> SelectedRule:
         """Return a selection as a rule that answers, with its table on the measured rows."""
-        ensemble, compared = self.ensemble(pool, selection), Comparison(pool, program, selection)
+        ensemble = self.ensemble(pool, selection)
+        compared = Comparison(pool, program, selection)
         if self.measured is not self.data:
             pool = pool.measured_on(self.measured)
             stated = program.limits[: len(problem.limits)]
@@ -584,7 +664,9 @@ class Engine(ABC):
             compared=compared,
         )
 
-    def along(self, problem: Problem, limited: Stated, n_points: int) -> tuple[list[SelectedRule], Floats]:
+    def along(
+        self, problem: Problem, limited: Stated, n_points: int
+    ) -> tuple[list[SelectedRule], Floats]:
         """Return rules between the least objective and the tightest limit on another rate.
 
         The second result is the limited rate and the objective of each rule, shape (B, 2). Rules are selected
@@ -602,37 +684,62 @@ class Engine(ABC):
 
         tried: list[SelectedRule | None] = []
         # Rules within limits on the overall error alone are among the first tried.
-        cheap = limited == Objective.of(error()) and problem.objective.worst and not problem.limits
+        cheap = (
+            limited == Objective.of(error()) and problem.objective.worst and not problem.limits
+        )
         if problem.randomized or (self.grows and not cheap):
             start = best(problem)
-            tightest = start if limited.compares else best(replace(problem, objective=limited))
+            if limited.compares:
+                tightest = start
+            else:
+                tightest = best(replace(problem, objective=limited))
             if start is not None and tightest is not None:
-                least = limited.least if limited.compares else tightest.value(limited)
+                if limited.compares:
+                    least = limited.least
+                else:
+                    least = tightest.value(limited)
                 above = limited.within(limited.most).from_above
                 with steps("points of the curve", n_points) as done:
                     for level in np.linspace(start.value(limited), least, n_points):
-                        eased = (
-                            min(level + SLACK, limited.most) if above else max(level - SLACK, limited.most)
+                        if above:
+                            eased = min(level + SLACK, limited.most)
+                        else:
+                            eased = max(level - SLACK, limited.most)
+                        tried.append(
+                            best(
+                                problem.within((*problem.limits, limited.within(float(eased))))
+                            )
                         )
-                        tried.append(best(problem.within((*problem.limits, limited.within(float(eased))))))
                         done()
         if not problem.randomized:
             _, violation = program.evaluate(pool.all_counts)
             tried += [
-                self.rule(problem, program, pool, Best.alone(program, int(number), pool.counts[number]))
+                self.rule(
+                    problem,
+                    program,
+                    pool,
+                    Best.alone(program, int(number), pool.counts[number]),
+                )
                 for number in np.flatnonzero(violation <= SLIGHT)
             ]
-        rules = [rule for rule in tried if rule is not None and (self.grows or rule.selection.keeps)]
+        rules = [
+            rule for rule in tried if rule is not None and (self.grows or rule.selection.keeps)
+        ]
         reached = [(rule.value(limited), rule.value(problem.objective)) for rule in rules]
         return rules, np.array(reached).reshape(-1, 2)
 
     def _contradiction(self, pool: Pool, solution: Solution) -> str:
         program = solution.program
         counts = np.tensordot(solution.weights, pool.all_counts, axes=1)
-        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(program.limits)
-        reached = [limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named]
+        named = [program.limits[i] for i in np.flatnonzero(solution.contradicting)] or list(
+            program.limits
+        )
+        reached = [
+            limit.value(limit.rate.terms(program.strata).values(counts)) for limit in named
+        ]
         each = "; ".join(
-            f"{limit} (reached: {value:.4g})" for limit, value in zip(named, reached, strict=True)
+            f"{limit} (reached: {value:.4g})"
+            for limit, value in zip(named, reached, strict=True)
         )
         return (
             f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
@@ -668,13 +775,16 @@ class ProbabilityEngine(Engine):
     @cached_property
     def known_scores(self) -> KnownScores:
         """The selection rows of a single column of scores, those with labels first."""
-        score, data = self.outputs.models.score, self.data.in_memory
+        score = self.outputs.models.score
+        data = self.data.in_memory
         assert score is not None
         further = () if self.outputs.unlabeled is None else self.outputs.unlabeled.logs
         logs = np.concatenate([self.outputs.logs[0], *further])[:, score.positive_]
         group = np.zeros(len(logs), dtype=np.intp)
         if self.probabilities.group_aware:
-            group = (data.stratum if data.kind is None else data.kind) % data.strata.n_combinations
+            group = (
+                data.stratum if data.kind is None else data.kind
+            ) % data.strata.n_combinations
         return KnownScores(score.scores_at(np.exp(logs)), group, data.probabilities)
 
     @classmethod
@@ -714,7 +824,9 @@ class ProbabilityEngine(Engine):
         rows = outputs.rows
         if costs is not None and problem.defers:
             costs = np.column_stack([costs, np.zeros(len(costs))])
-        strata, stratum, numbers = strata_of(problem, rows, classes, names, costs, group_aware=group_aware)
+        strata, stratum, numbers = strata_of(
+            problem, rows, classes, names, costs, group_aware=group_aware
+        )
         table = replace(outputs.table, X=X)
         strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
         if group_aware:
@@ -727,24 +839,40 @@ class ProbabilityEngine(Engine):
                 )
         several = strata.n_combinations > 1
         by_features = several and not group_aware and X is not None and has_group_features(X)
-        p = StratumProbabilities(len(classes), strata.combinations, group_aware and several, by_features)
+        p = StratumProbabilities(
+            len(classes), strata.combinations, group_aware and several, by_features
+        )
         groups = combination = None
         if p.group_aware:
             assert numbers is not None
             combination = strata.find(numbers)
         elif p.infers:
             assert numbers is not None
-            groups = p.fit_groups(group_features(p, table), rows.y, numbers, rows.weight, strata)
+            groups = p.fit_groups(
+                group_features(p, table), rows.y, numbers, rows.weight, strata
+            )
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
-        costs = costs if problem.needs_costs else None
-        data = SelectionData(strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs)
-        words = f"{rows.words}, groups estimated out of fold" if p.estimates_groups else rows.words
+        if problem.needs_costs:
+            costs = costs
+        else:
+            costs = None
+        data = SelectionData(
+            strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs
+        )
+        if p.estimates_groups:
+            words = f"{rows.words}, groups estimated out of fold"
+        else:
+            words = rows.words
         engine = cls(outputs, p, data, words, rows.refit or p.estimates_groups)
-        return engine if outputs.unlabeled is None else engine._counting(problem, X_unlabeled, names)
+        if outputs.unlabeled is None:
+            return engine
+        return engine._counting(problem, X_unlabeled, names)
 
     def _counting(self, problem: Problem, X: Table, names: GroupNames | None) -> Self:
         """Return the engine that also counts the rows without labels, which have features X."""
-        labelled, more, p = self.data.in_memory, self.outputs.unlabeled, self.probabilities
+        labelled = self.data.in_memory
+        more = self.outputs.unlabeled
+        p = self.probabilities
         assert more is not None
         combination = combination_of_unlabeled(
             problem, labelled.strata, more.rows.groups, names, len(more.rows)
@@ -753,7 +881,9 @@ class ProbabilityEngine(Engine):
             labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
         )
         table = replace(more.table(self.outputs.models.average), X=X, groups=combination)
-        probabilities = np.concatenate([labelled.probabilities, stratum_probabilities(p, table)], axis=1)
+        probabilities = np.concatenate(
+            [labelled.probabilities, stratum_probabilities(p, table)], axis=1
+        )
         return replace(
             self,
             data=by_probabilities(labelled, kind, joined.base, probabilities),
@@ -765,18 +895,28 @@ class ProbabilityEngine(Engine):
     @property
     def measured(self) -> AnySelectionData:
         """The rows on which rates are estimated; those without labels count in rates that need none."""
-        return self.data if self.with_unlabeled is None else self.with_unlabeled
+        if self.with_unlabeled is None:
+            return self.data
+        return self.with_unlabeled
 
     @property
     def labelled(self) -> AnySelectionData:
         """The rows with labels."""
-        return self.data if self.labelled_alone is None else self.labelled_alone
+        if self.labelled_alone is None:
+            return self.data
+        return self.labelled_alone
 
     def covers(self, problem: Problem, names: GroupNames | None) -> bool:
         """Whether the strata suffice for a problem."""
         strata = self.data.strata
-        titles = names.titles if names is not None else ()
-        wanted = problem.columns(titles) if titles != (None,) else [0] * problem.needs_groups
+        if names is not None:
+            titles = names.titles
+        else:
+            titles = ()
+        if titles != (None,):
+            wanted = problem.columns(titles)
+        else:
+            wanted = [0] * problem.needs_groups
         has_groups = not problem.needs_groups or (
             bool(strata.columns) and {titles[j] for j in wanted} <= set(strata.columns)
         )
@@ -807,21 +947,31 @@ class ProbabilityEngine(Engine):
     def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the selected candidates with their weights; the heaviest settles ties."""
         order = np.argsort(-selection.weights, kind="stable")
-        members = [self.member(pool.candidates[number]) for number in selection.numbers.tolist()]
-        return MixtureEnsemble(members, selection.weights, self.probabilities.n_classes, order, selection.gap)
+        members = [
+            self.member(pool.candidates[number]) for number in selection.numbers.tolist()
+        ]
+        return MixtureEnsemble(
+            members, selection.weights, self.probabilities.n_classes, order, selection.gap
+        )
 
-    def named(self, problem: Problem, candidates: Sequence[Candidate], weights: Floats) -> SelectedRule:
+    def named(
+        self, problem: Problem, candidates: Sequence[Candidate], weights: Floats
+    ) -> SelectedRule:
         """Return candidates as a rule, whether or not it keeps the limits; nothing is selected."""
-        program, pool = Program.of_rates(self.data.strata, problem.counted, problem.limits), Pool(self.data)
+        program = Program.of_rates(self.data.strata, problem.counted, problem.limits)
+        pool = Pool(self.data)
         pool.append(candidates)
-        selection = Best.named(program, np.arange(len(weights)), weights, mixed(weights, pool.counts))
+        selection = Best.named(
+            program, np.arange(len(weights)), weights, mixed(weights, pool.counts)
+        )
         problem = replace(problem, randomized=len(weights) > 1, confidence=None)
         return self.rule(problem, program, pool, selection)
 
     def tail(self, problem: Problem) -> SelectedTail:
         """Return the mixture of candidates for the largest class error, and of draws from probabilities."""
         program = Program.of_rates(self.data.strata, problem.counted, ())
-        models, table = self.outputs.models, self.outputs.table
+        models = self.outputs.models
+        table = self.outputs.table
         members: list[Any] = [
             *map(self.member, self.first_candidates(program).candidates),
             *(
@@ -857,7 +1007,9 @@ class HypothesisEngine(Engine):
 
     def __post_init__(self) -> None:
         rows = self.mixture.pool.rows
-        self.data, self.words, self.refit = self.mixture.table, rows.words, rows.refit
+        self.data = self.mixture.table
+        self.words = rows.words
+        self.refit = rows.refit
 
     @property
     def known_outputs(self) -> Sequence[NDArray[Any]]:
@@ -881,7 +1033,9 @@ class HypothesisEngine(Engine):
             If a rate is about deferred rows.
         """
         if problem.defers:
-            raise ValueError("deferred(): no hypothesis defers rows; tune models with such a limit instead")
+            raise ValueError(
+                "deferred(): no hypothesis defers rows; tune models with such a limit instead"
+            )
         return self.mixture.aiming_at(problem)
 
     def tail(self, problem: Problem) -> Selected:
@@ -903,6 +1057,7 @@ class HypothesisEngine(Engine):
         }
         if mixture.problem.over_rows:
             return SelectedTail(**about, mixture=mixture, data=data, inside=inside)
-        pool, alone = mixture.candidates(), Best.alone(mixture.program, 0, mixture.predicted(ensemble))
+        pool = mixture.candidates()
+        alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
         compared = Comparison(pool, mixture.program, alone)
         return SelectedRule(**about, pool=pool, selection=alone, compared=compared)

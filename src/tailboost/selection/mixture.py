@@ -53,7 +53,8 @@ ERROR_DECIMALS = 12
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 # The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
 # straight lines, or has this many points.
-CURVE_TOLERANCE, CURVE_POINTS = 1e-5, 200
+CURVE_TOLERANCE = 1e-5
+CURVE_POINTS = 200
 # A difference of more standard errors is taken for significant.
 CLEARLY = 2.0
 
@@ -103,7 +104,10 @@ class Grouping:
             inside = np.asarray((rows.groups.reshape(len(rows.y), -1) >= 0).all(axis=1))
         rows = rows.part(inside)
         if self.names is not None and rows.groups is not None:
-            groups = rows.groups if self.cells is None else self.cells[rows.groups] // len(self.labels)
+            if self.cells is None:
+                groups = rows.groups
+            else:
+                groups = self.cells[rows.groups] // len(self.labels)
             of_groups = self.names.by_column(groups), self.names.titles, self.names.values
         numbers, columns, values = of_groups
         strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, columns, values)
@@ -133,7 +137,9 @@ class ModelPool:
     # Class probabilities of the selection data by round, summed over the rounds so far. The last two rounds
     # are kept, because an interrupt may drop the last one.
     probabilities: dict[int, NDArray[np.float32]] = field(default_factory=dict)
-    _losses: BitLosses | DenseLosses | None = field(default=None, repr=False)  # of the boosted models
+    _losses: BitLosses | DenseLosses | None = field(
+        default=None, repr=False
+    )  # of the boosted models
 
     # Only further rounds of the same fit need the probabilities, which are larger than most models.
     def __getstate__(self) -> dict[str, Any]:
@@ -161,10 +167,15 @@ class ModelPool:
 
     def take(self, response: Response) -> None:
         """Add the newest base model and, after the first, the next likely classes."""
-        t, P = self.n_rounds, response.probabilities
+        t = self.n_rounds
+        P = response.probabilities
         if P is not None:
-            self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {t + 1: P}
-            for rank in range(1, min(RUNNERS_UP + 1, P.shape[1]) if t == 0 and self.runners_up else 1):
+            self.probabilities = {s: p for s, p in self.probabilities.items() if s == t} | {
+                t + 1: P
+            }
+            for rank in range(
+                1, min(RUNNERS_UP + 1, P.shape[1]) if t == 0 and self.runners_up else 1
+            ):
                 self.add_extra(Ranked(response.base_model.table_, rank), ranked(P, rank))
         self.add_boosted(response.base_model, response.answers)
 
@@ -177,7 +188,10 @@ class ModelPool:
     def answer(self, member: int) -> NDArray[Any]:
         """Return the answers of a base model: class numbers, shape (n,), or a label distribution, (n, K)."""
         t = self.n_rounds
-        answers = self.boosted_answers[member] if member < t else self.extra_answers[member - t]
+        if member < t:
+            answers = self.boosted_answers[member]
+        else:
+            answers = self.extra_answers[member - t]
         if self.n_classes > 2 or answers.ndim > 1:
             return answers
         return np.unpackbits(answers, count=len(self.rows.y))
@@ -185,25 +199,34 @@ class ModelPool:
     def constant_answer(self, member: int) -> int | None:
         """Return the class that a base model answers to all selection data, or None."""
         answers = self.answer(member)
-        return int(answers[0]) if answers.ndim == 1 and np.ptp(answers) == 0 else None
+        if answers.ndim == 1 and np.ptp(answers) == 0:
+            return int(answers[0])
+        return None
 
     def shares(self, ensemble: MixtureEnsemble) -> Floats:
         """Return the label distribution of an ensemble on the selection data, shape (n, K)."""
         used = np.flatnonzero(ensemble.weights > 0).tolist()
-        return ensemble.mix(map(self.answer, used), len(self.rows.y), lambda m, rows: self.answer(m)[rows])
+        return ensemble.mix(
+            map(self.answer, used), len(self.rows.y), lambda m, rows: self.answer(m)[rows]
+        )
 
     # -- losses --------------------------------------------------------------------------------------
 
     def loss(self, member: int) -> NDArray[Any]:
         """Return the zero-one losses of a base model, or the expected ones of label distributions."""
-        answers, y = self.answer(member), self.rows.y
-        return self.rows.wrong(answers) if answers.ndim == 1 else 1.0 - answers[np.arange(len(y)), y]
+        answers = self.answer(member)
+        y = self.rows.y
+        if answers.ndim == 1:
+            return self.rows.wrong(answers)
+        return 1.0 - answers[np.arange(len(y)), y]
 
     def losses(self, n_rounds: int | None = None) -> BitLosses | DenseLosses:
         """Return the losses of the first ``n_rounds`` boosted models (default: all), then of the others."""
         t = self.n_rounds
         if self._losses is None and any(answers.ndim > 1 for answers in self.boosted_answers):
-            self._losses = DenseLosses(np.array([self.loss(m) for m in range(t)], dtype=np.float64))
+            self._losses = DenseLosses(
+                np.array([self.loss(m) for m in range(t)], dtype=np.float64)
+            )
         losses = BitLosses(len(self.rows.y)) if self._losses is None else self._losses
         for m in range(losses.shape[0], t):
             losses = losses.append(self.loss(m))
@@ -232,7 +255,9 @@ class ModelPool:
     @property
     def dropped(self) -> float:
         """Fraction of the weight left out as outliers; 0 if all rows have the same cumulative loss."""
-        return 0.0 if np.array_equal(self.base(), self.rows.base) else self.outlier_fraction
+        if np.array_equal(self.base(), self.rows.base):
+            return 0.0
+        return self.outlier_fraction
 
     def mean_losses(self, n_rounds: int | None = None) -> Floats:
         """Return the mean loss of each base model, with outliers included, shape (T + E,)."""
@@ -259,12 +284,17 @@ class ModelPool:
             return response
         table = response.base_model.table_
         if self.boosted:
-            P, table = self.summed(P), self.boosted[-1].table_.with_models_of(table)
+            P = self.summed(P)
+            table = self.boosted[-1].table_.with_models_of(table)
         answers = P.argmax(axis=1)
         wrong = self.rows.wrong(answers)
-        return replace(response, base_model=Ranked(table), losses=wrong, answers=answers, probabilities=P)
+        return replace(
+            response, base_model=Ranked(table), losses=wrong, answers=answers, probabilities=P
+        )
 
-    def summed(self, P: NDArray[np.float32], rows: Mask | slice = slice(None)) -> NDArray[np.float32]:
+    def summed(
+        self, P: NDArray[np.float32], rows: Mask | slice = slice(None)
+    ) -> NDArray[np.float32]:
         """Return class probabilities of some rows, added to the probabilities of earlier rounds."""
         if self.n_rounds not in self.probabilities:
             raise ValueError(
@@ -285,9 +315,11 @@ class ModelPool:
         return self._answering(answers, self.rows.part(chosen))
 
     def _answering(self, answers: Iterable[Ints], rows: Rows) -> ModelPool:
-        packed, t = [_packed(each, self.n_classes) for each in answers], self.n_rounds
+        packed = [_packed(each, self.n_classes) for each in answers]
+        t = self.n_rounds
         new = replace(self, rows=rows, boosted=list(self.boosted), _losses=None)
-        new.boosted_answers, new.extra_answers = packed[:t], packed[t:]
+        new.boosted_answers = packed[:t]
+        new.extra_answers = packed[t:]
         return new
 
     def regrouped(self, groups: Ints) -> ModelPool:
@@ -296,14 +328,18 @@ class ModelPool:
 
     def snapshot(self) -> ModelPool:
         """Return a copy. Further rounds do not change this copy."""
-        return replace(self, boosted=list(self.boosted), boosted_answers=list(self.boosted_answers))
+        return replace(
+            self, boosted=list(self.boosted), boosted_answers=list(self.boosted_answers)
+        )
 
 
 def _packed(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
     """Return class numbers in few bytes, packed bits for two classes; label distributions are unchanged."""
     if answers.ndim > 1:
         return answers
-    return np.packbits(answers != 0) if n_classes == 2 else answers.astype(np.min_scalar_type(n_classes - 1))
+    if n_classes == 2:
+        return np.packbits(answers != 0)
+    return answers.astype(np.min_scalar_type(n_classes - 1))
 
 
 @dataclass
@@ -367,19 +403,25 @@ class Mixture:
 
     def open(self, rows: Rows, fit_plain: Callable[[], Iterable[Response]]) -> None:
         """Begin a new game with selection data ``rows``; ``fit_plain`` fits plain ERM."""
-        K, fraction = self.n_classes, self.outlier_fraction
+        K = self.n_classes
+        fraction = self.outlier_fraction
         self.pool = ModelPool(rows, K, outlier_fraction=fraction, runners_up=self.runners_up)
         for response in fit_plain() if self.with_erm else ():
             self.pool.add_extra(response.base_model, response.answers)
         for k in range(K if self.with_constants else 0):
             self.pool.add_extra(constant(k, K), np.full(len(rows.y), k))
 
-    def take(self, response: Response, state: object, needs_objective: bool) -> tuple[float, float]:
+    def take(
+        self, response: Response, state: object, needs_objective: bool
+    ) -> tuple[float, float]:
         """Add the newest base model; return the objective of the combination and the gap of its solution.
 
         If not ``needs_objective``, the objective may be NaN when its computation needs a solver.
         """
-        counts = None if self.problem.over_rows else self.counted(response.answers)
+        if self.problem.over_rows:
+            counts = None
+        else:
+            counts = self.counted(response.answers)
         self.pool.take(response)
         if counts is not None:
             self._counts.append(counts)
@@ -391,8 +433,12 @@ class Mixture:
         if self.problem.over_rows:
             solution = self.solve()
             return solution.value, solution.gap
-        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(ERROR_DECIMALS)
-        return least_largest(beyond) if self.problem.randomized else (float(beyond.max(axis=1).min()), 0.0)
+        beyond = self.beyond(np.array([*self._counts, *self._extra_counts])).round(
+            ERROR_DECIMALS
+        )
+        if self.problem.randomized:
+            return least_largest(beyond)
+        return (float(beyond.max(axis=1).min()), 0.0)
 
     def keep(self, n_rounds: int) -> None:
         """Keep the first rounds alone: an interrupt may leave `take` unfinished."""
@@ -414,13 +460,19 @@ class Mixture:
 
     def stage_members(self, n_rounds: int | None) -> Ints:
         """Return the numbers of the first boosted models (all by default) and the unboosted."""
-        t, last = self.pool.n_rounds, len(self.pool.base_models)
+        t = self.pool.n_rounds
+        last = len(self.pool.base_models)
         return np.r_[: t if n_rounds is None else n_rounds, t:last]
 
-    def ensemble(self, mixture: Floats, gap: float = 0.0, among: Ints | None = None) -> MixtureEnsemble:
+    def ensemble(
+        self, mixture: Floats, gap: float = 0.0, among: Ints | None = None
+    ) -> MixtureEnsemble:
         """Return the classifier with these weights; base models ``among``, all by default, settle ties."""
         order = self.pool.by_mean_loss()
-        order = order if among is None else order[np.isin(order, among)]
+        if among is None:
+            order = order
+        else:
+            order = order[np.isin(order, among)]
         return MixtureEnsemble(self.pool.base_models, mixture, self.n_classes, order, gap)
 
     def gains_nothing(self, rows: Mask, answers: Ints, tol: float) -> bool:
@@ -431,9 +483,12 @@ class Mixture:
         """
         part = replace(self)
         part.pool = pool = self.pool.part(rows)
-        means, wrong = pool.mean_losses(), pool.rows.wrong(answers)
-        best, weight = pool.loss(int(means.argmin())), pool.rows.base
-        excess, differ = float(weight @ wrong - means.min()), float(weight @ (wrong != best))
+        means = pool.mean_losses()
+        wrong = pool.rows.wrong(answers)
+        best = pool.loss(int(means.argmin()))
+        weight = pool.rows.base
+        excess = float(weight @ wrong - means.min())
+        differ = float(weight @ (wrong != best))
         (size,) = pool.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
         if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
             return False
@@ -445,17 +500,23 @@ class Mixture:
 
     def solve(self, n_rounds: int | None = None) -> MixtureSolution | WithinSolution:
         """Return the best weights of the first ``n_rounds`` base models (default: all) and the others."""
-        most, losses, base = self._most(n_rounds), self.pool.losses(n_rounds), self.pool.base(n_rounds)
+        most = self._most(n_rounds)
+        losses = self.pool.losses(n_rounds)
+        base = self.pool.base(n_rounds)
         if most is None:
             solution: MixtureSolution = self.problem.objective.solve(losses, base)
             return solution
-        return least_worst_within(losses, self.pool.mean_losses(n_rounds), most, self.alpha, base)
+        return least_worst_within(
+            losses, self.pool.mean_losses(n_rounds), most, self.alpha, base
+        )
 
     def _most(self, n_rounds: int | None = None) -> float | None:
         """Return the largest mean loss within the error budget; None without a budget."""
         if self.problem.error_budget is None:
             return None
-        return allowed_error(float(self.pool.mean_losses(n_rounds).min()), self.problem.error_budget)
+        return allowed_error(
+            float(self.pool.mean_losses(n_rounds).min()), self.problem.error_budget
+        )
 
     def curve(self) -> MixtureCurve:
         """Return the least CVaR for each limit on the mean loss."""
@@ -501,10 +562,14 @@ class Mixture:
         assert self.steering.kind == "error"
         terms = self.steering.terms(self.table.strata)
         allowed = np.zeros(len(terms.names))
-        if (limit := self.limit) is not None:
+        limit = self.limit
+        if limit is not None:
             allowed = limit.bounds(terms.names)
             known = allowed[~np.isnan(allowed)]
-            allowed = np.where(np.isnan(allowed), np.nan, 0.0) if np.ptp(known) == 0 else allowed
+            if np.ptp(known) == 0:
+                allowed = np.where(np.isnan(allowed), np.nan, 0.0)
+            else:
+                allowed = allowed
         used = terms.defined & ~np.isnan(allowed)
         return terms.linear[used][:, : len(self.table.strata.mass)], allowed[used]
 
@@ -516,17 +581,22 @@ class Mixture:
     @property
     def steering(self) -> Any:
         """The limited errors of the subgroups; without limits, the objective."""
-        return self.problem.counted.rate if (limit := self.limit) is None else limit.rate
+        limit = self.limit
+        if limit is None:
+            return self.problem.counted.rate
+        return limit.rate
 
     @cached_property
     def _extra_counts(self) -> list[Floats]:
         return [
-            self.counted(self.pool.answer(m)) for m in range(self.pool.n_rounds, len(self.pool.base_models))
+            self.counted(self.pool.answer(m))
+            for m in range(self.pool.n_rounds, len(self.pool.base_models))
         ]
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
         """Return the first hypotheses (default: all) and the unboosted as candidates, by number."""
-        t, numbers = self.pool.n_rounds, self.stage_members(n_rounds).tolist()
+        t = self.pool.n_rounds
+        numbers = self.stage_members(n_rounds).tolist()
         self._counts += [self.counted(self.pool.answer(m)) for m in range(len(self._counts), t)]
         counts = [*self._counts, *self._extra_counts]
         return Candidates(self.table, numbers, [counts[m] for m in numbers])
@@ -539,7 +609,8 @@ class Mixture:
         mixture is compared with `predict` of mixtures within tighter limits, and with single members.
         """
         if self.problem.over_rows:
-            solution, mixture = self.solve(n_rounds), np.zeros(len(self.pool.base_models))
+            solution = self.solve(n_rounds)
+            mixture = np.zeros(len(self.pool.base_models))
             mixture[self.stage_members(n_rounds)] = solution.mixture
             return mixture, solution.gap
         pool = self.candidates(n_rounds)
@@ -566,23 +637,36 @@ class Mixture:
 
     def _at(self, limit: Limit, share: float) -> Limit:
         """Return a limit with bounds tighter by a share of them."""
-        names = [limit.form] if limit.compares else limit.rate.terms(self.table.strata).names
-        bounds = np.array([limit.bound]) if limit.compares else limit.bounds(names)
+        if limit.compares:
+            names = [limit.form]
+        else:
+            names = limit.rate.terms(self.table.strata).names
+        if limit.compares:
+            bounds = np.array([limit.bound])
+        else:
+            bounds = limit.bounds(names)
         return limit.tightened(dict(zip(names, ((1.0 - share) * bounds).tolist(), strict=True)))
 
     def _count(self, n_rounds: int, order: Ints) -> None:
         """Record the majority of so many rounds; ties go to the first voter in the order."""
         rows, (votes, counted) = self.pool.rows, self.votes
         each = np.arange(len(rows.y))
-        if counted >= n_rounds or len(votes) < len(each):  # an interrupt removed rounds: count anew
-            votes, counted = np.zeros((len(each), self.n_classes)), 0
+        if counted >= n_rounds or len(votes) < len(
+            each
+        ):  # an interrupt removed rounds: count anew
+            votes = np.zeros((len(each), self.n_classes))
+            counted = 0
         for m in range(counted, n_rounds):
             votes[each, self.pool.answer(m)] += 1.0
         self.votes = votes, n_rounds
-        P = settle_ties(votes / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some])
+        P = settle_ties(
+            votes / n_rounds, order[order < n_rounds], lambda m, some: self.pool.answer(m)[some]
+        )
         counts = self.counted(P.argmax(axis=1))
         overall = float(error().terms(self.table.strata).values(counts)[0])
-        self.results.append((round(float(self.beyond(counts).max()), DECIMALS), round(overall, DECIMALS)))
+        self.results.append(
+            (round(float(self.beyond(counts).max()), DECIMALS), round(overall, DECIMALS))
+        )
 
     @property
     def _selects_voters(self) -> bool:
@@ -594,7 +678,9 @@ class Mixture:
         if not self._selects_voters:
             return n_rounds
         enough = -np.inf
-        if self.problem.limits and not self.problem.objective.worst:  # the cheapest within the limits
+        if (
+            self.problem.limits and not self.problem.objective.worst
+        ):  # the cheapest within the limits
             enough = self.worst_limit
         kept = [(max(beyond, enough), mean) for beyond, mean in self.results[:n_rounds]]
         return kept.index(min(kept)) + 1
@@ -604,8 +690,11 @@ class Mixture:
         """The limit of all subgroups, or 0 if their limits differ: then `beyond` returns excesses."""
         assert self.limit is not None
         bounds = self.limit.bounds(self.steering.terms(self.table.strata).names)
-        least, most = np.nanmin(bounds), np.nanmax(bounds)
-        return float(least) if least == most else 0.0
+        least = np.nanmin(bounds)
+        most = np.nanmax(bounds)
+        if least == most:
+            return float(least)
+        return 0.0
 
     @property
     def unreachable(self) -> str:
@@ -613,13 +702,24 @@ class Mixture:
         if self.even or self.limit is None:
             return ""
         beyond = self.beyond(self.candidates().all_counts)
-        least = least_largest(beyond)[0] if self.problem.randomized else float(beyond.max(axis=1).min())
+        if self.problem.randomized:
+            least = least_largest(beyond)[0]
+        else:
+            least = float(beyond.max(axis=1).min())
         if is_kept(least - self.worst_limit, self.limit.strict):
             return ""
-        rule = "mixture" if self.problem.randomized else "single member"
-        measure = "largest error" if self.worst_limit else "largest excess"
+        if self.problem.randomized:
+            rule = "mixture"
+        else:
+            rule = "single member"
+        if self.worst_limit:
+            measure = "largest error"
+        else:
+            measure = "largest excess"
         limit = f"{'less than ' * self.limit.strict}{self.worst_limit:.3g}"
-        return f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
+        return (
+            f"no {rule} keeps all limits there: the least {measure} is {least:.3g}, not {limit}"
+        )
 
     def weights(self, best: Best, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each member of the pool, by a selection of `candidates`."""
@@ -653,7 +753,10 @@ class Mixture:
         cell = (fold * shape[1] + table.stratum) * shape[2]
         each = (cell + self.pool.answer(m)[inside] for m in range(self.pool.n_rounds))
         size = int(np.prod(shape))
-        counts = [np.bincount(place, table.weights, size).astype(float).reshape(shape) for place in each]
+        counts = [
+            np.bincount(place, table.weights, size).astype(float).reshape(shape)
+            for place in each
+        ]
         return fold_spread(self.steering, table.strata, counts)
 
     # -- results -------------------------------------------------------------------------------------
@@ -666,8 +769,12 @@ class Mixture:
 
     def values(self, mixtures: Floats) -> list[float]:
         """Return the CVaR of each of several mixtures, (B, T + E)."""
-        losses, base = self.pool.losses(), self.pool.base()
-        return [self.problem.objective.evaluate(losses.combine(mixture), base) for mixture in mixtures]
+        losses = self.pool.losses()
+        base = self.pool.base()
+        return [
+            self.problem.objective.evaluate(losses.combine(mixture), base)
+            for mixture in mixtures
+        ]
 
     def on_all(self, mixture: Floats) -> float:
         """Return the objective on all rows, with outliers."""
@@ -679,13 +786,20 @@ class Mixture:
     @property
     def dropped(self) -> float:
         """Fraction of the weight that the objective leaves out as outliers."""
-        return self.pool.dropped if self.problem.over_rows else 0.0
+        if self.problem.over_rows:
+            return self.pool.dropped
+        return 0.0
 
     @property
     def price(self) -> float | None:
         """Gain in the CVaR per unit of the error budget; None without a budget, and for rates."""
-        solution = self.solve() if self.problem.over_rows and self.problem.error_budget is not None else None
-        return solution.price if isinstance(solution, WithinSolution) else None
+        if self.problem.over_rows and self.problem.error_budget is not None:
+            solution = self.solve()
+        else:
+            solution = None
+        if isinstance(solution, WithinSolution):
+            return solution.price
+        return None
 
     def largest_error(self, mixture: Floats) -> float | None:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
@@ -708,17 +822,25 @@ class Mixture:
 
     def _keeps(self, counts: Floats) -> bool:
         # A strict limit may be missed by less than a solver's precision.
-        allowed = SLIGHT if any(limit.strict for limit in self.problem.limits) else SOLVED
+        if any(limit.strict for limit in self.problem.limits):
+            allowed = SLIGHT
+        else:
+            allowed = SOLVED
         return bool((self._budgeted.violations(counts) <= allowed).all())
 
     @property
     def random_guess(self) -> float | None:
         """The objective of the even mixture of all constants; None if it breaks the limits or the budget."""
         if self.problem.over_rows:
-            most, guess = self._most(), 1.0 - 1.0 / self.n_classes
-            return guess if most is None or guess <= most else None
+            most = self._most()
+            guess = 1.0 - 1.0 / self.n_classes
+            if most is None or guess <= most:
+                return guess
+            return None
         counts: Floats = np.mean(self._constants.counts, axis=0)
-        return self.program.value(counts) if self._keeps(counts) else None
+        if self._keeps(counts):
+            return self.program.value(counts)
+        return None
 
     @property
     def constants(self) -> float | None:
@@ -728,18 +850,26 @@ class Mixture:
             return value
         solution = solve(self._constants, self._budgeted)
         counts = mixed(solution.weights, self._constants.counts)
-        return self.program.value(counts) if solution.feasible else None
+        if solution.feasible:
+            return self.program.value(counts)
+        return None
 
     @property
     def _constants(self) -> Candidates:
-        mass, K = self.table.strata.mass, self.n_classes
-        return Candidates(self.table, list(range(K)), [mass[:, None] * (np.arange(K) == k) for k in range(K)])
+        mass = self.table.strata.mass
+        K = self.n_classes
+        return Candidates(
+            self.table, list(range(K)), [mass[:, None] * (np.arange(K) == k) for k in range(K)]
+        )
 
     def highest(self, mixture: Floats) -> float:
         """Return the upper end of a 95 % interval for the objective on new rows."""
         rows = self.pool.rows
         if self.problem.over_rows:
-            return float(self.problem.objective.highest(rows, self.pool.losses().combine(mixture)))
-        rate, counts = self.problem.objective.rate, self.mixed(mixture)
+            return float(
+                self.problem.objective.highest(rows, self.pool.losses().combine(mixture))
+            )
+        rate = self.problem.objective.rate
+        counts = self.mixed(mixture)
         counted = CountedRate.of(rate, self.table.strata, counts, rows.refit, self.refit_spread)
         return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())

@@ -26,7 +26,12 @@ from tailboost.core.checks import (
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import RowHashes, hash_rounded_rows, hash_rows, stratified_places
+from tailboost.core.fingerprints import (
+    RowHashes,
+    hash_rounded_rows,
+    hash_rows,
+    stratified_places,
+)
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
@@ -82,7 +87,8 @@ class Average:
         M, (n, K) = len(logs), logs[0].shape
         # Offsets of a row have no effect; centring keeps rounding errors small.
         A = [log - log.mean(axis=1, keepdims=True) for log in logs]
-        truth, weight = (np.arange(n), rows.y), rows.weight[:, None]
+        truth = (np.arange(n), rows.y)
+        weight = rows.weight[:, None]
         start = np.r_[np.full(M, 1.0 / M), np.zeros(K)]
 
         def loss(t: Floats) -> tuple[float, Floats]:
@@ -99,7 +105,9 @@ class Average:
 
         def best(used: Ints) -> tuple[Floats, float]:
             bounds = [(0.0, None if i in used else 0.0) for i in range(M)] + [(None, None)] * K
-            result = minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+            result = minimize(
+                loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+            )
             return result.x, float(result.fun)
 
         t, least = best(np.arange(M))
@@ -131,7 +139,9 @@ class LogProbabilities:
 
     n_rows: int  # n
     of_model: Callable[[int], Floats]  # returns the log-probabilities of model i
-    groups: Ints | None = None  # shape (n,): number of the group of each row, for group-aware rules
+    groups: Ints | None = (
+        None  # shape (n,): number of the group of each row, for group-aware rules
+    )
     n_models: int = 0
     X: Table = None  # features of the rows, from which groups are estimated
     average: Average | None = None  # weights of the models; None for equal weights
@@ -141,7 +151,10 @@ class LogProbabilities:
 
     @classmethod
     def of(
-        cls, tables: Sequence[Floats], groups: Ints | None = None, average: Average | None = None
+        cls,
+        tables: Sequence[Floats],
+        groups: Ints | None = None,
+        average: Average | None = None,
     ) -> LogProbabilities:
         """Return the table of computed log-probabilities."""
         return cls(len(tables[0]), tables.__getitem__, groups, len(tables), average=average)
@@ -172,15 +185,21 @@ class LogProbabilities:
 def check_named(probabilities: Table) -> None:
     """Raise unless probabilities are given by name."""
     if not has_named_columns(probabilities):
-        raise TypeError(f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}")
+        raise TypeError(
+            f"probabilities must be a dict of arrays by name, got {type(probabilities).__name__}"
+        )
     if not probabilities:
         raise ValueError("probabilities must hold those of at least one model, got {}")
-    if other := [name for name in probabilities if not isinstance(name, str)]:
+    other = [name for name in probabilities if not isinstance(name, str)]
+    if other:
         raise TypeError(f"probabilities: names must be text, got {other[0]!r}")
 
 
 def stacked(
-    probabilities: Mapping[str, Any], names: Sequence[str], classes: NDArray[Any], n_rows: int | None = None
+    probabilities: Mapping[str, Any],
+    names: Sequence[str],
+    classes: NDArray[Any],
+    n_rows: int | None = None,
 ) -> Floats:
     """Return given probabilities by model as an array of shape (n, M, K); NaN for models that are left out.
 
@@ -192,11 +211,16 @@ def stacked(
         If a name is unknown, an array holds no probabilities of the classes, or numbers of rows differ.
     """
     check_named(probabilities)
-    if stray := set(probabilities) - set(names):
-        raise ValueError(f"probabilities: no model is called {sorted(map(str, stray))}; there are {names}")
-    first, of = next(iter(probabilities)), "y"
+    stray = set(probabilities) - set(names)
+    if stray:
+        raise ValueError(
+            f"probabilities: no model is called {sorted(map(str, stray))}; there are {names}"
+        )
+    first = next(iter(probabilities))
+    of = "y"
     if n_rows is None:
-        n_rows, of = len(np.asarray(probabilities[first])), f"probabilities[{first!r}]"
+        n_rows = len(np.asarray(probabilities[first]))
+        of = f"probabilities[{first!r}]"
     P = np.full((n_rows, len(names), len(classes)), np.nan)
     for i, name in enumerate(names):
         if name in probabilities:
@@ -215,7 +239,13 @@ def checked(probabilities: Table, name: str, n_rows: int, n_classes: int, of: st
         If the array holds no probabilities of n rows and K classes.
     """
     shape = np.shape(probabilities)
-    if (n_columns := 2 if len(shape) == 1 else shape[-1] if shape else 0) != n_classes:
+    if len(shape) == 1:
+        n_columns = 2
+    elif shape:
+        n_columns = shape[-1]
+    else:
+        n_columns = 0
+    if n_columns != n_classes:
         raise ValueError(
             f"{name} has {n_columns} column{'s' * (n_columns != 1)}, but there are {n_classes} classes: one "
             "column for each, in the order of `classes`"
@@ -241,10 +271,16 @@ class Models:
     average: Average | None = None  # learned on the selection data; None for equal weights
 
     @classmethod
-    def given(cls, names: Sequence[str], classes: NDArray[Any], average: Average | None = None) -> Models:
+    def given(
+        cls, names: Sequence[str], classes: NDArray[Any], average: Average | None = None
+    ) -> Models:
         """Return models whose probabilities are given as an array of shape (n, M, K), see `stacked`."""
-        K, names = len(classes), list(names)
-        fitted = [FrozenEstimator(GivenProbabilities(name, i, classes)) for i, name in enumerate(names)]
+        K = len(classes)
+        names = list(names)
+        fitted = [
+            FrozenEstimator(GivenProbabilities(name, i, classes))
+            for i, name in enumerate(names)
+        ]
         return cls(names, K, fitted, [np.arange(K)] * len(names), average)
 
     @property
@@ -255,22 +291,32 @@ class Models:
     @property
     def pooled_models(self) -> list[int]:
         """Numbers of the models in the average."""
-        return list(range(len(self.names))) if self.average is None else self.average.asked.tolist()
+        if self.average is None:
+            return list(range(len(self.names)))
+        return self.average.asked.tolist()
 
     @property
     def score(self) -> Scores | None:
         """The only model, if it is a single column of scores."""
-        score = getattr(self.fitted[0], "estimator", None) if len(self.fitted) == 1 else None
-        return score if isinstance(score, Scores) and len(score.column_list) == 1 else None
+        if len(self.fitted) == 1:
+            score = getattr(self.fitted[0], "estimator", None)
+        else:
+            score = None
+        if isinstance(score, Scores) and len(score.column_list) == 1:
+            return score
+        return None
 
     def words(self, model: int | None = None) -> str:
         """Return the name of one model, or of the average of all models."""
-        average, names = self.average, self.names
+        average = self.average
+        names = self.names
         if model is not None or len(names) == 1:
             return names[model or 0]
         if average is None:
             return f"mean({', '.join(names)})"
-        return " + ".join(f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist())
+        return " + ".join(
+            f"{average.weights[i]:.2g} {names[i]}" for i in average.asked.tolist()
+        )
 
     def pool(self, table: LogProbabilities) -> Floats:
         """Return P(y | x) of the rows of a table by all models, shape (n, K)."""
@@ -278,28 +324,41 @@ class Models:
 
     def transform(self, X: Table) -> LogProbabilities:
         """Return the log-probabilities of the rows of a table; models predict when they are read."""
-        read = cache(lambda reader: reader.transform(X))  # models of one opened table share a reader
+        read = cache(
+            lambda reader: reader.transform(X)
+        )  # models of one opened table share a reader
 
         def logs(i: int) -> Floats:
             return self.logs(i, self.fitted[i], self.columns[i], X, read)
 
         score = self.score
-        scores = None if score is None else cache(lambda: score.values(X)[:, 0])
-        return LogProbabilities(n_rows_of(X), logs, None, len(self.names), X, self.average, scores)
+        if score is None:
+            scores = None
+        else:
+            scores = cache(lambda: score.values(X)[:, 0])
+        return LogProbabilities(
+            n_rows_of(X), logs, None, len(self.names), X, self.average, scores
+        )
 
     def row_hashes(self, X: Table, given: Collection[str] | None = None) -> RowHashes:
         """Return the hashes of rows: of the checked table, and of the scores that single models read.
 
         Probabilities count as scores if they are given, those of the models ``given`` by name.
         """
-        table, read = self.transform(X), {}
+        table = self.transform(X)
+        read = {}
         for i, name in enumerate(self.names):
             if only_scores([self.fitted[i]]) and (given is None or name in given):
                 read[name] = hash_rounded_rows(table[i])
         return RowHashes(hash_rounded_rows(as_table(X)), read)
 
     def logs(
-        self, i: int, model: Model, columns: Ints, X: Table, read: Callable[[Any], Any] | None = None
+        self,
+        i: int,
+        model: Model,
+        columns: Ints,
+        X: Table,
+        read: Callable[[Any], Any] | None = None,
     ) -> Floats:
         """Return the log-probabilities of a model, with the name of model i in errors.
 
@@ -315,7 +374,9 @@ class Models:
             )
         else:
             whole[:, columns] = model.predict_proba(X)
-        return logs_of(checked(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X"))
+        return logs_of(
+            checked(whole, f"predict_proba of {self.names[i]!r}", n_rows, self.n_classes, "X")
+        )
 
 
 @dataclass(frozen=True)
@@ -351,10 +412,14 @@ class ModelOutputs:
         if rows.row_hashes is None:
             number = np.arange(len(rows.y))
         else:
-            keys = np.column_stack([hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)])
+            keys = np.column_stack(
+                [hash_rows(np.hstack(logs)), rows.row_hashes.astype(np.uint64)]
+            )
             number = np.unique(keys, axis=0, return_inverse=True)[1]
         return cls(
-            models, tuple(logs), replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16))
+            models,
+            tuple(logs),
+            replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16)),
         )
 
     def with_unlabeled(self, X: Table, rows: UnlabeledRows) -> ModelOutputs:
@@ -367,7 +432,8 @@ class ModelOutputs:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""
         y = self.rows.y
         for name, logs in zip(self.models.names, self.logs, strict=True):
-            if (order := better_order(logs, y)) is None:
+            order = better_order(logs, y)
+            if order is None:
                 continue
             predicted = logs.argmax(axis=1)
             warn_user(
@@ -385,10 +451,12 @@ class ModelOutputs:
 
 def averaging(judged: ModelOutputs) -> ModelOutputs:
     """Return the outputs with the average of the models, fitted on the selection data."""
-    rows, logs = judged.rows, judged.logs
+    rows = judged.rows
+    logs = judged.logs
     if len(rows.y) > MOST_ROWS and rows.row_hashes is not None:
         chosen = rows.row_hashes < N_TINY_HASHES * (MOST_ROWS / len(rows.y))
-        rows, logs = rows.part(chosen), tuple(log[chosen] for log in logs)
+        rows = rows.part(chosen)
+        logs = tuple(log[chosen] for log in logs)
     return replace(judged, models=replace(judged.models, average=Average.learned(logs, rows)))
 
 
@@ -400,7 +468,8 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     z² ≥ 2 log(K!/10⁻⁶), with the exact mean and variance of the gain over all shuffles (Hoeffding 1951) and a
     normal tail for each of the K! orders.
     """
-    K, P = logs.shape[1], np.exp(logs)
+    K = logs.shape[1]
+    P = np.exp(logs)
     counts = np.bincount(y, minlength=K)
     sums = np.zeros((K, K))
     np.add.at(sums, y, P - P.mean(axis=0))
@@ -418,7 +487,9 @@ def better_order(logs: Floats, y: Ints) -> Ints | None:
     total = gain[np.arange(len(gain)), np.searchsorted(moved, y[rows])].sum()
     variance = (gain**2 @ counts[moved]).sum() / (len(gain) - 1)
     surprise = 2 * (gammaln(K + 1) - np.log(FALSE_ALARMS))
-    return order if total > 0 and total**2 >= surprise * variance > 0 else None
+    if total > 0 and total**2 >= surprise * variance > 0:
+        return order
+    return None
 
 
 # Folds of the group models.
@@ -456,19 +527,31 @@ class GroupModel:
     prior: Floats  # shape (K, n_values): frequencies of the groups in each class
 
     @classmethod
-    def fit(cls, X: Table, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int) -> GroupModel:
+    def fit(
+        cls, X: Table, y: Ints, group: Ints, weight: Floats, n_classes: int, n_values: int
+    ) -> GroupModel:
         """Return the model fitted on rows of classes ``y`` and groups ``group``, with positive weights."""
         present, index = np.unique(group, return_inverse=True)
         model = None
-        constant = isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and not np.ptp(X, axis=0).any()
-        if len(present) > 1 and not constant:  # small, because the model is fitted several times
+        constant = (
+            isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and not np.ptp(X, axis=0).any()
+        )
+        if (
+            len(present) > 1 and not constant
+        ):  # small, because the model is fitted several times
             model = HistBoostClassifier(
                 n_estimators=60, max_depth=5, learning_rate=0.15, min_child_weight=5.0
             )
             model.fit(with_class(X, y, n_classes), index, sample_weight=weight)
-        mass = np.bincount(y * n_values + group, weight, n_classes * n_values).reshape(n_classes, n_values)
-        prior = mass + mass.sum(axis=0) / mass.sum()  # a pseudo-row of all classes keeps groups possible
-        return cls(n_classes, n_values, model, present, prior / prior.sum(axis=1, keepdims=True))
+        mass = np.bincount(y * n_values + group, weight, n_classes * n_values).reshape(
+            n_classes, n_values
+        )
+        prior = (
+            mass + mass.sum(axis=0) / mass.sum()
+        )  # a pseudo-row of all classes keeps groups possible
+        return cls(
+            n_classes, n_values, model, present, prior / prior.sum(axis=1, keepdims=True)
+        )
 
     def predict(self, X: Table) -> Floats:
         """Return p(g | x, y) for every class, shape (K, n_values, n)."""
@@ -485,7 +568,9 @@ class GroupModel:
 
 def with_class(X: Table, y: Ints, n_classes: int) -> Any:
     """Return a table with indicator columns of the class appended."""
-    indicators = (y[:, None] == np.arange(1 if n_classes == 2 else n_classes)).astype(np.float64)
+    indicators = (y[:, None] == np.arange(1 if n_classes == 2 else n_classes)).astype(
+        np.float64
+    )
     X = as_pandas(X)
     if hasattr(X, "iloc"):
         table = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
@@ -516,17 +601,24 @@ class Calibration:
         # Sorted, because the sums are rounded: the result must not depend on the order of the rows.
         rows = rows[np.lexsort([*probabilities[:, rows], stratum[rows]])]
         logs = np.log(np.maximum(probabilities[:, rows].T.astype(np.float64), LEAST))
-        slopes, offsets = np.zeros((n_strata, n_strata)), np.full(n_strata, NEVER)
+        slopes = np.zeros((n_strata, n_strata))
+        offsets = np.full(n_strata, NEVER)
         present = np.unique(stratum[rows])
         if len(present) == 1:
             offsets[present] = 0.0
             return cls(slopes, offsets)
         weight = _sample_weights(stratum, weights, rows, n_strata) * len(stratum)
-        solver = "newton-cholesky" if n_strata <= NEWTON_STRATA else "lbfgs"
+        if n_strata <= NEWTON_STRATA:
+            solver = "newton-cholesky"
+        else:
+            solver = "lbfgs"
         model = LogisticRegression(solver=solver, max_iter=100, tol=1e-3)
         model.fit(logs, stratum[rows], sample_weight=weight)
         if len(present) == 2:
-            slopes[present[1]], offsets[present] = model.coef_[0], [0.0, float(model.intercept_[0])]
+            slopes[present[1]], offsets[present] = (
+                model.coef_[0],
+                [0.0, float(model.intercept_[0])],
+            )
         else:
             slopes[present], offsets[present] = model.coef_, model.intercept_
         return cls(slopes, offsets)
@@ -565,7 +657,9 @@ class StratumProbabilities:
     """p(s | x) = p(y | x) p(g | x, y): class models, and group models for a group-blind rule."""
 
     n_classes: int  # K
-    combinations: Ints  # shape (G, c): the combinations of groups, as numbers of values by column
+    combinations: (
+        Ints  # shape (G, c): the combinations of groups, as numbers of values by column
+    )
     group_aware: bool  # whether rules read the group
     # Whether groups are estimated from the features of a row, or from the probabilities of all models.
     by_features: bool = True
@@ -587,7 +681,9 @@ class StratumProbabilities:
         """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
         return self.infers and any(each.model is not None for each in self.group_models)
 
-    def fit_groups(self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata) -> Singles:
+    def fit_groups(
+        self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata
+    ) -> Singles:
         """Fit the group models, and return p(combination | x, y) out of fold, shape (K, G, n).
 
         ``groups`` are the values by column, shape (n, c). The folds are stratified by ``strata``, and rows of
@@ -595,18 +691,25 @@ class StratumProbabilities:
         """
         n = len(y)
         stratum = strata.number(y, strata.find(groups))
-        X = X if hasattr(X, "shape") else np.asarray(X)
+        if hasattr(X, "shape"):
+            X = X
+        else:
+            X = np.asarray(X)
         fold = stratified_places(hash_rows(X), stratum, weight) % FOLDS
-        by_column, self.group_models = [], []
+        by_column = []
+        self.group_models = []
         for column, values in zip(groups.T, strata.values, strict=True):
             sizes = self.n_classes, len(values)
             out = np.empty((*sizes, n))
             whole = GroupModel.fit(X, y, column, weight, *sizes)
             for j in np.unique(fold):
-                rest, held = np.flatnonzero(fold != j), np.flatnonzero(fold == j)
+                rest = np.flatnonzero(fold != j)
+                held = np.flatnonzero(fold == j)
                 part = whole
                 if len(rest):
-                    part = GroupModel.fit(take(X, rest), y[rest], column[rest], weight[rest], *sizes)
+                    part = GroupModel.fit(
+                        take(X, rest), y[rest], column[rest], weight[rest], *sizes
+                    )
                 out[:, :, held] = part.predict(take(X, held))
             predicted = np.maximum(out[y, column, np.arange(n)], LEAST)
             if weight @ np.log(predicted / whole.prior[y, column]) <= 0.0:
@@ -645,8 +748,11 @@ class StratumProbabilities:
         """
         # The same numbers as below, in .06 seconds instead of 1.0 for 10⁶ rows of two classes and ten groups.
         if self.group_aware and combination is not None:
-            by_class, G = _softmax(np.ascontiguousarray(logs.T)), len(self.combinations)
-            if self.factors is not None:  # sums of 1 make the gains of deferral comparable between rows
+            by_class = _softmax(np.ascontiguousarray(logs.T))
+            G = len(self.combinations)
+            if (
+                self.factors is not None
+            ):  # sums of 1 make the gains of deferral comparable between rows
                 by_class = by_class * self.factors.reshape(-1, G)[:, combination]
                 by_class /= np.maximum(_summed(by_class), 1e-300)
             result = np.zeros((len(by_class), G, len(combination)), dtype=np.float32)
@@ -672,7 +778,8 @@ class StratumProbabilities:
 
     def _pooled(self, joint: Floats) -> Floats:
         """Return the probabilities of class and unknown columns, the sums over all known columns."""
-        n, n_unknown = joint.shape[1], int(self.unknown.max()) + 1
+        n = joint.shape[1]
+        n_unknown = int(self.unknown.max()) + 1
         by_class = joint.reshape(self.n_classes, len(self.unknown), n)
         pooled = np.zeros((self.n_classes, n_unknown, n))
         for g, u in enumerate(self.unknown):
@@ -692,20 +799,28 @@ class StratumProbabilities:
     def _known(self, groups: Singles, stratum: Ints, weights: Floats) -> Mask:
         """Return which columns are known from the features, shape (c,); a column of one group is not."""
         y, combination = np.divmod(stratum, len(self.combinations))
-        of_class, true = groups[y, :, np.arange(len(y))], self.combinations[combination]
+        of_class = groups[y, :, np.arange(len(y))]
+        true = self.combinations[combination]
         same = self.combinations[None] == true[:, None]  # shape (n, G, c)
         known: Mask = np.einsum("ng,ngc,n->c", of_class, same, weights) > KNOWN
         return known & (np.ptp(self.combinations, axis=0) > 0)
 
     def calibrate(
-        self, logs: Floats, groups: Singles | None, combination: Ints | None, stratum: Ints, weights: Floats
+        self,
+        logs: Floats,
+        groups: Singles | None,
+        combination: Ints | None,
+        stratum: Ints,
+        weights: Floats,
     ) -> None:
         """Fit the calibration of the unknown columns, and the factors by group, on rows with known strata."""
         G = len(self.combinations)
         known = np.ones(self.combinations.shape[1], dtype=bool)
         if groups is not None:
             known = self._known(groups, stratum, weights)
-        self.unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)[1].reshape(-1)
+        self.unknown = np.unique(self.combinations[:, ~known], axis=0, return_inverse=True)[
+            1
+        ].reshape(-1)
         n_unknown = int(self.unknown.max()) + 1
         # Where nothing predicts the groups, a calibration would guess them from the class probabilities, and
         # a rule on one score would have bands.
@@ -781,7 +896,9 @@ class RulePart:
     @property
     def defers(self) -> bool:
         """Whether the candidate may defer rows."""
-        return self.action_costs is not None and len(self.action_costs[0][0]) > len(self.offsets)
+        return self.action_costs is not None and len(self.action_costs[0][0]) > len(
+            self.offsets
+        )
 
     def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
         """Return z, shape (n, K), from the logarithms of the models' probabilities."""
@@ -803,7 +920,9 @@ class RulePart:
             return self
         ((name, weight),) = self.weights.items()
         Q = np.array(costs)
-        saved = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1) * np.exp(self.offsets)
+        saved = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1) * np.exp(
+            self.offsets
+        )
         if weight <= 0 or (saved <= 0).any():
             return self
         saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
@@ -811,14 +930,19 @@ class RulePart:
         return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], action_costs=action_costs)
 
 
-def log_weights(models: Models, model: int | None = None) -> tuple[dict[str, float], list[float]]:
+def log_weights(
+    models: Models, model: int | None = None
+) -> tuple[dict[str, float], list[float]]:
     """Return weights and offsets of log-probabilities: those of one model, or of the average."""
-    average, names = models.average, models.names
+    average = models.average
+    names = models.names
     if model is not None:
         return {names[model]: 1.0}, [0.0] * models.n_classes
     if average is None:
         return dict.fromkeys(names, 1.0 / len(names)), [0.0] * models.n_classes
-    return {names[i]: float(average.weights[i]) for i in average.asked.tolist()}, average.offset.tolist()
+    return {
+        names[i]: float(average.weights[i]) for i in average.asked.tolist()
+    }, average.offset.tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -852,14 +976,19 @@ class ProbabilityRule:
 
         With ``plain`` the rule reads the model's own probabilities if possible, without learned weights.
         """
-        K, p = self.probabilities.n_classes, self.probabilities
-        by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(1, 0, 2)
+        K = self.probabilities.n_classes
+        p = self.probabilities
+        by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(
+            1, 0, 2
+        )
         if self.candidate.is_constant:
             return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=p.infers)
         if p.factors is not None:
             by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
         part = RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.infers)
-        return part.plain if plain else part
+        if plain:
+            return part.plain
+        return part
 
     @property
     def weighs_groups(self) -> bool:
@@ -874,12 +1003,17 @@ class ProbabilityRule:
     def _costs(self, table: LogProbabilities) -> Floats:
         if self.candidate.is_constant:
             ones = np.ones((1, 1), dtype=np.float32)
-            return np.repeat(expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1)
-        return expected_costs(stratum_probabilities(self.probabilities, table), self.candidate.action_costs)
+            return np.repeat(
+                expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1
+            )
+        return expected_costs(
+            stratum_probabilities(self.probabilities, table), self.candidate.action_costs
+        )
 
     def words(self, classes: Any) -> str:
         """Return a name for people: the models, and the class weights."""
-        K, costs = len(classes), self.candidate.action_costs
+        K = len(classes)
+        costs = self.candidate.action_costs
         if self.candidate.is_constant:
             return f"constant {classes[int(costs[0, :K].argmin())]}"
         weights = costs[:, :K].max(axis=1) - costs[:, :K].min(axis=1)
@@ -904,13 +1038,18 @@ class PowerDraw:
 
     def predict_table(self, table: LogProbabilities) -> Floats:
         """Return the label distribution, shape (n, K)."""
-        logs = table.pooled if self.model is None else table[self.model]
+        if self.model is None:
+            logs = table.pooled
+        else:
+            logs = table[self.model]
         return np.asarray(softmax(self.power * logs, axis=1))
 
     @property
     def source(self) -> tuple[int, ...]:
         """Numbers of the models behind the probabilities."""
-        return tuple(self.table_.pooled_models) if self.model is None else (self.model,)
+        if self.model is None:
+            return tuple(self.table_.pooled_models)
+        return (self.model,)
 
     def as_part(self) -> RulePart:
         """Return the candidate as plain numbers."""
@@ -918,7 +1057,9 @@ class PowerDraw:
 
     def words(self, classes: object) -> str:
         """Return a name for people."""
-        return f"{self.table_.words(self.model)} drawn" + ("" if self.power == 1.0 else f" ^{self.power:g}")
+        return f"{self.table_.words(self.model)} drawn" + (
+            "" if self.power == 1.0 else f" ^{self.power:g}"
+        )
 
 
 def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabilities) -> Any:
@@ -928,7 +1069,10 @@ def stratum_probabilities(probabilities: StratumProbabilities, table: LogProbabi
         groups = None
         if probabilities.infers:
             groups = probabilities.groups_of(group_features(probabilities, table))
-        combination = table.groups if probabilities.group_aware else None
+        if probabilities.group_aware:
+            combination = table.groups
+        else:
+            combination = None
         return probabilities.predict(table.pooled, groups, combination)
 
     return table.derived(("strata", id(probabilities)), make)

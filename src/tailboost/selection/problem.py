@@ -73,7 +73,8 @@ class CVaR:
         losses = 1.0 - np.eye(len(mass))
         if most is None:
             return self.solve(losses, mass).value
-        if (means := losses @ mass).min() > most:
+        means = losses @ mass
+        if means.min() > most:
             return None
         return least_worst_within(losses, means, most, self.alpha, mass).value
 
@@ -85,11 +86,15 @@ class CVaR:
         """
         (n,) = rows.sizes(np.zeros(len(losses), dtype=np.intp), 1)
         order = np.argsort(losses)[::-1]
-        tail = min(int(np.searchsorted(np.cumsum(rows.base[order]), self.alpha)), len(order) - 1)
+        tail = min(
+            int(np.searchsorted(np.cumsum(rows.base[order]), self.alpha)), len(order) - 1
+        )
         q = float(losses[order[tail]])
         above = np.maximum(losses - q, 0.0)
         mean = (n * float(rows.base @ above) + 1.0 - q) / (n + 1.0)
-        variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (n + 1.0)
+        variance = (n * float(rows.base @ (above - mean) ** 2) + (1.0 - q - mean) ** 2) / (
+            n + 1.0
+        )
         return min(1.0, q + (mean + SPREAD * np.sqrt(variance / n)) / self.alpha)
 
     def of_answers(
@@ -121,7 +126,9 @@ class WorstRow:
     def constants(self, mass: Floats, most: float | None = None) -> float | None:
         """Return the value of the best constants, mixed, with a mean loss of at most ``most``; or None."""
         mass = mass[mass > 0]
-        return 1 - 1 / len(mass) if most is None else CVaR(float(mass.min())).constants(mass, most)
+        if most is None:
+            return 1 - 1 / len(mass)
+        return CVaR(float(mass.min())).constants(mass, most)
 
     def highest(self, rows: Rows, losses: Floats) -> float:
         """Return 1: the largest loss of a new row may be 1."""
@@ -157,7 +164,9 @@ def objective_named(name: Any, alpha: float | None) -> Any:
     if name == "cvar" and alpha is not None:
         return CVaR(float(alpha))
     if name not in NAMED:
-        raise ValueError(f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate")
+        raise ValueError(
+            f"objective={name!r}; allowed are 'cvar', {', '.join(map(repr, NAMED))}, or a rate"
+        )
     return Objective.of(NAMED[name])
 
 
@@ -169,9 +178,13 @@ class Problem:
     limits: tuple[Limit, ...] = ()
     # Whether a rule is selected even if no rule satisfies the limits, as for `max_error`.
     aims: bool = False
-    error_budget: float | None = None  # largest increase of the overall error; None for no limit
+    error_budget: float | None = (
+        None  # largest increase of the overall error; None for no limit
+    )
     randomized: bool = False  # whether several candidates may have mixture weight
-    confidence: float | None = None  # probability with which all limits have to hold on new rows
+    confidence: float | None = (
+        None  # probability with which all limits have to hold on new rows
+    )
 
     @classmethod
     def of(
@@ -195,7 +208,10 @@ class Problem:
         TypeError, ValueError
             If an argument is not an objective or limits, or if the arguments exclude each other.
         """
-        checked = checked_limits(limits) if limits else ()
+        if limits:
+            checked = checked_limits(limits)
+        else:
+            checked = ()
         if confidence and not checked and max_error is None:
             raise ValueError(
                 f"confidence={confidence:g} has no meaning without limits: it is the probability with which "
@@ -219,15 +235,20 @@ class Problem:
             return cls(CVaR(float(alpha)), error_budget=error_budget, randomized=True)
         if objective is None and checked and max_error is None:
             objective = "error"
-        rate = NAMED[objective or "worst_class"] if by_name else objective
-        aim, aims = Objective.of(rate), False
+        if by_name:
+            rate = NAMED[objective or "worst_class"]
+        else:
+            rate = objective
+        aim = Objective.of(rate)
+        aims = False
         if max_error is not None:
             if not isinstance(rate, Largest):
                 raise ValueError(
                     "max_error limits the subgroups of an objective that is the largest rate of a family; "
                     "state it as a limit: rates.error(by='class') <= ..."
                 )
-            aim, aims = Objective.of(error()), not checked
+            aim = Objective.of(error())
+            aims = not checked
             checked = rate.rate <= max_error, *checked
         if alpha is not None:
             raise ValueError(
@@ -240,7 +261,10 @@ class Problem:
     @property
     def conditions(self) -> tuple[str, ...]:
         """Names of what a rule must keep."""
-        return (*["the limits"] * bool(self.limits), *["the error budget"] * (self.error_budget is not None))
+        return (
+            *["the limits"] * bool(self.limits),
+            *["the error budget"] * (self.error_budget is not None),
+        )
 
     @property
     def over_rows(self) -> bool:
@@ -250,7 +274,9 @@ class Problem:
     @property
     def counted(self) -> Objective:
         """The objective as a rate; for one over rows the largest error of a class, for tables."""
-        return WORST_CLASS if self.over_rows else self.objective
+        if self.over_rows:
+            return WORST_CLASS
+        return self.objective
 
     def within(self, limits: tuple[Limit, ...]) -> Self:
         """Return the problem with other limits."""
@@ -350,9 +376,14 @@ def strata_of(
     return strata, stratum, numbers
 
 
-def numbers_by_column(problem: Problem, groups: Ints, names: GroupNames) -> tuple[Ints, list[int]]:
+def numbers_by_column(
+    problem: Problem, groups: Ints, names: GroupNames
+) -> tuple[Ints, list[int]]:
     """Return the number of the value of each row in the columns of a problem, (n, c), and these columns."""
-    used = problem.columns(names.titles) if names.columns else [0]
+    if names.columns:
+        used = problem.columns(names.titles)
+    else:
+        used = [0]
     if not used:  # a rate names an unknown column; its terms raise the error
         used = list(range(len(names.titles)))
     return names.by_column(groups)[:, used], used
@@ -374,7 +405,8 @@ def combination_of_unlabeled(
     assert names is not None
     numbers = numbers_by_column(problem, groups, names)[0]
     combination = strata.find(numbers)
-    if (absent := numbers[combination < 0]).size:
+    absent = numbers[combination < 0]
+    if absent.size:
         values = [of[i] for of, i in zip(strata.values, absent[0].tolist(), strict=True)]
         raise ValueError(
             f"groups_unlabeled: {len(absent):,} rows have groups, such as {values}, that no row with a label "
@@ -386,7 +418,8 @@ def combination_of_unlabeled(
 # Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
 TIE_PRICE = 1e-3
 # Price of violating a row of the program by 1: at first, and at most.
-SLACK_PRICE, MOST_SLACK_PRICE = 10.0, 1e6
+SLACK_PRICE = 10.0
+MOST_SLACK_PRICE = 1e6
 # A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
 DEAR = 1e-3
 # Sum of violations that counts as none.
@@ -394,12 +427,16 @@ SLACK = 1e-7
 # Violation of a limit that counts as rounding.
 SLIGHT = 1e-9
 # Relative gap at which column generation ends, and the most rounds.
-TOLERANCE, ROUNDS = 1e-4, 100
+TOLERANCE = 1e-4
+ROUNDS = 100
 # Rounds without a better candidate after which growth ends; random action costs near the best ones that are
 # tried in each of these rounds, and the standard deviation of their logarithms.
-IDLE_ROUNDS, LOOKS, LOOK_SPREAD = 4, 4, 0.25
+IDLE_ROUNDS = 4
+LOOKS = 4
+LOOK_SPREAD = 0.25
 # The most levels of a ratio that are tried, and the difference of levels that ends the trials.
-LEVELS, SAME_LEVEL = 8, 1e-5
+LEVELS = 8
+SAME_LEVEL = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,12 +468,21 @@ class Program:
         ValueError
             If a rate needs labels, groups, subgroups or costs that do not exist.
         """
-        scale, terms = objective.rate.scale(strata), objective.rate.terms(strata)
-        level = level if terms.is_ratio else 0.0
-        linear = terms.beyond(np.full(len(terms.names), level)) if terms.is_ratio else terms.linear
+        scale = objective.rate.scale(strata)
+        terms = objective.rate.terms(strata)
+        if terms.is_ratio:
+            level = level
+        else:
+            level = 0.0
+        if terms.is_ratio:
+            linear = terms.beyond(np.full(len(terms.names), level))
+        else:
+            linear = terms.linear
         each = linear[terms.defined] / scale
         if not len(each):
-            raise ValueError(f"objective: there are no rows that {objective.rate!r} counts among")
+            raise ValueError(
+                f"objective: there are no rows that {objective.rate!r} counts among"
+            )
         rows: list[tuple[Floats, float, int, float, int]] = []
         n_free = 0
         if objective.worst:
@@ -448,13 +494,20 @@ class Program:
         for number, limit in enumerate(limits):
             shared = n_free
             for row in limit.rows(strata):
-                variable = shared if row.free else -1
+                if row.free:
+                    variable = shared
+                else:
+                    variable = -1
                 n_free = max(n_free, variable + 1)
                 rows.append((row.matrix, row.free, variable, row.bound, number))
-        matrix, free, of_variable, bound, of_limit = zip(*rows, strict=True) if rows else ((),) * 5
+        matrix, free, of_variable, bound, of_limit = (
+            zip(*rows, strict=True) if rows else ((),) * 5
+        )
         matrices = np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size)
-        bounds, coefficients = np.array(bound, dtype=np.float64), np.array(free, dtype=np.float64)
-        variables, numbers = np.array(of_variable, dtype=np.intp), np.array(of_limit, dtype=np.intp)
+        bounds = np.array(bound, dtype=np.float64)
+        coefficients = np.array(free, dtype=np.float64)
+        variables = np.array(of_variable, dtype=np.intp)
+        numbers = np.array(of_limit, dtype=np.intp)
         columns = matrices, bounds, coefficients, variables, numbers
         return cls(strata, objective, tuple(limits), cost.ravel(), *columns, scale, level)
 
@@ -466,7 +519,8 @@ class Program:
     @property
     def caps(self) -> tuple[Floats, Floats]:
         """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
-        n_strata, A = len(self.strata.mass), self.strata.n_actions
+        n_strata = len(self.strata.mass)
+        A = self.strata.n_actions
         matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
         only = (self.limit_of_row >= 0) & (self.free == 0) & ~matrix[:, :, :-1].any(axis=(1, 2))
         only &= self.strata.defers & (matrix[:, :, -1] >= 0).all(axis=1)
@@ -504,15 +558,23 @@ class Program:
         terms = self.objective.rate.terms(self.strata)
         scale = self.scale
         if terms.is_ratio:  # the level falls until the value is 0 again
-            among = np.tensordot(terms.bottom, counts, axes=2)[terms.defined] / terms.mass[terms.defined]
-            weight = duals[self.limit_of_row == -1] if self.objective.worst else np.ones(1)
+            among = (
+                np.tensordot(terms.bottom, counts, axes=2)[terms.defined]
+                / terms.mass[terms.defined]
+            )
+            if self.objective.worst:
+                weight = duals[self.limit_of_row == -1]
+            else:
+                weight = np.ones(1)
             scale = 1.0 / max(float(weight @ among), 1e-300)
         prices = []
         for number, limit in enumerate(self.limits):
             terms = limit.rate.terms(self.strata)
             paid = duals[self.limit_of_row == number] * scale / limit.rate.scale(self.strata)
             if limit.compares:
-                prices.append(np.array([limit.price(paid, terms.values(counts)[terms.defined])]))
+                prices.append(
+                    np.array([limit.price(paid, terms.values(counts)[terms.defined])])
+                )
                 continue
             bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
             if terms.is_ratio:  # the bound multiplies the denominator
@@ -559,9 +621,12 @@ class Program:
         """For each rate: subgroups, numerators and denominators over flat counts, (m, W × A), and scale."""
         flat = []
         for stated in (self.objective, *self.limits):
-            terms, scale = stated.rate.terms(self.strata), stated.rate.scale(self.strata)
+            terms = stated.rate.terms(self.strata)
+            scale = stated.rate.scale(self.strata)
             m = len(terms.names)
-            flat.append((terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale))
+            flat.append(
+                (terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale)
+            )
         return flat
 
     def __getstate__(self) -> dict[str, Any]:
@@ -589,7 +654,9 @@ class Solution:
     duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
     weights: Floats  # shape (T,): mixture weights λ
     slack: float  # sum of the violations of the rows
-    contradicting: Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
+    contradicting: (
+        Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
+    )
 
     @property
     def feasible(self) -> bool:
@@ -605,19 +672,23 @@ class Master:
     """
 
     def __init__(self, program: Program, pool: Pool) -> None:
-        self.program, self.price = program, SLACK_PRICE
+        self.program = program
+        self.price = SLACK_PRICE
         infinity = highspy.kHighsInf
         highs = QuietHighs()
-        n_free, n_rows = program.n_free, len(program.bound)
+        n_free = program.n_free
+        n_rows = len(program.bound)
         for i in range(n_free):
             is_largest_rate = program.objective.worst and i == 0
             highs.addCol(1.0 if is_largest_rate else 0.0, -infinity, infinity, 0, [], [])
         for _ in range(n_rows):
             highs.addCol(self.price, 0.0, infinity, 0, [], [])
         for j in range(n_rows):
-            places, entries = [n_free + j], [-1.0]
+            places = [n_free + j]
+            entries = [-1.0]
             if program.variable[j] >= 0:
-                places, entries = [*places, int(program.variable[j])], [*entries, float(program.free[j])]
+                places = [*places, int(program.variable[j])]
+                entries = [*entries, float(program.free[j])]
             at = np.array(places, dtype=np.int32)
             highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
         highs.addRow(1.0, 1.0, 0, [], [])
@@ -629,7 +700,9 @@ class Master:
             starts = np.arange(0, n * size, size, dtype=np.int32)
             rows = np.tile(np.arange(size, dtype=np.int32), n)
             ends = np.zeros(n), np.full(n, infinity)
-            highs.addCols(n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel())
+            highs.addCols(
+                n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel()
+            )
 
     def add(self, counts: Floats) -> None:
         """Add a candidate by its confusion counts."""
@@ -664,10 +737,13 @@ class Master:
             if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 status = self.highs.modelStatusToString(self.highs.getModelStatus())
                 raise RuntimeError(f"the program over the candidates was not solved: {status}")
-        solution, program = self.highs.getSolution(), self.program
-        x, duals = np.array(solution.col_value), np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
+        solution = self.highs.getSolution()
+        program = self.program
+        x = np.array(solution.col_value)
+        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
         weights = np.maximum(x[self.first :], 0.0)
-        slack, value = float(x[program.n_free : self.first].sum()), float(self.highs.getObjectiveValue())
+        slack = float(x[program.n_free : self.first].sum())
+        value = float(self.highs.getObjectiveValue())
         dear = program.limit_of_row[duals >= DEAR * self.price]
         contradicting = np.isin(np.arange(len(program.limits)), dear) & (slack > SLACK * 10)
         return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
@@ -705,7 +781,9 @@ def grow(pool: Pool, program: Program) -> Solution:
     return _at_its_level(pool, program, _grow_once)
 
 
-def _at_its_level(pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]) -> Solution:
+def _at_its_level(
+    pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]
+) -> Solution:
     """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
 
     The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
@@ -722,7 +800,9 @@ def _at_its_level(pool: Pool, program: Program, solve_once: Callable[[Pool, Prog
 
 
 def _grow_once(pool: Pool, program: Program) -> Solution:
-    master, rng, idle = Master(program, pool), np.random.default_rng(0), 0
+    master = Master(program, pool)
+    rng = np.random.default_rng(0)
+    idle = 0
 
     def add(action_costs: Floats) -> int:
         number = pool.add(Candidate.of(action_costs))
@@ -732,11 +812,15 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
 
     for _ in range(ROUNDS):
         solved = master.solve()
-        costs, before = program.action_costs(solved.duals), master.n_candidates
+        costs = program.action_costs(solved.duals)
+        before = master.n_candidates
         cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
         gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
         better = gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before
-        idle = 0 if better else idle + 1
+        if better:
+            idle = 0
+        else:
+            idle = idle + 1
         for _ in range(LOOKS if idle else 0):
             add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
         if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
@@ -785,8 +869,11 @@ class Best:
     @classmethod
     def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Best:
         """Return rules with these mixture weights and summed confusion counts as a selection."""
-        value, unknown = program.value(counts), np.full(len(program.limits), np.nan)
-        return cls(numbers, weights, counts, value, value, program.violations(counts), unknown, None)
+        value = program.value(counts)
+        unknown = np.full(len(program.limits), np.nan)
+        return cls(
+            numbers, weights, counts, value, value, program.violations(counts), unknown, None
+        )
 
     def counts_in(self, pool: Pool) -> Floats:
         """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
@@ -797,7 +884,11 @@ class Best:
         counts = self.counts_in(pool)
         value = program.value(counts)
         return replace(
-            self, counts=counts, value=value, bound=value - self.gap, violations=program.violations(counts)
+            self,
+            counts=counts,
+            value=value,
+            bound=value - self.gap,
+            violations=program.violations(counts),
         )
 
     @property
@@ -822,21 +913,26 @@ def best_in_pool(
     costs; those ``among`` may be selected, all by default.
     """
     solution = solve(pool, program)
-    program, scale = solution.program, solution.program.scale
+    program = solution.program
+    scale = solution.program.scale
     weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
     used = np.flatnonzero(weights)
     weights = weights[used] / weights[used].sum()
     mixture = mixed(weights, pool.all_counts[used])
-    bound, by_mixture = float(program.evaluate(mixture)[0]) * scale, program.violations(mixture)
+    bound = float(program.evaluate(mixture)[0]) * scale
+    by_mixture = program.violations(mixture)
     if randomized:
         return Best(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
     numbers = np.array(among or range(len(pool.candidates)))
     counts = pool.all_counts[numbers]
     best = _best_number(program, counts, charge_of(solution))
-    value, by_limit = float(program.evaluate(counts[best])[0]) * scale, program.violations(counts[best])
+    value = float(program.evaluate(counts[best])[0]) * scale
+    by_limit = program.violations(counts[best])
     if by_limit.max(initial=0.0) <= SLIGHT:
         bound = min(bound, value)
-    return Best(numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution)
+    return Best(
+        numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution
+    )
 
 
 def _best_number(program: Program, counts: Floats, charge: float) -> int:

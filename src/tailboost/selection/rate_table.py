@@ -84,12 +84,15 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
     variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the out-of-fold
     confusion counts by fold, shape (F, S, A).
     """
-    terms, n_strata, weight = rate.terms(strata), len(strata.mass), _row_weight(strata)
+    terms = rate.terms(strata)
+    n_strata = len(strata.mass)
+    weight = _row_weight(strata)
     top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
     beyond = slope = 0.0
     for counts in folds:
         among = np.einsum("msa,fsa->fms", bottom, counts)
-        mass, squares = among.sum(axis=2), among @ weight
+        mass = among.sum(axis=2)
+        squares = among @ weight
         n = quotient(mass**2, squares)
         values = np.einsum("msa,fsa->fm", top, counts) / np.where(mass > 0, mass, 1.0)
         total = n.sum(axis=0)
@@ -97,8 +100,13 @@ def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
         binomial = np.maximum((n > 0).sum(axis=0) - 1, 0) * mean * (1.0 - mean)
         beyond += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
         slope += float((total - (n**2).sum(axis=0) / np.where(total > 0, total, 1.0)).sum())
-    variance = max(0.0, beyond / slope) if slope > 0 else 0.0
-    return max(REFIT, float(np.sqrt(variance * (1.0 + 1.0 / len(folds[0]))))) if len(folds) else REFIT
+    if slope > 0:
+        variance = max(0.0, beyond / slope)
+    else:
+        variance = 0.0
+    if len(folds):
+        return max(REFIT, float(np.sqrt(variance * (1.0 + 1.0 / len(folds[0])))))
+    return REFIT
 
 
 def binomial_arms(
@@ -141,8 +149,10 @@ class CountedRate:
         deviation of a rate under a refit, as a share of its range; NaN if it is not known.
         """
         terms, (least, most) = rate.terms(strata), rate.range(strata)
-        values, rows = terms.values(counts), effective_rows(terms, strata, counts)
-        width, binomial_rows = max(most - least, 1e-300), rows
+        values = terms.values(counts)
+        rows = effective_rows(terms, strata, counts)
+        width = max(most - least, 1e-300)
+        binomial_rows = rows
         if rate.matrix is not None:
             p = (np.nan_to_num(values, nan=least) - least) / width
             squares = _second_moments(terms, len(strata.mass), counts, least) / width**2
@@ -152,8 +162,12 @@ class CountedRate:
             binomial_rows = rows * quotient(largest, variance, 1.0)
         elif rate.is_weighted:
             binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
-        unknown, decided = refit and bool(np.isnan(spread)), decided_rates(terms, strata, counts)
-        spread = refit_spread(rate, strata, spread) / width if refit else 0.0
+        unknown = refit and bool(np.isnan(spread))
+        decided = decided_rates(terms, strata, counts)
+        if refit:
+            spread = refit_spread(rate, strata, spread) / width
+        else:
+            spread = 0.0
         reasons = {
             "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
             "refitted models answer, and one held-out part does not show how they differ":
@@ -197,7 +211,8 @@ class CountedRate:
             return float("nan"), float("nan")
         ends = (self.values, *self.ends(), *self.ends(1.0 - 0.05 / (m * (m - 1) / 2)))
         rate, low, high, lowest, highest = (
-            of[counted] if limit.form == GAP else np.log(np.maximum(of[counted], 1e-300)) for of in ends
+            of[counted] if limit.form == GAP else np.log(np.maximum(of[counted], 1e-300))
+            for of in ends
         )
         apart = rate[:, None] - rate
         more = np.hypot((high - rate)[:, None], rate - low)
@@ -212,11 +227,18 @@ class CountedRate:
         """Return why subgroups have no interval, a sentence for each reason."""
         sentences = []
         for reason, concerned in self.reasons.items():
-            names = [self.terms.names[i] for i in np.flatnonzero(concerned & ~np.isnan(self.values))]
+            names = [
+                self.terms.names[i] for i in np.flatnonzero(concerned & ~np.isnan(self.values))
+            ]
             some = ", ".join(unit_name(name) for name in names[:FEW] if name is not None)
-            more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+            if len(names) > FEW:
+                more = f" and {len(names) - FEW} more"
+            else:
+                more = ""
             if names:
-                sentences.append(f"no interval for {rate}{f' of {some}{more}' if some else ''}: {reason}")
+                sentences.append(
+                    f"no interval for {rate}{f' of {some}{more}' if some else ''}: {reason}"
+                )
         return sentences
 
 
@@ -228,12 +250,16 @@ def _second_moments(terms: RateTerms, n_strata: int, counts: Floats, least: floa
     return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
 
 
-def _ratio_efficiency(terms: RateTerms, n_strata: int, counted: Floats, values: Floats) -> Floats:
+def _ratio_efficiency(
+    terms: RateTerms, n_strata: int, counted: Floats, values: Floats
+) -> Floats:
     """Return the variance p (1 − p) of a share over that of a ratio with weighted rows, shape (m,).
 
     The variance of Σ t / Σ b is that of the mean of t − p b over the squared mean of b (delta method).
     """
-    top, bottom, counts = terms.top[:, :n_strata], terms.bottom[:, :n_strata], counted[:n_strata]
+    top = terms.top[:, :n_strata]
+    bottom = terms.bottom[:, :n_strata]
+    counts = counted[:n_strata]
     p = np.nan_to_num(values)
     squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
     weight = (counts * bottom).sum(axis=(1, 2))
@@ -248,7 +274,9 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
     inside = (terms.bottom[:, :n_strata] > 0) & used
     top = terms.top[:, :n_strata]
     largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
-    decided: Mask = inside.any(axis=(1, 2)) & (largest == np.where(inside, top, np.inf).min(axis=(1, 2)))
+    decided: Mask = inside.any(axis=(1, 2)) & (
+        largest == np.where(inside, top, np.inf).min(axis=(1, 2))
+    )
     return decided
 
 
@@ -295,7 +323,10 @@ class LimitsOutlook:
         if not self.wider:
             return ""
         each = "; ".join(_widened(limit, by) for limit, by in self.wider)
-        few = "" if self.fewest is None else f". Fewest rows: {self.fewest[0]}, {self.fewest[1]:,.0f}"
+        if self.fewest is None:
+            few = ""
+        else:
+            few = f". Fewest rows: {self.fewest[0]}, {self.fewest[1]:,.0f}"
         return f"limits that hold together with {self.confidence:g}: {each}{few}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -310,10 +341,16 @@ class LimitsOutlook:
 
 def _widened(limit: Limit, by: float) -> str:
     """Return a widened limit as text."""
-    moved = by if limit.from_above else -by
+    if limit.from_above:
+        moved = by
+    else:
+        moved = -by
     if isinstance(limit.bound, tuple):
         return f"{limit}, each moved by {moved:+.2g}"
-    bound = limit.bound + moved if limit.rate.kind == "cost" else float(np.clip(limit.bound + moved, 0, 1))
+    if limit.rate.kind == "cost":
+        bound = limit.bound + moved
+    else:
+        bound = float(np.clip(limit.bound + moved, 0, 1))
     return f"{replace(limit, bound=round(bound, 3))} (asked: {limit.bound:g})"
 
 
@@ -333,7 +370,11 @@ def outlook(
     The ``confidence`` is for ``wider``. ``refit`` and ``spread`` are those of `CountedRate.of`. The result is
     None without limits, for costs of rows, and under a refit of unknown spread.
     """
-    if not limits or any(limit.rate.needs_costs for limit in limits) or (refit and np.isnan(spread)):
+    if (
+        not limits
+        or any(limit.rate.needs_costs for limit in limits)
+        or (refit and np.isnan(spread))
+    ):
         return None
     excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
     holds = (excess <= ROUNDING).all(axis=1)
@@ -342,20 +383,28 @@ def outlook(
     steps = quotient(excess, scale).max(axis=1)
     wider = max(0.0, float(np.quantile(steps, confidence, method="higher"))) * scale
     wider = np.where(scale > 0, wider, np.maximum(excess.max(axis=0), 0.0))
-    needed, sizes = [], []
+    needed = []
+    sizes = []
     for limit, more in zip(limits, wider.tolist(), strict=True):
         terms = limit.rate.terms(strata)
         rows = effective_rows(terms, strata, counts)
-        bounded = np.ones(len(rows), bool) if limit.compares else ~np.isnan(limit.bounds(terms.names))
+        if limit.compares:
+            bounded = np.ones(len(rows), bool)
+        else:
+            bounded = ~np.isnan(limit.bounds(terms.names))
         names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
         sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
         if more > ROUNDING:
             needed.append((limit, float(more)))
-    fewest = min(((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None)
+    fewest = min(
+        ((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None
+    )
     return LimitsOutlook(float(holds.mean()), confidence, tuple(needed), fewest)
 
 
-def _excesses(limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float) -> list[Floats]:
+def _excesses(
+    limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
+) -> list[Floats]:
     """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,)."""
     n_strata = len(strata.mass)
     used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
@@ -436,14 +485,21 @@ class RateLine:
     def limit_line(self) -> LimitLine:
         """The limit for drawings and short tables."""
         verdict = {True: KEPT, False: BROKEN, None: NO_ROWS}[self.met]
-        unit = "all rows" if self.subgroup is None else unit_name(self.subgroup)
-        value, low, high = (None if end != end else float(end) for end in (self.value, self.low, self.high))
+        if self.subgroup is None:
+            unit = "all rows"
+        else:
+            unit = unit_name(self.subgroup)
+        value, low, high = (
+            None if end != end else float(end) for end in (self.value, self.low, self.high)
+        )
         words = _text(self.value, ".4f", "–")
         if low is not None:
             words += f", 95 % interval {low:.4f} to {high:.4f}"
         limit = f"{self.sense} {self.bound:g}"
         name = f"{self.rate}: {unit}"
-        return LimitLine(verdict, self.met, name, limit, words, value, low, high, float(self.bound))
+        return LimitLine(
+            verdict, self.met, name, limit, words, value, low, high, float(self.bound)
+        )
 
 
 @dataclass(frozen=True)
@@ -496,10 +552,13 @@ class RateTable:
         rule was selected where these rows favour it. An empty text is no reason.
         """
         stated = list(stated)
-        lines, lacking, spread = list[RateLine](), list[str](), False
+        lines = list[RateLine]()
+        lacking = list[str]()
+        spread = False
         for (rate, limit), price in zip(stated, prices or [None] * len(stated), strict=True):
             counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
-            if why := flattered(rate):
+            why = flattered(rate)
+            if why:
                 counted = replace(counted, reasons={why: np.ones(len(counted.values), bool)})
             lines += rate_lines(rate, limit, counted, price)
             lacking += counted.lacking(rate)
@@ -509,11 +568,16 @@ class RateTable:
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
         """Return the table with the probability of keeping the limits on new rows."""
-        said = "" if outlook is None else outlook.sentence
+        if outlook is None:
+            said = ""
+        else:
+            said = outlook.sentence
         return replace(self, outlook=outlook, notes=(*self.notes, *[said] * bool(said)))
 
     @classmethod
-    def measured(cls, stated: Iterable[Rate | Limit], answered: Answered, words: str) -> RateTable:
+    def measured(
+        cls, stated: Iterable[Rate | Limit], answered: Answered, words: str
+    ) -> RateTable:
         """Return the table of rates and limits on answered rows, which ``words`` name."""
         pairs = [(one.rate, one.limit) for one in stated]
         return cls.counted(pairs, answered.strata, answered.counts, words, selected=False)
@@ -521,7 +585,9 @@ class RateTable:
     def on_fitted_rows(self) -> RateTable:
         """Return the table without intervals, because models were fitted on its rows."""
         lines = tuple(replace(line, low=float("nan"), high=float("nan")) for line in self.lines)
-        return replace(self, lines=lines, notes=("no intervals: models were fitted on these rows",))
+        return replace(
+            self, lines=lines, notes=("no intervals: models were fitted on these rows",)
+        )
 
     def of_rule(self, rule: str) -> RateTable:
         """Return the lines of a rule; a deterministic rule has `predict` alone."""
@@ -531,13 +597,20 @@ class RateTable:
 
     def column(self, name: str, rule: str = "predict") -> Floats | None:
         """Return one number of all lines of a rule, shape (m,); None if all are NaN."""
-        values = np.array([getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64)
-        return None if np.isnan(values).all() else values
+        values = np.array(
+            [getattr(line, name) for line in self.of_rule(rule).lines], dtype=np.float64
+        )
+        if np.isnan(values).all():
+            return None
+        return values
 
     def intervals(self, rule: str = "predict") -> Floats | None:
         """Return the intervals of a rule, shape (m, 2); None without any."""
-        low, high = self.column("low", rule), self.column("high", rule)
-        return None if low is None or high is None else np.column_stack([low, high])
+        low = self.column("low", rule)
+        high = self.column("high", rule)
+        if low is None or high is None:
+            return None
+        return np.column_stack([low, high])
 
     @property
     def worst(self) -> tuple[Any, float, tuple[float, float] | None] | None:
@@ -563,7 +636,9 @@ class RateTable:
     def met(self) -> bool | None:
         """Whether all limits hold on these rows; None without limits."""
         said = [line.met for line in self.lines if line.met is not None]
-        return all(said) if said else None
+        if said:
+            return all(said)
+        return None
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the lines as dicts, for ``pandas.DataFrame``."""
@@ -571,9 +646,17 @@ class RateTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain types, for JSON; NaN becomes None."""
-        lines = [{k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()]
-        likely = None if self.outlook is None else self.outlook.to_dict()
-        return asdict(replace(self, lines=(), outlook=None)) | {"lines": lines, "outlook": likely}
+        lines = [
+            {k: None if v != v else v for k, v in line.items()} for line in self.to_dicts()
+        ]
+        if self.outlook is None:
+            likely = None
+        else:
+            likely = self.outlook.to_dict()
+        return asdict(replace(self, lines=(), outlook=None)) | {
+            "lines": lines,
+            "outlook": likely,
+        }
 
     @property
     def verdict(self) -> str:
@@ -581,32 +664,59 @@ class RateTable:
         limited = [line for line in self.lines if line.met is not None]
         if not limited:
             return "There is no limit among these rates."
-        if broken := _named(line for line in limited if not line.met):
+        broken = _named(line for line in limited if not line.met)
+        if broken:
             return f"Not kept on these rows: {broken}."
-        likely = "" if self.outlook is None else self.outlook.sentence
-        more = f" {likely[:1].upper()}{likely[1:]}." if likely else ""
+        if self.outlook is None:
+            likely = ""
+        else:
+            likely = self.outlook.sentence
+        if likely:
+            more = f" {likely[:1].upper()}{likely[1:]}."
+        else:
+            more = ""
         return f"On these rows all limits are kept.{more}"
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text."""
-        between, limited, priced = (
-            any(not np.isnan(line.low) for line in self.lines),
-            any(line.limit for line in self.lines),
-            any(line.price > 0 for line in self.lines),
-        )
+        between = any(not np.isnan(line.low) for line in self.lines)
+        limited = any(line.limit for line in self.lines)
+        priced = any(line.price > 0 for line in self.lines)
         drawn = bool(self.kind) and len({line.rule for line in self.lines}) > 1
-        here, digits = " on these rows" * self.selected, 3 if self.kind else 4
-        head = [self.kind, "rows"] if self.kind else ["rate", "subgroup"]
+        here = " on these rows" * self.selected
+        if self.kind:
+            digits = 3
+        else:
+            digits = 4
+        if self.kind:
+            head = [self.kind, "rows"]
+        else:
+            head = ["rate", "subgroup"]
         head += [*["error of"] * drawn, "estimate" if self.selected else "on these rows"]
-        head += ["95 % interval"] * between + ["limit", f"kept{here}"] * limited + ["price"] * priced
+        head += (
+            ["95 % interval"] * between
+            + ["limit", f"kept{here}"] * limited
+            + ["price"] * priced
+        )
         rows = []
         for line in self._shown:
-            unit = "all" if line.subgroup is None else unit_name(line.subgroup)
-            row = [unit, f"{line.rows:,.0f}"] if self.kind else [line.rate, unit]
+            if line.subgroup is None:
+                unit = "all"
+            else:
+                unit = unit_name(line.subgroup)
+            if self.kind:
+                row = [unit, f"{line.rows:,.0f}"]
+            else:
+                row = [line.rate, unit]
             row += [RULES[line.rule]] * drawn + [_text(line.value, f".{digits}f", "–")]
-            ends = [_text(end, f".{2 if self.kind else 4}f", "–") for end in (line.low, line.high)]
+            ends = [
+                _text(end, f".{2 if self.kind else 4}f", "–") for end in (line.low, line.high)
+            ]
             row += ["–" if np.isnan(line.low) else " to ".join(ends)] * between
-            bound = "" if np.isnan(line.bound) else f"{line.sense} {line.bound:g}"
+            if np.isnan(line.bound):
+                bound = ""
+            else:
+                bound = f"{line.sense} {line.bound:g}"
             row += [bound, {True: "yes", False: "NO", None: ""}[line.met]] * limited
             rows.append(row + [_text(line.price, ".3g", "")] * priced)
         return head, rows
@@ -617,18 +727,21 @@ class RateTable:
         if not self.kind or len(self.lines) <= MOST_LINES:
             return self.lines
         beyond = [np.nan_to_num(x.value, nan=-1.0) - np.nan_to_num(x.bound) for x in self.lines]
-        return [self.lines[i] for i in np.argsort(beyond, kind="stable")[: -MOST_LINES - 1 : -1]]
+        return [
+            self.lines[i] for i in np.argsort(beyond, kind="stable")[: -MOST_LINES - 1 : -1]
+        ]
 
     @property
     def caption(self) -> str:
         """The rates and the rows, in words."""
         more = len(self.lines) - len(self._shown)
-        hidden = f"; {more} more are in to_dict()" if more else ""
-        return (
-            f"error of each {self.kind}, measured on {self.words}{hidden}"
-            if self.kind
-            else f"On {self.words}"
-        )
+        if more:
+            hidden = f"; {more} more are in to_dict()"
+        else:
+            hidden = ""
+        if self.kind:
+            return f"error of each {self.kind}, measured on {self.words}{hidden}"
+        return f"On {self.words}"
 
     @property
     def text(self) -> str:
@@ -660,20 +773,27 @@ class RateTable:
         ValueError
             If the table has no limit.
         """
-        words = "estimates" if self.selected else "rates"
-        return display("LimitsDisplay")(self.limit_lines(), name=f"{words} on {self.words}").plot(
-            ax=ax, **kwargs
-        )
+        if self.selected:
+            words = "estimates"
+        else:
+            words = "rates"
+        return display("LimitsDisplay")(
+            self.limit_lines(), name=f"{words} on {self.words}"
+        ).plot(ax=ax, **kwargs)
 
     def __str__(self) -> str:
-        return "\n".join([self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
+        return "\n".join(
+            [self.text, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)]
+        )
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
 
 
 def _text(value: float, digits: str, unknown: str) -> str:
-    return unknown if np.isnan(value) else f"{value:{digits}}"
+    if np.isnan(value):
+        return unknown
+    return f"{value:{digits}}"
 
 
 def _named(lines: Iterable[RateLine]) -> str:
@@ -684,7 +804,10 @@ def _named(lines: Iterable[RateLine]) -> str:
         else f"{line.limit} ({unit_name(line.subgroup)})"
         for line in lines
     ]
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    if len(names) > FEW:
+        more = f" and {len(names) - FEW} more"
+    else:
+        more = ""
     return "; ".join(names[:FEW]) + more
 
 
@@ -695,7 +818,8 @@ def rate_lines(
 
     ``prices`` are shadow prices of the limit: one for each subgroup, or one for a gap or ratio.
     """
-    names, values = list(counted.terms.names), counted.values
+    names = list(counted.terms.names)
+    values = counted.values
     bounds = np.full(len(values), np.nan)
     if limit is not None and not limit.compares:
         bounds = limit.bounds(names)
@@ -708,16 +832,30 @@ def rate_lines(
     if prices is not None:
         paid[-len(prices) :] = prices
     lines = []
-    for name, (value, low, high, n, bound), price in zip(names, numbers.tolist(), paid.tolist(), strict=True):
-        met = None if limit is None else limit.keeps(value, bound)
-        said = "" if limit is None else str(limit)
-        sense = "" if limit is None else limit.sense
-        lines.append(RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price))
+    for name, (value, low, high, n, bound), price in zip(
+        names, numbers.tolist(), paid.tolist(), strict=True
+    ):
+        if limit is None:
+            met = None
+        else:
+            met = limit.keeps(value, bound)
+        if limit is None:
+            said = ""
+        else:
+            said = str(limit)
+        if limit is None:
+            sense = ""
+        else:
+            sense = limit.sense
+        lines.append(
+            RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price)
+        )
     return lines
 
 
 # Rates of little noise. A gap or ratio is reported as below its noise only if it is so for these rates.
-CALM_GAP, CALM_RATIO = 0.1, 0.5
+CALM_GAP = 0.1
+CALM_RATIO = 0.5
 
 
 def below_noise(limit: Limit, strata: Strata) -> str | None:
@@ -730,10 +868,13 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
         limit.rate.is_ratio or limit.rate.kind == "cost"
     ):  # their rows or their range depend on the predictions
         return None
-    terms, counts = limit.terms(strata), np.zeros((len(strata.mass), strata.n_actions))
+    terms = limit.terms(strata)
+    counts = np.zeros((len(strata.mass), strata.n_actions))
     counts[:, 0] = strata.mass
     sizes = effective_rows(
-        terms, strata, counts if strata.mean_costs is None else np.concatenate([counts, 0 * counts])
+        terms,
+        strata,
+        counts if strata.mean_costs is None else np.concatenate([counts, 0 * counts]),
     )
     there = np.flatnonzero(sizes > 0)
     order = there[np.argsort(sizes[there], kind="stable")]
@@ -741,11 +882,17 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
     if limit.compares:
         if len(order) < 2:
             absent = [units[i] for i in np.flatnonzero(sizes <= 0)]
-            more = f"; {', '.join(absent[:FEW])} has no rows" if absent else ""
+            if absent:
+                more = f"; {', '.join(absent[:FEW])} has no rows"
+            else:
+                more = ""
             return f"{limit}: only one subgroup has rows, so there is nothing to compare{more}"
         gap = limit.form == "gap"
         p, allowed = (CALM_GAP, limit.bound) if gap else (CALM_RATIO, 1.0 - limit.bound)
-        variance = p * (1 - p) if gap else (1 - p) / p
+        if gap:
+            variance = p * (1 - p)
+        else:
+            variance = (1 - p) / p
         noise = SPREAD * np.sqrt(variance * (1 / sizes[order[:2]]).sum())
         if noise <= allowed:
             return None
@@ -755,13 +902,22 @@ def below_noise(limit: Limit, strata: Strata) -> str | None:
             f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
         )
     bounds = limit.bounds(terms.names)
-    if lacking := [units[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]:
-        return f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+    lacking = [units[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
+    if lacking:
+        return (
+            f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+        )
     for i in order:
-        room = bounds[i] if limit.from_above else 1.0 - bounds[i]
+        if limit.from_above:
+            room = bounds[i]
+        else:
+            room = 1.0 - bounds[i]
         seen = 1.0 - 0.05 ** (1.0 / sizes[i])
         if not np.isnan(room) and seen > room > 0:
-            reached = seen if limit.from_above else 1.0 - seen
+            if limit.from_above:
+                reached = seen
+            else:
+                reached = 1.0 - seen
             best, sign = (0, "≤") if limit.from_above else (1, "≥")
             return (
                 f"{limit}: {units[i]} has {sizes[i]:,.0f} rows; even an estimate of {best} there shows only "

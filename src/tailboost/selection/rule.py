@@ -60,13 +60,17 @@ class Rule:
     least_probability: float = LEAST_PROBABILITY
 
     @classmethod
-    def of(cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None) -> Self:
+    def of(
+        cls, ensemble: MixtureEnsemble, classes: NDArray[Any], groups: Sequence[Any] | None
+    ) -> Self:
         """Return the rule of an ensemble of members with ``as_part``; the settlers of ties come first."""
         weights = ensemble.weights.tolist()
         rest = [m for m in range(len(weights)) if m not in ensemble.tie_order]
         order = [m for m in [*np.asarray(ensemble.tie_order).tolist(), *rest] if weights[m] > 0]
         parts = [replace(ensemble.base_models[m].as_part(), weight=weights[m]) for m in order]
-        return cls(np.asarray(classes).tolist(), None if groups is None else list(groups), parts)
+        return cls(
+            np.asarray(classes).tolist(), None if groups is None else list(groups), parts
+        )
 
     @property
     def models(self) -> list[str]:
@@ -112,35 +116,52 @@ class Rule:
             rule estimates groups from features.
         """
         self._refuse_inferred()
-        K, classes = len(self.classes), np.asarray(self.classes)
+        K = len(self.classes)
+        classes = np.asarray(self.classes)
         check_named(probabilities)
         given = stacked(probabilities, list(probabilities), classes)
-        if missing := [name for name in self.models if name not in probabilities]:
-            raise ValueError(f"probabilities: those of {missing} are missing, and the rule uses them")
-        logs = {name: logs_of(given[:, i], self.least_probability) for i, name in enumerate(probabilities)}
+        missing = [name for name in self.models if name not in probabilities]
+        if missing:
+            raise ValueError(
+                f"probabilities: those of {missing} are missing, and the rule uses them"
+            )
+        logs = {
+            name: logs_of(given[:, i], self.least_probability)
+            for i, name in enumerate(probabilities)
+        }
         n = len(given)
         number = self._numbers(groups, n)
-        distribution, review = np.zeros((n, K)), np.zeros(n)
+        distribution = np.zeros((n, K))
+        review = np.zeros(n)
         for j, part in enumerate(self.parts):
             z = part.logs(logs, n)
             weight = part.weight + tie_break(j)
             if part.action_costs is None:
                 distribution += weight * softmax((part.power or 1.0) * z, axis=1)
             else:
-                costs = np.einsum("nk,nka->na", np.exp(z), np.asarray(part.action_costs)[number])
+                costs = np.einsum(
+                    "nk,nka->na", np.exp(z), np.asarray(part.action_costs)[number]
+                )
                 distribution[np.arange(n), costs[:, :K].argmin(axis=1)] += weight
                 review += part.weight * (costs.argmin(axis=1) == K)
         answers = classes[distribution.argmax(axis=1)]
-        return answers if deferred is None else np.where(review >= 0.5, deferred, answers.astype(object))
+        if deferred is None:
+            return answers
+        return np.where(review >= 0.5, deferred, answers.astype(object))
 
     def _numbers(self, groups: Groups, n: int) -> NDArray[Any]:
         """Return the number of each row's group, 0 for all rows if the rule is group-blind."""
-        columns = {} if groups is None else columns_by_name(groups, "groups")
+        if groups is None:
+            columns = {}
+        else:
+            columns = columns_by_name(groups, "groups")
         if len(columns) > 1:
             raise ValueError(f"groups must be one column, got {list(columns)}")
         column = next(iter(columns.values()), None)
         if self.groups is not None and column is not None and len(column) != n:
-            raise ValueError(f"groups has {len(column)} entries, the probabilities have {n} rows")
+            raise ValueError(
+                f"groups has {len(column)} entries, the probabilities have {n} rows"
+            )
         return group_numbers(column, self.groups, n)
 
     def _refuse_inferred(self) -> None:
@@ -171,7 +192,9 @@ class Rule:
         """
         with reading("rule"):
             if document["format"] != FORMAT:
-                raise ValueError(f"the rule has the format {document['format']!r}, not {FORMAT}")
+                raise ValueError(
+                    f"the rule has the format {document['format']!r}, not {FORMAT}"
+                )
             parts = [RulePart(**part) for part in document["parts"]]
             rule = cls(
                 list(document["classes"]),
@@ -185,12 +208,15 @@ class Rule:
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and shape, because documents can be forged."""
         labels = [*self.classes, *(self.groups or [])]
-        K, G = len(self.classes), len(self.groups or [None])
+        K = len(self.classes)
+        G = len(self.groups or [None])
         plain = all(isinstance(label, (str, int, float)) for label in labels)
         _need(plain, "a label or group is no text or number")
         several = len(self.classes) >= 2 and are_different(self.classes)
         _need(several, "classes must be at least two different labels of one type")
-        different = self.groups is None or (len(self.groups) >= 1 and are_different(self.groups))
+        different = self.groups is None or (
+            len(self.groups) >= 1 and are_different(self.groups)
+        )
         _need(different, "groups must be different and of one type")
         least = self.least_probability
         _need(_are_numbers(least, ()) and 0 < least < 1, "least_probability must be in (0, 1)")
@@ -198,15 +224,23 @@ class Rule:
         for part in self.parts:
             inside = _are_numbers(part.weight, ()) and 0 < part.weight <= 1 + WEIGHT_TOLERANCE
             _need(inside, "a weight must be in (0, 1]")
-            by_model = isinstance(part.weights, dict) and all(isinstance(name, str) for name in part.weights)
+            by_model = isinstance(part.weights, dict) and all(
+                isinstance(name, str) for name in part.weights
+            )
             _need(by_model, "weights must be by model")
             _need(_are_numbers(list(part.weights.values())), "weights must be numbers")
             _need(_are_numbers(part.offsets, (K,)), f"offsets must be {K} numbers")
             _need(isinstance(part.inferred, bool), "inferred must be true or false")
-            _need((part.action_costs is None) != (part.power is None), "a part has action_costs or power")
+            _need(
+                (part.action_costs is None) != (part.power is None),
+                "a part has action_costs or power",
+            )
             _need(part.power is None or _are_numbers(part.power, ()), "power must be a number")
             if part.action_costs is not None:
-                first = len(part.action_costs) if part.inferred and isinstance(part.action_costs, list) else G
+                if part.inferred and isinstance(part.action_costs, list):
+                    first = len(part.action_costs)
+                else:
+                    first = G
                 shapes = [(first, K, K), (first, K, K + 1)]
                 fits = any(_are_numbers(part.action_costs, shape) for shape in shapes)
                 _need(fits, f"action_costs must be numbers of shape {shapes[0]} or {shapes[1]}")
@@ -260,8 +294,15 @@ class Rule:
             raise ValueError(
                 "group='COL' is needed, --group COL in the shell: the rule reads the row's group"
             )
-        name = columns if callable(columns) else _named(columns, self.classes)
-        names = {(model, label): name(model, label) for model in self.models for label in self.classes}
+        if callable(columns):
+            name = columns
+        else:
+            name = _named(columns, self.classes)
+        names = {
+            (model, label): name(model, label)
+            for model in self.models
+            for label in self.classes
+        }
         _refuse_shared(names)
         probability = {
             (model, k): sql_number(table, names[model, label])
@@ -282,7 +323,9 @@ class Rule:
             _are_probabilities([probability[model, k] for k in range(len(self.classes))])
             for model in self.models
         ]
-        return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END" if valid else expression
+        if valid:
+            return f"CASE WHEN {' AND '.join(valid)} THEN {expression} END"
+        return expression
 
     def _of_group(self, g: int, probability: Mapping[tuple[str, int], str], what: str) -> str:
         """Return the expression for one group."""
@@ -294,34 +337,47 @@ class Rule:
             return f"CASE WHEN {self._defers(g, probability)} THEN {review} ELSE {answer} END"
         return self._answered(g, probability, self.classes)
 
-    def _answered(self, g: int, probability: Mapping[tuple[str, int], str], classes: Sequence[Any]) -> str:
+    def _answered(
+        self, g: int, probability: Mapping[tuple[str, int], str], classes: Sequence[Any]
+    ) -> str:
         """Return the expression for the label of a group, in words ``classes``."""
-        K, labels = len(classes), [sql_value(label) for label in classes]
+        K = len(classes)
+        labels = [sql_value(label) for label in classes]
         if len(self.parts) == 1 and self.parts[0].action_costs is not None:
             return _least(self._costs(self.parts[0], g, probability)[:K], labels)
         terms: list[list[str]] = [[] for _ in range(K)]
         for j, part in enumerate(self.parts):
             weight = repr(part.weight + tie_break(j))
             if part.action_costs is None:
-                powers = [f"exp({part.power!r} * ({self._log(part, k, probability)}))" for k in range(K)]
+                powers = [
+                    f"exp({part.power!r} * ({self._log(part, k, probability)}))"
+                    for k in range(K)
+                ]
                 for k in range(K):
                     terms[k].append(f"{weight} * {powers[k]} / ({' + '.join(powers)})")
             else:
-                answer = _least(self._costs(part, g, probability)[:K], [str(k) for k in range(K)])
+                answer = _least(
+                    self._costs(part, g, probability)[:K], [str(k) for k in range(K)]
+                )
                 for k in range(K):
                     terms[k].append(f"CASE WHEN ({answer}) = {k} THEN {weight} ELSE 0 END")
         return _least([f"-({' + '.join(each)})" for each in terms], labels)
 
     def _defers(self, g: int, probability: Mapping[tuple[str, int], str]) -> str:
         """Return the condition under which a row of a group is deferred: half of the weight defers it."""
-        K, conditions = len(self.classes), []
+        K = len(self.classes)
+        conditions = []
         for part in self.parts:
             if part.defers:
                 costs = self._costs(part, g, probability)
-                conditions.append((part.weight, " AND ".join(f"{costs[K]} < {each}" for each in costs[:K])))
+                conditions.append(
+                    (part.weight, " AND ".join(f"{costs[K]} < {each}" for each in costs[:K]))
+                )
         if len(self.parts) == 1:
             return conditions[0][1]
-        weights = " + ".join(f"CASE WHEN {cheapest} THEN {w!r} ELSE 0 END" for w, cheapest in conditions)
+        weights = " + ".join(
+            f"CASE WHEN {cheapest} THEN {w!r} ELSE 0 END" for w, cheapest in conditions
+        )
         return f"{weights} >= 0.5"
 
     def _clipped(self, column: str) -> str:
@@ -329,10 +385,15 @@ class Rule:
         return f"CASE WHEN {column} > {least} THEN {column} ELSE {least} END"
 
     def _log(self, part: RulePart, k: int, probability: Mapping[tuple[str, int], str]) -> str:
-        terms = [f"{w!r} * ln({self._clipped(probability[model, k])})" for model, w in part.weights.items()]
+        terms = [
+            f"{w!r} * ln({self._clipped(probability[model, k])})"
+            for model, w in part.weights.items()
+        ]
         return " + ".join([*terms, repr(part.offsets[k])])
 
-    def _costs(self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]) -> list[str]:
+    def _costs(
+        self, part: RulePart, g: int, probability: Mapping[tuple[str, int], str]
+    ) -> list[str]:
         """Return the expected cost of each action as an expression without terms of cost 0."""
         assert part.action_costs is not None
         action_costs = np.asarray(part.action_costs[g])
@@ -349,7 +410,9 @@ class Rule:
                 mass.append(f"exp({self._log(part, k, probability)})")
         expressions = []
         for costs in action_costs.T.tolist():
-            used = [f"{cost!r} * {p}" for cost, p in zip(costs, mass, strict=True) if cost != 0.0]
+            used = [
+                f"{cost!r} * {p}" for cost, p in zip(costs, mass, strict=True) if cost != 0.0
+            ]
             expressions.append(f"({' + '.join(used)})" if used else "0.0")
         return expressions
 
@@ -361,8 +424,14 @@ class Rule:
     def __str__(self) -> str:
         lines = [f"Models: {', '.join(self.models) or 'none'}"]
         for part in self.parts:
-            lead = "" if len(self.parts) == 1 else f"Weight {part.weight:.4g}: "
-            lines += [f"{lead}{line}" if j == 0 else f"  {line}" for j, line in enumerate(self._words(part))]
+            if len(self.parts) == 1:
+                lead = ""
+            else:
+                lead = f"Weight {part.weight:.4g}: "
+            lines += [
+                f"{lead}{line}" if j == 0 else f"  {line}"
+                for j, line in enumerate(self._words(part))
+            ]
         return "\n".join(lines)
 
     def _words(self, part: RulePart) -> list[str]:
@@ -370,17 +439,32 @@ class Rule:
         if part.action_costs is None:
             return [f"draws a label from P^{part.power:g}, {_average(part)}"]
         if not part.weights:
-            fixed = [self.classes[int(np.argmin(action_costs[0][:K]))] for action_costs in part.action_costs]
+            fixed = [
+                self.classes[int(np.argmin(action_costs[0][:K]))]
+                for action_costs in part.action_costs
+            ]
             if self.groups is None:
                 return [f"predicts {fixed[0]!r} for every row"]
-            return [f"{unit_name(g)}: {label!r}" for g, label in zip(self.groups, fixed, strict=True)]
+            return [
+                f"{unit_name(g)}: {label!r}"
+                for g, label in zip(self.groups, fixed, strict=True)
+            ]
         lines = [_average(part)]
         if part.inferred:
             strata = len(part.action_costs) * K
-            return [*lines, f"action costs in {strata} strata of class and group, groups estimated"]
-        groups = [None] if self.groups is None else self.groups[:SHOWN]
+            return [
+                *lines,
+                f"action costs in {strata} strata of class and group, groups estimated",
+            ]
+        if self.groups is None:
+            groups = [None]
+        else:
+            groups = self.groups[:SHOWN]
         for action_costs, group in zip(part.action_costs, groups, strict=False):
-            lead = "" if group is None else f"{unit_name(group)}: "
+            if group is None:
+                lead = ""
+            else:
+                lead = f"{unit_name(group)}: "
             lines += [f"{lead}{line}" for line in self._decides(np.asarray(action_costs))]
         if self.groups is not None and len(self.groups) > SHOWN:
             lines.append(f"… and {len(self.groups) - SHOWN} more groups")
@@ -390,8 +474,12 @@ class Rule:
     def _digits(self) -> int:
         """Significant digits to distinguish thresholds: a draw may divide rows with one score."""
         costs = [np.asarray(each) for part in self.parts for each in part.action_costs or ()]
-        exact = {t for each in costs if each.shape == (2, 2) and (t := _threshold(each)) is not None}
-        return next((n for n in range(4, 17) if len({f"{t:.{n}g}" for t in exact}) == len(exact)), 17)
+        exact = {
+            t for each in costs if each.shape == (2, 2) and (t := _threshold(each)) is not None
+        }
+        return next(
+            (n for n in range(4, 17) if len({f"{t:.{n}g}" for t in exact}) == len(exact)), 17
+        )
 
     def _decides(self, action_costs: Floats) -> list[str]:
         """Return the action costs of one group in words."""
@@ -400,18 +488,30 @@ class Rule:
         if action_costs.shape[1] == K == 2:
             threshold = _threshold(action_costs)
             if threshold is None:
-                always = 0 if (action_costs[:, 1] - action_costs[:, 0]).sum() >= 0 else 1
+                if (action_costs[:, 1] - action_costs[:, 0]).sum() >= 0:
+                    always = 0
+                else:
+                    always = 1
                 return [f"predicts {self.classes[always]!r} for every row"]
-            return [f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"]
-        most, right = action_costs[:, :K].max(axis=1), np.diag(action_costs[:, :K])
-        weight, all_most = most - right, action_costs[:, :K] + np.diag(most - right)
-        if action_costs.shape[1] == K and np.allclose(all_most, most[:, None]) and (weight > 0).all():
+            return [
+                f"predicts {self.classes[1]!r} if P({labels[1]}) > {threshold:.{self._digits}g}"
+            ]
+        most = action_costs[:, :K].max(axis=1)
+        right = np.diag(action_costs[:, :K])
+        weight = most - right
+        all_most = action_costs[:, :K] + np.diag(most - right)
+        if (
+            action_costs.shape[1] == K
+            and np.allclose(all_most, most[:, None])
+            and (weight > 0).all()
+        ):
             pairs = zip(labels[:SHOWN], weight / weight.min(), strict=False)
             ratio = ", ".join(f"{label} {w:.4g}" for label, w in pairs)
             return [f"predicts the class with the largest weight · P; weights: {ratio}"]
         names = [*labels, HUMAN_REVIEW][: action_costs.shape[1]]
         charged = [
-            f"  in class {label}: " + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
+            f"  in class {label}: "
+            + ", ".join(f"{name} {c:.4g}" for name, c in zip(names, row, strict=True))
             for label, row in zip(labels[:SHOWN], action_costs.tolist(), strict=False)
         ]
         return ["takes the action with the least expected cost under P; costs", *charged]
@@ -420,15 +520,23 @@ class Rule:
 def _threshold(action_costs: Floats) -> float | None:
     """Return the probability of the second class above which it is predicted; None if one label always is."""
     d = action_costs[:, 1] - action_costs[:, 0]
-    return None if d[0] <= 0 or d[1] >= 0 else float(d[0] / (d[0] - d[1]))
+    if d[0] <= 0 or d[1] >= 0:
+        return None
+    return float(d[0] / (d[0] - d[1]))
 
 
 def _average(part: RulePart) -> str:
-    if len(part.weights) == 1 and not any(part.offsets) and next(iter(part.weights.values())) == 1.0:
+    if (
+        len(part.weights) == 1
+        and not any(part.offsets)
+        and next(iter(part.weights.values())) == 1.0
+    ):
         return f"P of {next(iter(part.weights))}"
     terms = " + ".join(f"{weight:.4g} log {name}" for name, weight in part.weights.items())
     offsets = ", ".join(f"{b:.4g}" for b in part.offsets[:SHOWN])
-    return f"P ∝ exp({terms} + offsets), offsets {offsets}" if any(part.offsets) else f"P ∝ exp({terms})"
+    if any(part.offsets):
+        return f"P ∝ exp({terms} + offsets), offsets {offsets}"
+    return f"P ∝ exp({terms})"
 
 
 def digest_of_rule(rule: Any, scores: Sequence[Any] = ()) -> str:
@@ -451,7 +559,9 @@ def _identity(value: Any) -> Any:
         return [(name, _identity(each)) for name, each in value.items()]
     if isinstance(value, (list, tuple)):
         return [_identity(each) for each in value]
-    return f"{value:.9g}" if isinstance(value, float) else value
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return value
 
 
 def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:
@@ -460,7 +570,9 @@ def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:
         raise ValueError(GROUPS_UNUSED if known is None else GROUPS_NEEDED)
     if known is None:
         return np.zeros(n, dtype=np.intp)
-    return positions(label_column(column, "groups"), np.asarray(known), "groups", "groups not seen in fit")
+    return positions(
+        label_column(column, "groups"), np.asarray(known), "groups", "groups not seen in fit"
+    )
 
 
 def tie_break(place: int) -> float:
@@ -471,7 +583,9 @@ def tie_break(place: int) -> float:
 # -- SQL ---------------------------------------------------------------------------------------------------
 
 
-def _named(columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]) -> Callable[[str, Any], str]:
+def _named(
+    columns: Mapping[str, Sequence[str]] | None, classes: Sequence[Any]
+) -> Callable[[str, Any], str]:
     if columns is None:
         return lambda model, label: f"{model}_{label}"
 
@@ -499,7 +613,9 @@ def _refuse_shared(names: Mapping[tuple[str, Any], str]) -> None:
 
 def _are_probabilities(columns: Sequence[str]) -> str:
     """Return a condition: true for probabilities, otherwise false or NULL."""
-    ends = [f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns]
+    ends = [
+        f"{column} BETWEEN {-SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}" for column in columns
+    ]
     total = f"{' + '.join(columns)} BETWEEN {1 - SUM_TOLERANCE!r} AND {1 + SUM_TOLERANCE!r}"
     return " AND ".join([*ends, total])
 
@@ -543,10 +659,16 @@ def sql_number(table: str, column: str) -> str:
 def sql_value(value: object) -> str:
     """Return a label or group as SQL."""
     if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
+        if value:
+            return "TRUE"
+        return "FALSE"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON")
-    return repr(value) if isinstance(value, (int, float)) else _quoted(str(value), "'")
+        raise ValueError(
+            f"SQL: {value} needs more than the 64 bits of databases; use the rule as JSON"
+        )
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return _quoted(str(value), "'")
 
 
 def _quoted(text: str, mark: str) -> str:
@@ -568,4 +690,6 @@ def _least(values: Sequence[str], labels: Sequence[str]) -> str:
     for k in range(len(values) - 1):
         wins = " AND ".join(f"{values[k]} <= {other}" for other in values[k + 1 :])
         cases.append(f"WHEN {wins} THEN {labels[k]}")
-    return f"CASE {' '.join(cases)} ELSE {labels[-1]} END" if cases else labels[0]
+    if cases:
+        return f"CASE {' '.join(cases)} ELSE {labels[-1]} END"
+    return labels[0]

@@ -19,10 +19,14 @@ class KnownScores:
     """Rows with known scores: a threshold lies between two of them that get different answers."""
 
     values: Floats  # shape (n,): the scores
-    place: Ints  # shape (n,): number of the group whose thresholds apply; 0 for a group-blind rule
+    place: (
+        Ints  # shape (n,): number of the group whose thresholds apply; 0 for a group-blind rule
+    )
     probabilities: Singles  # shape (S, n): p(s | x)
 
-    def ranges(self, candidate: Candidate, place: int, n_actions: int) -> list[tuple[float, int]]:
+    def ranges(
+        self, candidate: Candidate, place: int, n_actions: int
+    ) -> list[tuple[float, int]]:
         """Return the lower ends of the ranges of one group, from −∞, with the number of the action there.
 
         Only the first ``n_actions`` actions are compared.
@@ -33,7 +37,10 @@ class KnownScores:
         actions = decide(costs if len(costs) == 1 else costs[:n_actions])
         changes = np.flatnonzero(actions[1:] != actions[:-1])
         ends = decimals_between(values[changes], values[changes + 1])
-        return [(-np.inf, int(actions[0])), *zip(ends.tolist(), actions[changes + 1].tolist(), strict=True)]
+        return [
+            (-np.inf, int(actions[0])),
+            *zip(ends.tolist(), actions[changes + 1].tolist(), strict=True),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,8 @@ class ScoreRule(ProbabilityRule):
         known: KnownScores,
     ) -> ScoreRule:
         """Return the thresholds of a candidate on a `Scores`, from its answers to known scores."""
-        K, n_actions = len(classes), member.candidate.action_costs.shape[1]
+        K = len(classes)
+        n_actions = member.candidate.action_costs.shape[1]
         places = range(len(groups) if groups is not None else 1)
         rules = []
         for compared in (n_actions, K):
@@ -62,9 +70,13 @@ class ScoreRule(ProbabilityRule):
         return cls.answering(member, *rules)
 
     @classmethod
-    def answering(cls, member: ProbabilityRule, rule: ThresholdRule, answered: ThresholdRule) -> ScoreRule:
+    def answering(
+        cls, member: ProbabilityRule, rule: ThresholdRule, answered: ThresholdRule
+    ) -> ScoreRule:
         """Return a candidate that answers by stated thresholds."""
-        return cls(member.table_, member.source, member.probabilities, member.candidate, rule, answered)
+        return cls(
+            member.table_, member.source, member.probabilities, member.candidate, rule, answered
+        )
 
     @property
     def rule(self) -> ThresholdRule:
@@ -77,7 +89,9 @@ class ScoreRule(ProbabilityRule):
 
     def defers_table(self, table: LogProbabilities) -> Mask:
         """Return which rows are deferred, shape (n,)."""
-        deferred: Mask = self.thresholds.numbers(*self._read(table)) == len(self.thresholds.classes)
+        deferred: Mask = self.thresholds.numbers(*self._read(table)) == len(
+            self.thresholds.classes
+        )
         return deferred
 
     def _read(self, table: LogProbabilities) -> tuple[Floats, Ints]:
@@ -108,7 +122,10 @@ class Scale:
     def of(cls, values: Floats, scores: Floats, *, falls: bool = False) -> Scale:
         """Return rows in any order."""
         order = np.argsort(values, kind="stable")
-        signed = -scores[order] if falls else scores[order]
+        if falls:
+            signed = -scores[order]
+        else:
+            signed = scores[order]
         return cls(values[order], np.maximum.accumulate(signed), falls)
 
     def thresholds(self, cuts: Floats) -> Floats:
@@ -123,7 +140,8 @@ class Scale:
             place = np.searchsorted(self.scores, cuts, side="right")
         ends = np.where(place == 0, -np.inf, np.inf)
         inside = np.flatnonzero((place > 0) & (place < len(self.values)))
-        low, high = self.values[place[inside] - 1], self.values[place[inside]]
+        low = self.values[place[inside] - 1]
+        high = self.values[place[inside]]
         ends[inside] = decimals_between(low, high)
         return ends
 
@@ -134,6 +152,9 @@ class Scale:
         """
         ends = np.sort(self.thresholds(cuts[1:-1]))
         above = np.searchsorted(ends, values, side="right")
-        cell = len(ends) - above if self.falls else above
+        if self.falls:
+            cell = len(ends) - above
+        else:
+            cell = above
         middles: Floats = (cuts[cell] + cuts[cell + 1]) / 2
         return middles

@@ -36,7 +36,14 @@ from tailboost.rates import (
     error,
 )
 from tailboost.selection.confidence import MOST_ERRORS, tightened
-from tailboost.selection.data import ROWS, Pool, SelectionData, decide, expected_costs, plain_state
+from tailboost.selection.data import (
+    ROWS,
+    Pool,
+    SelectionData,
+    decide,
+    expected_costs,
+    plain_state,
+)
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import (
     SLIGHT,
@@ -92,7 +99,9 @@ UNKNOWN_SPREAD = "one held-out part does not show how refitted models differ"
 # Why a rate has no interval. With thresholds for twelve groups of 50 or 100 rows, the interval of the overall
 # error missed its true value in 77 of 250 draws. With three groups of 500 rows it missed in 7 of 200.
 OF_RATIO = "its denominator depends on the answers, and the selection finds where these rows are favourable"
-OF_THRESHOLDS = "the rule has thresholds of more than 3 groups, which were selected on these rows"
+OF_THRESHOLDS = (
+    "the rule has thresholds of more than 3 groups, which were selected on these rows"
+)
 MOST_THRESHOLDS = 3
 
 
@@ -100,9 +109,15 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
     """Warn of limits that ask for errors, and of those with too few rows to confirm any rule."""
     for limit in limits:
         if limit.asks_for_errors:
-            other = ">=" if limit.from_above else "<="
-            warn_user(f"limit {limit!r} asks for more errors, not for fewer; {other} asks for fewer")
-        if (why := below_noise(limit, strata)) is not None:
+            if limit.from_above:
+                other = ">="
+            else:
+                other = "<="
+            warn_user(
+                f"limit {limit!r} asks for more errors, not for fewer; {other} asks for fewer"
+            )
+        why = below_noise(limit, strata)
+        if why is not None:
             warn_user(why, LimitBelowNoiseWarning)
 
 
@@ -117,7 +132,9 @@ class Selected(ABC):
     refit: bool  # whether models were fitted again after their outputs were counted
     # Standard deviation between a rate under models of folds and under their refit.
     spread: float = field(default=REFIT, kw_only=True)
-    fitted: bool = field(default=False, kw_only=True)  # whether models were fitted on the selection data
+    fitted: bool = field(
+        default=False, kw_only=True
+    )  # whether models were fitted on the selection data
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
@@ -145,7 +162,10 @@ class Selected(ABC):
     @cached_property
     def _table(self) -> RateTable:
         limits = self.program.limits
-        stated = [(self.program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+        stated = [
+            (self.program.objective.rate, None),
+            *((limit.rate, limit) for limit in limits),
+        ]
         return self._counted(stated, "").expecting(self.outlook)
 
     @cached_property
@@ -157,8 +177,13 @@ class Selected(ABC):
         """Return the errors of the subgroups by confusion counts of a rule with the same candidates."""
         kind = self.problem.subgroup_kind
         rate = error(by=kind)
-        limit = next((each for each in self.program.limits if each.rate == rate and not each.compares), None)
-        return self._counted([(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts)
+        limit = next(
+            (each for each in self.program.limits if each.rate == rate and not each.compares),
+            None,
+        )
+        return self._counted(
+            [(rate, limit)], kind if isinstance(kind, str) else "subgroup", counts=counts
+        )
 
     def rates(self, stated: Iterable[Rate | Limit]) -> RateTable:
         """Return other rates and limits on the selection data."""
@@ -182,7 +207,9 @@ class Selected(ABC):
             refit_spread=self.spread,
             flattered=self._flattered,
         )
-        return table.on_fitted_rows() if self.fitted else table
+        if self.fitted:
+            return table.on_fitted_rows()
+        return table
 
     @property
     def outlook(self) -> LimitsOutlook | None:
@@ -199,7 +226,9 @@ class Selected(ABC):
         name = str(self.program.objective.rate)
         lines = [line for line in self._table if line.rate == name and not line.limit]
         ends = [line.high for line in lines if not np.isnan(line.value)]
-        return None if np.isnan(ends).any() else max(ends)
+        if np.isnan(ends).any():
+            return None
+        return max(ends)
 
     @property
     def objective(self) -> Any:
@@ -233,20 +262,27 @@ class Comparison:
         This is the delta method for paired rows. If the objective is the largest of several rates, the
         largest standard error counts among the rates that are the largest for either rule.
         """
-        data, own = self.pool.data.in_memory, self._parts()
+        data = self.pool.data.in_memory
+        own = self._parts()
         parts = [one - two for one in own for two in other._parts()]
         return max(float(np.sqrt((data.by_row(each) ** 2).sum())) for each in parts)
 
     def _parts(self) -> list[Floats]:
         """Return the part of each entry in the deviation of each largest rate, shape (e,)."""
-        data, counts, objective = self.pool.data.in_memory, self.selection.counts, self.program.objective
-        terms, n_strata = objective.rate.terms(self.program.strata), len(data.strata.mass)
-        values, by_largest = terms.values(counts), []
+        data = self.pool.data.in_memory
+        counts = self.selection.counts
+        objective = self.program.objective
+        terms = objective.rate.terms(self.program.strata)
+        n_strata = len(data.strata.mass)
+        values = terms.values(counts)
+        by_largest = []
         for largest in np.flatnonzero(values >= np.nanmax(values) - SAME_RATE):
             slope = terms.top[largest] - values[largest] * terms.bottom[largest]
             slope = slope / float((terms.bottom[largest] * counts).sum())
             parts = np.zeros(len(data.stratum))
-            for number, share in zip(self.selection.numbers.tolist(), self.selection.weights, strict=True):
+            for number, share in zip(
+                self.selection.numbers.tolist(), self.selection.weights, strict=True
+            ):
                 actions = data.actions(self.pool.candidates[number])
                 taken = data.by_entry(actions)
                 parts += share * slope[data.stratum, taken]
@@ -259,7 +295,9 @@ class Comparison:
     def within(self, limits: Sequence[Limit]) -> Self:
         """Return the same selection as one made within these limits."""
         program = self.program.within(limits)
-        selection = replace(self.selection, violations=program.violations(self.selection.counts))
+        selection = replace(
+            self.selection, violations=program.violations(self.selection.counts)
+        )
         return replace(self, program=program, selection=selection)
 
 
@@ -269,10 +307,10 @@ class SelectedRule(Selected):
 
     pool: Pool  # the candidates, with their counts for estimates
     selection: Best  # with the counts for estimates
-    compared: (
-        Comparison  # with the counts of the selection, which are others if there are rows without labels
-    )
-    untightened: float | None = None  # the objective without ``confidence``, if limits were tightened
+    # With the counts of the selection, which are others if there are rows without labels.
+    compared: Comparison
+    # The objective without ``confidence``, if limits were tightened.
+    untightened: float | None = None
     # The objective with draws within the stated limits, if it is lower beyond noise than ``untightened``,
     # or than the objective of a rule without confidence.
     drawn: float | None = None
@@ -290,19 +328,26 @@ class SelectedRule(Selected):
     @property
     def limits_met(self) -> bool | None:
         """Whether all limits hold on the selection data; None if no row is limited."""
-        return self.selection.keeps if (self.program.limit_of_row >= 0).any() else None
+        if (self.program.limit_of_row >= 0).any():
+            return self.selection.keeps
+        return None
 
     @cached_property
     def table(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, with shadow prices."""
-        limits, prices = self.program.limits, self._shadow_prices
-        stated = [(self.program.objective.rate, None), *((limit.rate, limit) for limit in limits)]
+        limits = self.program.limits
+        prices = self._shadow_prices
+        stated = [
+            (self.program.objective.rate, None),
+            *((limit.rate, limit) for limit in limits),
+        ]
         table = self._table
         if prices is not None:
             table = self._counted(stated, "", [None, *prices]).expecting(self.outlook)
         if self.program.strata.has_unlabeled:
             table = replace(table, notes=(*table.notes, UNLABELED))
-        before, value = self.untightened, self.selection.value
+        before = self.untightened
+        value = self.selection.value
         if before is None or before == value:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
@@ -311,21 +356,28 @@ class SelectedRule(Selected):
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
         """The probability that all limits hold on new rows; None without ``confidence``, and if unknown."""
-        confidence, limits = self.problem.confidence, self.problem.limits
+        confidence = self.problem.confidence
+        limits = self.problem.limits
         if not confidence or self.fitted or self.no_outlook:
             return None
-        return outlook(limits, self.program.strata, self.counts, self.refit, confidence, self.spread)
+        return outlook(
+            limits, self.program.strata, self.counts, self.refit, confidence, self.spread
+        )
 
     @cached_property
     def no_outlook(self) -> str:
         """Why the probability that all limits hold on new rows is not known; empty if it is."""
-        if not all(limit.rate.terms(self.program.strata).of_answers for limit in self.problem.limits):
+        if not all(
+            limit.rate.terms(self.program.strata).of_answers for limit in self.problem.limits
+        ):
             return SEARCHED
         if any(p.estimates_groups and not p.by_features for p in self._probabilities):
             return GUESSED
         if self.refit and np.isnan(self.spread):
             return UNKNOWN_SPREAD
-        return "" if self.has_room else NO_ROOM
+        if self.has_room:
+            return ""
+        return NO_ROOM
 
     @cached_property
     def has_room(self) -> bool:
@@ -334,12 +386,16 @@ class SelectedRule(Selected):
         These are tightened by three standard errors. Gaps and ratios are not tightened, because the noise of
         the counts enlarges them.
         """
-        pool, limits, counts = self.compared.pool, self.problem.limits, self.compared.selection.counts
+        pool = self.compared.pool
+        limits = self.problem.limits
+        counts = self.compared.selection.counts
         program = self.compared.program.within(limits)
         if any(_keeps(program, constant) for constant in program.strata.constants()):
             return True
         tighter = [
-            limit if limit.compares else tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
+            limit
+            if limit.compares
+            else tightened(limit, program.strata, counts, self.refit, MOST_ERRORS)
             for limit in limits
         ]
         return solve(pool, program.within(tighter)).feasible
@@ -352,7 +408,9 @@ class SelectedRule(Selected):
             return OF_RATIO
         by_group = [len(p.combinations) for p in self._probabilities if p.group_aware]
         of_answers = rate.terms(self.program.strata).of_answers
-        return "" if of_answers or max(by_group, default=0) <= MOST_THRESHOLDS else OF_THRESHOLDS
+        if of_answers or max(by_group, default=0) <= MOST_THRESHOLDS:
+            return ""
+        return OF_THRESHOLDS
 
     @property
     def _probabilities(self) -> list[Any]:
@@ -364,11 +422,15 @@ class SelectedRule(Selected):
     @property
     def _shadow_prices(self) -> tuple[Floats, ...] | None:
         """The shadow prices of the limits, for the best mixture of all rules; None if none can be added."""
-        pool, program = self.compared.pool, self.compared.program
+        pool = self.compared.pool
+        program = self.compared.program
         if not program.limits or not pool.data.in_memory.has_probabilities:
             return None
         small = pool.data.in_memory.thinned(ROWS)
-        pool = pool.copy() if small is pool.data else pool.on(small)
+        if small is pool.data:
+            pool = pool.copy()
+        else:
+            pool = pool.on(small)
         solution = grow(pool, program.over(small.strata))
         return solution.program.shadow_prices(solution.duals, self.compared.selection.counts)
 
@@ -393,27 +455,42 @@ class SelectedRule(Selected):
 
         These keep the same limits, and defer no more rows.
         """
-        counts, strata = self.counts, self.program.strata
+        counts = self.counts
+        strata = self.program.strata
         program = deferring_no_more(self.program, counts)
         constants = constants_of(self.pool)
         random_guess = np.mean(constants.counts[: strata.n_classes], axis=0)
         kept = [each for each in self.pool.counts if _keeps(program, each)]
-        errors = overall_errors(program, np.array(kept)) if kept else np.zeros(0)
-        accurate = program.value(kept[int(errors.argmin())]) if kept else None
+        if kept:
+            errors = overall_errors(program, np.array(kept))
+        else:
+            errors = np.zeros(0)
+        if kept:
+            accurate = program.value(kept[int(errors.argmin())])
+        else:
+            accurate = None
         members = self.ensemble.base_models
-        only = None if len(members) > 1 else name
+        if len(members) > 1:
+            only = None
+        else:
+            only = name
         if only is not None and members[0].candidate.is_constant:
             costs = members[0].candidate.action_costs[0, : len(classes)]
             only = f"the constant {classes[int(costs.argmin())]!r}"
-        achieved, worst = program.value(counts), self.errors.worst
-        same_rate = self.objective.worst and self.objective.rate == error(by=self.problem.subgroup_kind)
+        achieved = program.value(counts)
+        worst = self.errors.worst
+        same_rate = self.objective.worst and self.objective.rate == error(
+            by=self.problem.subgroup_kind
+        )
         return Summary(
             achieved=achieved,
             achieved_on_all=achieved,
             gap=self.gap,
             objective=str(self.objective),
             measured_on=self.words,
-            random_guess_value=program.value(random_guess) if _keeps(program, random_guess) else None,
+            random_guess_value=program.value(random_guess)
+            if _keeps(program, random_guess)
+            else None,
             reference_value=accurate,
             reference=f"the most accurate rule{' within the limits' * bool(self.problem.limits)}",
             constants_value=best_guess(constants, program),
@@ -434,7 +511,9 @@ class SelectedRule(Selected):
 
         With ``forewarned``, `warn_of_limits` has been called before.
         """
-        selection, strata, words = self.selection, self.program.strata, self.words
+        selection = self.selection
+        strata = self.program.strata
+        words = self.words
         limits = self.program.limits
         if not forewarned:
             warn_of_limits(limits, strata)
@@ -443,7 +522,8 @@ class SelectedRule(Selected):
             self._warn_of_confidence(self.problem.confidence)
             self._warn_of_price(self.problem.confidence)
         self._warn_of_mixture()
-        if (why := useless(self.pool, self.program, selection)) is not None:
+        why = useless(self.pool, self.program, selection)
+        if why is not None:
             warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
         if strata.defers:
             self._warn_of_deferral()
@@ -451,10 +531,14 @@ class SelectedRule(Selected):
 
     def warn_of_violations(self) -> None:
         """Warn of violated limits on the selection data."""
-        selection, strata, words = self.selection, self.program.strata, self.words
+        selection = self.selection
+        strata = self.program.strata
+        words = self.words
         for number in np.flatnonzero(selection.violations > SOLVED):
             limit = self.program.limits[number]
-            reached = _violated(limit, strata, limit.rate.terms(strata).values(selection.counts))
+            reached = _violated(
+                limit, strata, limit.rate.terms(strata).values(selection.counts)
+            )
             if strata.has_unlabeled and self.compared.selection.violations[number] <= SOLVED:
                 warn_user(
                     f"limit violated on the labelled rows: {limit}, but this rule has {reached} there. The "
@@ -496,10 +580,17 @@ class SelectedRule(Selected):
         if self.drawn is None:
             return
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
-        one_action = f"gives {most:.1%} of the rows one action and " if most > MOST_EQUAL else ""
-        this, without, value = f"this rule {one_action}", "", self.selection.value
+        if most > MOST_EQUAL:
+            one_action = f"gives {most:.1%} of the rows one action and "
+        else:
+            one_action = ""
+        this = f"this rule {one_action}"
+        without = ""
+        value = self.selection.value
         if self.untightened is not None:
-            this, without, value = "the rule without draws ", " and without confidence=", self.untightened
+            this = "the rule without draws "
+            without = " and without confidence="
+            value = self.untightened
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
             f"{value:.4g} on {self.words}; with {DRAWS} a rule with random draws has "
@@ -509,14 +600,16 @@ class SelectedRule(Selected):
 
     def _warn_of_price(self, confidence: float) -> None:
         """Warn if the confidence costs a large share of the improvement over a random guess."""
-        before, value = self.untightened, self.selection.value
+        before = self.untightened
+        value = self.selection.value
         if before is None:
             return
         constants = constants_of(self.pool)
         guess = best_guess(constants, deferring_no_more(self.program, self.counts))
         if guess is None or guess <= before:
             return
-        if (share := (value - before) / (guess - before)) > DEAR_CONFIDENCE:
+        share = (value - before) / (guess - before)
+        if share > DEAR_CONFIDENCE:
             warn_user(
                 f"confidence={confidence:g} costs {share:.0%} of the improvement over a random guess "
                 f"({guess:.4g}): {self.objective} is {value:.4g} on {self.words}, without it {before:.4g}. "
@@ -525,12 +618,19 @@ class SelectedRule(Selected):
 
     def _warn_of_deferral(self) -> None:
         """Warn if the error on deferred rows would not exceed the error on the other rows."""
-        data, K, sums = self.pool.data.in_memory, self.program.strata.n_classes, np.zeros(5)
+        data = self.pool.data.in_memory
+        K = self.program.strata.n_classes
+        sums = np.zeros(5)
         y = data.strata.y[data.stratum]
         labelled = np.where(y < K, data.weights, 0.0)
-        for weight, number in zip(self.selection.weights, self.selection.numbers.tolist(), strict=True):
-            costs = expected_costs(data.probabilities, self.pool.candidates[number].action_costs)
-            deferred, wrong = decide(costs) == K, rates.wrong(decide(costs[:K]), y)
+        for weight, number in zip(
+            self.selection.weights, self.selection.numbers.tolist(), strict=True
+        ):
+            costs = expected_costs(
+                data.probabilities, self.pool.candidates[number].action_costs
+            )
+            deferred = decide(costs) == K
+            wrong = rates.wrong(decide(costs[:K]), y)
             each = deferred, deferred & wrong, ~deferred, ~deferred & wrong
             sums += weight * np.array(
                 [*(labelled[rows].sum() for rows in each), (labelled[deferred] ** 2).sum()]
@@ -548,12 +648,17 @@ class SelectedRule(Selected):
 
     def _warn_of_rates(self) -> None:
         """Warn of rates over few rows, and of gaps and ratios below the noise of their rates."""
-        limits, strata, few = self.program.limits, self.program.strata, list[str]()
+        limits = self.program.limits
+        strata = self.program.strata
+        few = list[str]()
         for rate in self.problem.rates:
             terms = rate.terms(strata)
             sizes = effective_rows(terms, strata, self.selection.counts)
             for i in np.flatnonzero((sizes > 0) & (sizes < FEW_ROWS)):
-                of = "" if terms.names[i] is None else f" of {unit_name(terms.names[i])}"
+                if terms.names[i] is None:
+                    of = ""
+                else:
+                    of = f" of {unit_name(terms.names[i])}"
                 few.append(f"{rate}{of} ({sizes[i]:,.0f} rows)")
         if few:
             warn_user(
@@ -565,7 +670,9 @@ class SelectedRule(Selected):
             return
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
         for line in self._table:
-            noisy = line.subgroup == GAP and line.high - line.value > line.bound  # the other end stops at 0
+            noisy = (
+                line.subgroup == GAP and line.high - line.value > line.bound
+            )  # the other end stops at 0
             noisy |= line.subgroup == RATIO and line.value - line.low > 1.0 - line.bound
             if noisy and line.limit not in warned:
                 warn_user(
@@ -583,7 +690,9 @@ class SelectedTail(Selected):
     data: SelectionData
     inside: Mask | None = None  # the rows of ``data`` among those with losses; None for all
     names: tuple[str, ...] = ()  # names of the candidates
-    thinned: bool = False  # whether candidates without weight are not needed, not even to settle ties
+    thinned: bool = (
+        False  # whether candidates without weight are not needed, not even to settle ties
+    )
 
     @cached_property
     def counts(self) -> Floats:
@@ -623,12 +732,17 @@ class SelectedTail(Selected):
         return list(zip(curve.mean.tolist(), values, rules, strict=True)), curve.gap
 
     def _settled(self, ensemble: MixtureEnsemble) -> MixtureEnsemble:
-        return without_tiny(ensemble) if self.thinned else ensemble
+        if self.thinned:
+            return without_tiny(ensemble)
+        return ensemble
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
         """Return the summary, with the best single candidate and constants."""
-        weights, nothing = self.ensemble.weights, ((), ())
-        return mixture_summary(None, self.mixture, weights, self.gap, nothing, classes, self.names)
+        weights = self.ensemble.weights
+        nothing = ((), ())
+        return mixture_summary(
+            None, self.mixture, weights, self.gap, nothing, classes, self.names
+        )
 
     def warn(self, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""
@@ -649,8 +763,15 @@ def _violated(limit: Limit, strata: Strata, values: Floats) -> str:
         return f"{limit.value(values):.4g}"
     bounds = limit.bounds(names)
     rows = zip(names, values.tolist(), bounds.tolist(), strict=True)
-    sign = 1.0 if limit.from_above else -1.0
-    above = [f"{v:.4g} for {unit_name(n)} (limit {b:g})" for n, v, b in rows if sign * (v - b) > SOLVED]
+    if limit.from_above:
+        sign = 1.0
+    else:
+        sign = -1.0
+    above = [
+        f"{v:.4g} for {unit_name(n)} (limit {b:g})"
+        for n, v, b in rows
+        if sign * (v - b) > SOLVED
+    ]
     return ", ".join(above[:SHOWN]) + (" …" if len(above) > SHOWN else "")
 
 
@@ -680,7 +801,10 @@ def useless(pool: Pool, program: Program, selection: Best) -> str | None:
         return None
     values = program.evaluate(pool.all_counts)[0] * program.scale
     useful: Mask = np.array(
-        [_why(program, counts, v, guess) is None for counts, v in zip(pool.counts, values, strict=True)]
+        [
+            _why(program, counts, v, guess) is None
+            for counts, v in zip(pool.counts, values, strict=True)
+        ]
     )
     violations = np.where(useful[:, None], program.violations(pool.all_counts), np.inf)
     violations = np.where(violations > SLIGHT, violations, 0.0)
@@ -707,7 +831,10 @@ def _why(
     by_action = counts[: len(strata.mass)].sum(axis=0)
     most = int(by_action.argmax())
     of_class = np.bincount(strata.y, strata.mass, strata.n_actions + 1)[: strata.n_classes]
-    right = of_class[most] / of_class.sum() if most < strata.n_classes else 0.0
+    if most < strata.n_classes:
+        right = of_class[most] / of_class.sum()
+    else:
+        right = 0.0
     if by_action[most] > max(MOST_EQUAL, (1.0 + right) / 2.0):
         action: Any = strata.classes[most] if most < strata.n_classes else HUMAN_REVIEW
         return f"it answers {unit_name(action)} for {by_action[most]:.1%} of the rows"
@@ -739,20 +866,27 @@ def constants_of(pool: Pool) -> Pool:
     """Return the constant candidates: of each label, then of deferral if rows may be deferred."""
     every = pool.copy()
     numbers = every.constants()
-    return Pool(pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers])
+    return Pool(
+        pool.data, [every.candidates[i] for i in numbers], [every.counts[i] for i in numbers]
+    )
 
 
 def best_guess(constants: Pool, program: Program) -> float | None:
     """Return the least objective of a mixture of constants within the limits; None without one."""
     solution = solve(constants, program)
-    return program.value(mixed(solution.weights, constants.counts)) if solution.feasible else None
+    if solution.feasible:
+        return program.value(mixed(solution.weights, constants.counts))
+    return None
 
 
 def _reached(program: Program, limit: Limit, counts: Floats) -> str:
     """Return the value of a limit, of the subgroup nearest to its bound or furthest above it."""
     terms = limit.rate.terms(program.strata)
     values = terms.values(counts)
-    room = np.full(1, limit.value(values)) if limit.compares else limit.bounds(terms.names) - values
+    if limit.compares:
+        room = np.full(1, limit.value(values))
+    else:
+        room = limit.bounds(terms.names) - values
     if np.isnan(room).all():
         return "undefined: no row counts"
     if limit.compares or len(values) < 2:

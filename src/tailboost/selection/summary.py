@@ -61,11 +61,20 @@ class Bound:
         return self.bound is not None and self.bound >= 1
 
     def __str__(self) -> str:
-        value = "no bound" if self.bound is None else f"{self.bound:.4g}"
+        if self.bound is None:
+            value = "no bound"
+        else:
+            value = f"{self.bound:.4g}"
         if self.empty:
             value += ", which says nothing: the value is at most 1 anyway"
-        achieved = "" if self.achieved is None else f" (achieved {self.achieved:.4g})"
-        note = f" [{self.note}]" if self.note else ""
+        if self.achieved is None:
+            achieved = ""
+        else:
+            achieved = f" (achieved {self.achieved:.4g})"
+        if self.note:
+            note = f" [{self.note}]"
+        else:
+            note = ""
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
 
 
@@ -90,7 +99,10 @@ class Budget:
     price: float | None
 
     def __str__(self) -> str:
-        worth = "" if self.price is None else "; a larger budget would not lower the objective"
+        if self.price is None:
+            worth = ""
+        else:
+            worth = "; a larger budget would not lower the objective"
         if self.price is not None and self.price > 0:
             worth = f"; a budget larger by .01 would lower the objective by at most {0.01 * self.price:.4g}"
         return (
@@ -120,7 +132,9 @@ class PrintedSummary:
 
     fitted: bool = False
 
-    comparison: ClassVar[Any]  # one sentence: comparison with the best answers without the features
+    comparison: ClassVar[
+        Any
+    ]  # one sentence: comparison with the best answers without the features
     headline: ClassVar[Any]  # one sentence: the largest error, or the objective
 
     @property
@@ -130,7 +144,10 @@ class PrintedSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain types, for JSON."""
-        errors = None if self.errors is None else self.errors.to_dict()
+        if self.errors is None:
+            errors = None
+        else:
+            errors = self.errors.to_dict()
         return asdict(self) | {"errors": errors, "summary": self.summary}
 
     @property
@@ -158,7 +175,9 @@ class PrintedSummary:
         """Return the lines of the bounds in ``print`` and of their symbols, if the rows are fitted."""
         if not self.fitted:
             return []
-        formulas = " ".join(bound.formula for bound in (*self.observed, *self.promised)).replace("log", "")
+        formulas = " ".join(
+            bound.formula for bound in (*self.observed, *self.promised)
+        ).replace("log", "")
         used = {name: words for name, words in self.symbols.items() if name in formulas}
         return [*self._inequalities(), *([_legend(used)] if used else [])]
 
@@ -167,7 +186,10 @@ class PrintedSummary:
         return []
 
     def _repr_html_(self) -> str:
-        table = "" if self.errors is None else self.errors._repr_html_()
+        if self.errors is None:
+            table = ""
+        else:
+            table = self.errors._repr_html_()
         groups = "".join(f"<p>{escape(str(use))}</p>" for use in self.groups)
         details = html_details("Values, bounds and symbols", self.details)
         return f"{table}{groups}<p>{escape(self.summary)}</p>{details}"
@@ -261,7 +283,9 @@ class Summary(PrintedSummary):
         Answers that break ``conditions``, or defer more rows, do not count.
         """
         best = self.constants_value
-        return self.upper is not None and best is not None and self.upper < best - VALUE_TOLERANCE
+        return (
+            self.upper is not None and best is not None and self.upper < best - VALUE_TOLERANCE
+        )
 
     @property
     def _fairness(self) -> str:
@@ -272,7 +296,8 @@ class Summary(PrintedSummary):
     @property
     def comparison(self) -> str:
         """One sentence: comparison with the best answers without the features."""
-        broken, best = " or ".join(self.conditions), self.constants_value
+        broken = " or ".join(self.conditions)
+        best = self.constants_value
         if not self.kept:
             return (
                 f"On {self.measured_on}: the rule breaks {broken}, so it is not compared with answers that "
@@ -283,7 +308,10 @@ class Summary(PrintedSummary):
                 f"On {self.measured_on}: no answers that ignore the features {self._fairness}; this rule "
                 "does."
             )
-        fair = f" and {self._fairness}" if self._fairness else ""
+        if self._fairness:
+            fair = f" and {self._fairness}"
+        else:
+            fair = ""
         ignoring = f"answers that ignore the features{fair} ({best:.3f})"
         if self.beats_random_guess:
             return (
@@ -300,29 +328,57 @@ class Summary(PrintedSummary):
         most = "no interval for new rows is known"
         if self.upper is not None:
             most = f"the 95 % interval for new rows extends to {self.upper:.3f}"
-        return f"On {self.measured_on}: not shown to be better than the best {ignoring}; {most}."
+        return (
+            f"On {self.measured_on}: not shown to be better than the best {ignoring}; {most}."
+        )
 
     @property
     def headline(self) -> str:
         """One sentence: the largest error of a subgroup, or the objective, and the value of the reference."""
-        largest = None if self.errors is None else self.errors.worst
+        if self.errors is None:
+            largest = None
+        else:
+            largest = self.errors.worst
         if self.errors is None or largest is None:
-            most = "" if self.upper is None else f" (at most {self.upper:.3f}, 95 %)"
+            if self.upper is None:
+                most = ""
+            else:
+                most = f" (at most {self.upper:.3f}, 95 %)"
             text = f"{self.objective[:1].upper()}{self.objective[1:]}: {self.achieved_on_all:.3f}{most}"
         else:
             name, error, ends = largest
-            between = "" if ends is None else f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
+            if ends is None:
+                between = ""
+            else:
+                between = f" (95 %: {100 * ends[0]:.0f}–{100 * ends[1]:.0f} %)"
             text = f"Worst {self.errors.kind}: {unit_name(name)}, error {100 * error:.0f} %{between}"
         other = self.reference_value
-        if other is None or self.single == self.reference or self.largest_error is not None or self.dropped:
+        if (
+            other is None
+            or self.single == self.reference
+            or self.largest_error is not None
+            or self.dropped
+        ):
             return f"{text}."
-        value = f"{other:.3f}" if largest is None else f"{100 * other:.0f} %"
+        if largest is None:
+            value = f"{other:.3f}"
+        else:
+            value = f"{100 * other:.0f} %"
         return f"{text}; {self.reference}: {value}."
 
     def __str__(self) -> str:
-        table = [] if self.errors is None else [self.errors.of_rule("predict").text]
+        if self.errors is None:
+            table = []
+        else:
+            table = [self.errors.of_rule("predict").text]
         return "\n".join(
-            [*table, *map(str, self.groups), self.comparison, self.headline, *self._printed_bounds()]
+            [
+                *table,
+                *map(str, self.groups),
+                self.comparison,
+                self.headline,
+                *self._printed_bounds(),
+            ]
         )
 
     def _values(self) -> list[str]:
@@ -338,19 +394,34 @@ class Summary(PrintedSummary):
         if self.gap >= SINGLE_GAP:
             gap = f"a mixture of several candidates would lower it by at most {self.gap:.2g}"
         drawn = "about the randomised rule (predict_distribution), not about predict"
-        about = drawn if self.draws else "about predict, because one candidate answers"
-        weights = "several candidates have weight" if self.single is None else f"{self.single} has all weight"
+        if self.draws:
+            about = drawn
+        else:
+            about = "about predict, because one candidate answers"
+        if self.single is None:
+            weights = "several candidates have weight"
+        else:
+            weights = f"{self.single} has all weight"
         others = {
             "random guess": self.random_guess_value,
             "best mixture of constants": self.constants_value,
             self.reference: self.reference_value,
         }
         breaks = f"breaks {' or '.join(self.conditions) or 'the share of deferred rows'}"
-        each = [f"{name} {breaks if value is None else f'{value:.4g}'}" for name, value in others.items()]
+        each = [
+            f"{name} {breaks if value is None else f'{value:.4g}'}"
+            for name, value in others.items()
+        ]
         compared = "; ".join([*each, weights])
-        if (alpha := self.beats_random_guess_from) is not None:
-            compared += f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
-        budget = [] if self.budget is None else [f"budget: {self.budget}"]
+        alpha = self.beats_random_guess_from
+        if alpha is not None:
+            compared += (
+                f"; a mixture of the candidates beats a random guess for α above {alpha:.3g}"
+            )
+        if self.budget is None:
+            budget = []
+        else:
+            budget = [f"budget: {self.budget}"]
         return [f"{achieved} ({gap}); {about}", f"compared with: {compared}", *budget]
 
 
@@ -368,10 +439,13 @@ def mixture_summary(
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
-    pool, K, achieved = combiner.pool, combiner.n_classes, combiner.value(mixture)
+    pool = combiner.pool
+    K = combiner.n_classes
+    achieved = combiner.value(mixture)
     first, named = _reference(game, combiner, names)
     budget = None
-    if (increase := combiner.problem.error_budget) is not None:
+    increase = combiner.problem.error_budget
+    if increase is not None:
         means = pool.mean_losses()
         budget = Budget(increase, float(means.min()), float(means @ mixture), combiner.price)
     reference = np.zeros(len(mixture))
@@ -379,10 +453,16 @@ def mixture_summary(
     promised, observed = bounds
     used = np.flatnonzero(mixture > NO_SHARE)
     constants = [pool.constant_answer(int(m)) for m in used]
-    single = named(int(used[0])) if len(used) == 1 else None
+    if len(used) == 1:
+        single = named(int(used[0]))
+    else:
+        single = None
     if single is not None and constants[0] is not None:
         extra = used[0] >= pool.n_rounds or names is not None
-        single = f"the constant {classes[constants[0]]!r}" if extra else f"{single}, a constant"
+        if extra:
+            single = f"the constant {classes[constants[0]]!r}"
+        else:
+            single = f"{single}, a constant"
     return Summary(
         promised=promised,
         observed=observed,
@@ -400,7 +480,9 @@ def mixture_summary(
         single=single,
         ignores_features=None not in constants,
         largest_error=combiner.largest_error(mixture),
-        beats_random_guess_from=None if combiner.alpha is None else beats_random_guess_from(pool),
+        beats_random_guess_from=None
+        if combiner.alpha is None
+        else beats_random_guess_from(pool),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
         upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
         budget=budget,
@@ -416,11 +498,21 @@ def _reference(
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
-        given, least = names, int(combiner.pool.by_mean_loss()[0])
-        return least, lambda number: given[number] + " (the most accurate candidate)" * (number == least)
+        given = names
+        least = int(combiner.pool.by_mean_loss()[0])
+        return (
+            least,
+            lambda number: given[number] + " (the most accurate candidate)" * (number == least),
+        )
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
-    first = game.n_rounds if combiner.with_erm else 0
-    special = {0: "the balanced model of round 1"} if game.units.grouped else {}
+    if combiner.with_erm:
+        first = game.n_rounds
+    else:
+        first = 0
+    if game.units.grouped:
+        special = {0: "the balanced model of round 1"}
+    else:
+        special = {}
     if combiner.with_erm or not game.units.grouped:
         special[first] = "plain ERM"
     return first, lambda number: special.get(number, f"the model of round {number + 1}")
@@ -431,7 +523,10 @@ def _symbols(
 ) -> dict[str, str]:
     """Return the meaning of the symbols in the objective and the bounds."""
     alpha = combiner.alpha
-    symbols = {} if game is None else {"T": f"{game.n_rounds} rounds"}
+    if game is None:
+        symbols = {}
+    else:
+        symbols = {"T": f"{game.n_rounds} rounds"}
     symbols |= {"K": f"{n_classes} classes", "λ": "mixture weights, estimator_weights_"}
     if game is not None and bounds:
         losses = game.trace.weighted_loss
@@ -447,7 +542,9 @@ def _symbols(
             symbols["δ"] = "accuracy that β allows: (2/β) log(1/α), or 8/T for α = 1"
     if game is not None and alpha is None:
         alpha = getattr(game.player, "alpha", None)
-    return symbols if alpha is None else {**symbols, "α": f"tail mass, {alpha:g}"}
+    if alpha is None:
+        return symbols
+    return {**symbols, "α": f"tail mass, {alpha:g}"}
 
 
 def beats_random_guess_from(pool: ModelPool) -> float:
@@ -456,7 +553,9 @@ def beats_random_guess_from(pool: ModelPool) -> float:
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
     α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
     """
-    guess, losses, base = 1 - 1 / pool.n_classes, pool.losses(), pool.base()
+    guess = 1 - 1 / pool.n_classes
+    losses = pool.losses()
+    base = pool.base()
     high = min(1.0, float(losses.means(base).min()) / guess)
     low = high / 1000
 

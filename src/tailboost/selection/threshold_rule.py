@@ -16,7 +16,13 @@ from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
-from tailboost.selection.rule import are_different, group_numbers, sql_name, sql_number, sql_value
+from tailboost.selection.rule import (
+    are_different,
+    group_numbers,
+    sql_name,
+    sql_number,
+    sql_value,
+)
 
 # Rules of format 1 had no kind of score.
 FORMAT = 2
@@ -54,7 +60,9 @@ class ThresholdRule:
     missing: float | None = None
 
     @classmethod
-    def of(cls, part: RulePart, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None) -> Self:
+    def of(
+        cls, part: RulePart, scores: Any, classes: Sequence[Any], groups: Sequence[Any] | None
+    ) -> Self:
         """Return the thresholds of a part of a rule on one score, a `Scores`."""
         actions = [*classes, HUMAN_REVIEW]
         weight = next(iter(part.weights.values()), 0.0)
@@ -62,11 +70,18 @@ class ThresholdRule:
         for costs in np.asarray(part.action_costs, dtype=np.float64):
             ranges = _ranges(costs, weight, part.offsets, scores.positive_)
             bands.append(_band([(scores.threshold_at(p), actions[a]) for p, a in ranges]))
-        named = None if groups is None else list(groups)
-        return cls(scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing)
+        if groups is None:
+            named = None
+        else:
+            named = list(groups)
+        return cls(
+            scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing
+        )
 
     @classmethod
-    def of_actions(cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Column) -> Self:
+    def of_actions(
+        cls, scores: Any, classes: Sequence[Any], values: Floats, actions: Column
+    ) -> Self:
         """Return the thresholds of a group-blind rule on a `Scores`, from actions at ascending values.
 
         A threshold is the shortest decimal between two neighbouring values with different actions.
@@ -79,9 +94,18 @@ class ThresholdRule:
         return cls.of_ranges(scores, classes, ranges)
 
     @classmethod
-    def of_ranges(cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]) -> Self:
+    def of_ranges(
+        cls, scores: Any, classes: Sequence[Any], ranges: Sequence[tuple[float, Any]]
+    ) -> Self:
         """Return the group-blind rule of ranges of a `Scores`: lower ends from −∞ on, with actions."""
-        return cls(scores.column_list[0], list(classes), None, [_band(ranges)], scores.kind, scores.missing)
+        return cls(
+            scores.column_list[0],
+            list(classes),
+            None,
+            [_band(ranges)],
+            scores.kind,
+            scores.missing,
+        )
 
     @classmethod
     def of_numbers(
@@ -94,8 +118,13 @@ class ThresholdRule:
         """Return the rule of ranges of a `Scores` for each group, with numbers of actions."""
         actions = [*classes, HUMAN_REVIEW]
         bands = [_band([(lower, actions[a]) for lower, a in of_group]) for of_group in ranges]
-        named = None if groups is None else list(groups)
-        return cls(scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing)
+        if groups is None:
+            named = None
+        else:
+            named = list(groups)
+        return cls(
+            scores.column_list[0], list(classes), named, bands, scores.kind, scores.missing
+        )
 
     @property
     def _kind(self) -> ScoreKind:
@@ -212,8 +241,12 @@ class ThresholdRule:
 
     def _check(self) -> None:
         """Raise ValueError unless every field has its type and range, because documents can be forged."""
-        kind, groups = score_kind(self.kind), self.groups or []
-        if not all(isinstance(name, (str, int, float)) for name in (self.column, *self.classes, *groups)):
+        kind = score_kind(self.kind)
+        groups = self.groups or []
+        if not all(
+            isinstance(name, (str, int, float))
+            for name in (self.column, *self.classes, *groups)
+        ):
             raise ValueError("the column, a label or a group is no text or number")
         for name, names in (("labels", self.classes), ("groups", groups)):
             if not are_different(names):
@@ -275,13 +308,20 @@ class ThresholdRule:
             if what == "deferred":
                 return str(int(deferred))
             if what == "label":
-                return "NULL" if deferred else sql_value(action)
+                if deferred:
+                    return "NULL"
+                return sql_value(action)
             return sql_value(str(action) if self.defers else action)
 
         def cases(band: list[tuple[float | None, Any]]) -> str:
-            above = [f"WHEN {score} >= {lower!r} THEN {value(action)}" for lower, action in band[:0:-1]]
+            above = [
+                f"WHEN {score} >= {lower!r} THEN {value(action)}"
+                for lower, action in band[:0:-1]
+            ]
             lowest = value(band[0][1])
-            return f"CASE {' '.join(above)} ELSE {lowest} END" if above else lowest
+            if above:
+                return f"CASE {' '.join(above)} ELSE {lowest} END"
+            return lowest
 
         if self.groups is None:
             answer = cases(self.bands[0])
@@ -312,9 +352,19 @@ class ThresholdRule:
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
-        bands = dict(zip(self.groups, self.bands, strict=True)) if self.groups is not None else self.bands[0]
-        group = ", group" if self.groups is not None else ""
-        missing = "raise ValueError('no score')" if self.missing is None else f"score = {self.missing!r}"
+        bands = (
+            dict(zip(self.groups, self.bands, strict=True))
+            if self.groups is not None
+            else self.bands[0]
+        )
+        if self.groups is not None:
+            group = ", group"
+        else:
+            group = ""
+        if self.missing is None:
+            missing = "raise ValueError('no score')"
+        else:
+            missing = f"score = {self.missing!r}"
         outside = f"the score is outside the range of {self._kind.plural}"
         # Labels and names may contain any text, so they stand in literals only.
         return (
@@ -341,18 +391,25 @@ class ThresholdRule:
     def _repr_html_(self) -> str:
         by_group = self.groups is not None
         rows = [
-            [*([unit_name(name)] if by_group else []), " and ".join(ends) or "every row", str(action)]
+            [
+                *([unit_name(name)] if by_group else []),
+                " and ".join(ends) or "every row",
+                str(action),
+            ]
             for name, band in zip(self.groups or [None], self.bands, strict=True)
             for *ends, action in _ends(band)
         ]
         return html_table(
-            [*(["group"] if by_group else []), str(self.column), "answer"], rows, "Decision rule:"
+            [*(["group"] if by_group else []), str(self.column), "answer"],
+            rows,
+            "Decision rule:",
         )
 
     def _words(self, band: list[tuple[float | None, Any]]) -> str:
         if len(band) == 1:
             return f"every row: {band[0][1]}"
-        words, above = [], None
+        words = []
+        above = None
         for lower, action in band[:0:-1]:
             at_least = f"{lower!r}"
             words.append(
@@ -395,7 +452,8 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
     low, high : ndarray of shape (m,)
         Of equal pairs the result is the same number.
     """
-    middle, result = low / 2 + high / 2, high.astype(np.float64)
+    middle = low / 2 + high / 2
+    result = high.astype(np.float64)
     with np.errstate(divide="ignore"):
         coarsest = np.floor(np.log10(np.maximum(np.abs(low), np.abs(high)))) + 1.0
     missing = np.flatnonzero(low < high)
@@ -403,14 +461,18 @@ def decimals_between(low: Floats, high: Floats) -> Floats:
         exponent = coarsest[missing].astype(np.intp) - finer
         unit = POWERS_OF_TEN[np.abs(exponent).clip(max=len(POWERS_OF_TEN) - 1)]
         at = middle[missing]
-        decimal = np.where(exponent < 0, np.rint(at * unit) / unit, np.rint(at / unit) * unit) + 0.0
+        decimal = (
+            np.where(exponent < 0, np.rint(at * unit) / unit, np.rint(at / unit) * unit) + 0.0
+        )
         inside = (low[missing] < decimal) & (decimal < high[missing])
         result[missing[inside]] = decimal[inside]
         missing = missing[~inside]
     return result
 
 
-def _ranges(costs: Floats, weight: float, offsets: Sequence[float], positive: int) -> list[tuple[Any, int]]:
+def _ranges(
+    costs: Floats, weight: float, offsets: Sequence[float], positive: int
+) -> list[tuple[Any, int]]:
     """Return the ranges of P(positive label) from the lowest, and the number of the cheapest action there.
 
     The expected costs are ``Q[0, a] + r Q[1, a]`` up to a factor, lines in the odds r = (p/(1−p))^w e^b.
@@ -428,12 +490,15 @@ def _ranges(costs: Floats, weight: float, offsets: Sequence[float], positive: in
     cuts = set()
     for a in range(costs.shape[1]):
         for b in range(a):
-            fall, rise = costs[other, a] - costs[other, b], costs[positive, b] - costs[positive, a]
+            fall = costs[other, a] - costs[other, b]
+            rise = costs[positive, b] - costs[positive, a]
             if rise != 0 and fall / rise > 0 and weight > 0:
                 log_odds = (np.log(fall / rise) - offsets[positive] + offsets[other]) / weight
                 cuts.add(float(1.0 / (1.0 + np.exp(-log_odds))))
     ends = sorted(p for p in cuts if least < p < 1.0 - least)
-    middles = [(low + high) / 2 for low, high in zip([least, *ends], [*ends, 1.0 - least], strict=True)]
+    middles = [
+        (low + high) / 2 for low, high in zip([least, *ends], [*ends, 1.0 - least], strict=True)
+    ]
     ranges: list[tuple[Any, int]] = []
     for lower, middle in zip([None, *ends], middles, strict=True):
         action = cheapest(odds(middle))

@@ -5,7 +5,12 @@ from tailboost.solvers.entropic import EntropicSolution, entropic_weights
 from tailboost.solvers.mixture import MixtureSolution, minimize_cvar_mixture, mixture_path
 from tailboost.solvers.soft_margin import SoftMarginSolution, soft_margin_weights
 from tailboost.solvers.tail_game import SolverError, cvar, cvar_weights
-from tailboost.solvers.tradeoff import MixtureCurve, WithinSolution, least_worst_within, worst_mean_curve
+from tailboost.solvers.tradeoff import (
+    MixtureCurve,
+    WithinSolution,
+    least_worst_within,
+    worst_mean_curve,
+)
 from tailboost.solvers.worst_case import WorstCaseSolution, worst_case_weights
 
 __all__ = [

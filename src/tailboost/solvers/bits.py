@@ -16,7 +16,9 @@ from tailboost.core.array_types import Bytes, Floats, Ints, Mask
 from tailboost.core.checks import base_measure, finite
 
 #: BITS[b, j] is bit j of the byte b. One byte holds the losses of eight candidates on one unit.
-BITS: Floats = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(float)
+BITS: Floats = np.unpackbits(
+    np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"
+).astype(float)
 
 #: Units per block when bits are unpacked. A block of 100 candidates takes a few MB.
 BLOCK = 4096
@@ -45,7 +47,9 @@ class _Losses:
     def keys(self) -> list[int]:
         """Return a number for each candidate. Equal losses have equal numbers; different losses rarely do."""
         step = self.shape[1] // KEY_UNITS + 1
-        return [hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(self.shape[0])]  # −0.0 is 0.0
+        return [
+            hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(self.shape[0])
+        ]  # −0.0 is 0.0
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
@@ -74,7 +78,8 @@ class _Losses:
             used = np.ones(rough)
         elif rough is not None and units.size > SINGLE:
             large = used > 1e-3 * used.mean()
-            units, used = units[large], used[large]
+            units = units[large]
+            used = used[large]
         blocks = [slice(start, start + BLOCK) for start in range(0, units.size, BLOCK)]
         if isinstance(self, BitLosses) and used.min() == used.max():
             for block in blocks:  # numbers of common losses
@@ -94,9 +99,13 @@ class _Losses:
 
 def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
     """Return the first unit with each combination of values of the columns, and each unit's combination."""
-    key, rng = np.zeros(len(columns[0]), dtype=np.uint64), np.random.default_rng(0)
+    key = np.zeros(len(columns[0]), dtype=np.uint64)
+    rng = np.random.default_rng(0)
     for column in columns:
-        word = column.astype(np.uint64) if column.dtype == np.uint8 else (column + 0.0).view(np.uint64)
+        if column.dtype == np.uint8:
+            word = column.astype(np.uint64)
+        else:
+            word = (column + 0.0).view(np.uint64)
         key += (word ^ (word >> np.uint64(29))) * rng.integers(2**64, dtype=np.uint64)
         key ^= key >> np.uint64(32)
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -157,18 +166,23 @@ class BitLosses(_Losses):
             bits = bits.astype(np.bool_)
         position = self._rows % 8
         new = bits.view(np.uint8) << np.uint8(position)
-        planes = (*self._planes, new) if position == 0 else (*self._planes[:-1], self._planes[-1] | new)
+        if position == 0:
+            planes = (*self._planes, new)
+        else:
+            planes = (*self._planes[:-1], self._planes[-1] | new)
         return self._with(planes, self._rows + 1)
 
     def _with(self, planes: tuple[Bytes, ...], rows: int) -> Self:
         out = type(self)(planes[0].size if planes else self._n)
-        out._planes, out._rows = planes, rows
+        out._planes = planes
+        out._rows = rows
         return out
 
     def shifted(self, scale: float, shift: Floats | None) -> Self:
         """Return losses ``scale · ℓ^t + shift_t`` with the same bits."""
         out = self._with(self._planes, self._rows)
-        out._scale, out._shift = scale, shift
+        out._scale = scale
+        out._shift = shift
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -198,11 +212,15 @@ class BitLosses(_Losses):
         """Return the losses of candidate t, shape (n,)."""
         t = range(self._rows)[t]
         bit: Mask = (self._planes[t // 8] & np.uint8(1 << t % 8)) != 0
-        return bit if self._shift is None else self._scale * bit + self._shift[t]
+        if self._shift is None:
+            return bit
+        return self._scale * bit + self._shift[t]
 
     def toarray(self) -> npt.NDArray[Any]:
         """Return all losses, shape (T, n)."""
-        return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(self.shape)
+        return np.array([self.row(t) for t in range(self._rows)], dtype=np.bool_).reshape(
+            self.shape
+        )
 
     def combine(self, lam: npt.ArrayLike) -> Floats:
         """Return the loss of each unit under the mixture: Σ_t λ_t ℓ^t, shape (n,)."""
@@ -210,22 +228,35 @@ class BitLosses(_Losses):
         padded = np.zeros(8 * len(self._planes))
         padded[: self._rows] = lam
         tables = self._scale * padded.reshape(-1, 8) @ BITS.T
-        used = [(plane, table) for plane, table in zip(self._planes, tables, strict=True) if table.any()]
-        out = np.full(self._n, 0.0 if self._shift is None else float(padded[: self._rows] @ self._shift))
+        used = [
+            (plane, table)
+            for plane, table in zip(self._planes, tables, strict=True)
+            if table.any()
+        ]
+        out = np.full(
+            self._n, 0.0 if self._shift is None else float(padded[: self._rows] @ self._shift)
+        )
         part = np.empty(min(CACHED, self._n))
         for start in range(0, self._n, CACHED):
             total = out[start : start + CACHED]
             for plane, table in used:
-                total += np.take(table, plane[start : start + CACHED], out=part[: total.size], mode="clip")
+                total += np.take(
+                    table, plane[start : start + CACHED], out=part[: total.size], mode="clip"
+                )
         return out
 
     def expectations(self, w: npt.ArrayLike) -> Floats:
         """Return the expected loss of each candidate: ⟨w, ℓ^t⟩, shape (T,)."""
-        weights, planes = np.asarray(w, dtype=float), self._planes
-        shift = 0.0 if self._shift is None else self._shift * weights.sum()
+        weights = np.asarray(w, dtype=float)
+        planes = self._planes
+        if self._shift is None:
+            shift = 0.0
+        else:
+            shift = self._shift * weights.sum()
         units = np.flatnonzero(weights != 0)
         if units.size < 0.5 * weights.size:
-            weights, planes = weights[units], tuple(plane[units] for plane in planes)
+            weights = weights[units]
+            planes = tuple(plane[units] for plane in planes)
         # The histogram of a plane's bytes gives the weight of each set of eight losses.
         sums = np.zeros((len(planes), 256))
         for start in range(0, weights.size, CACHED):
@@ -236,7 +267,10 @@ class BitLosses(_Losses):
 
     def covariance(self, d: Floats, rough: int | None = None) -> Floats:
         """Return the covariance as `DenseLosses.covariance`; the shifts do not change it."""
-        bits = self if self._shift is None else self.shifted(1.0, None)
+        if self._shift is None:
+            bits = self
+        else:
+            bits = self.shifted(1.0, None)
         return self._scale**2 * _Losses.covariance(bits, d, rough)
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -248,21 +282,35 @@ class BitLosses(_Losses):
     def columns(self, units: npt.ArrayLike) -> Floats:
         """Return the losses of some units as floats, shape (len(units), T)."""
         bits = self.raw_columns(units).astype(float)
-        return bits if self._shift is None else self._scale * bits + self._shift
+        if self._shift is None:
+            return bits
+        return self._scale * bits + self._shift
 
-    def select(self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None) -> Self:
+    def select(
+        self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
+    ) -> Self:
         """Select candidates and units by integer indices or boolean masks."""
-        out, shift = self, self._shift
+        out = self
+        shift = self._shift
         if units is not None:
             chosen = np.asarray(units)
-            n = int(chosen.sum()) if chosen.dtype == np.bool_ else chosen.size
-            out = type(self)(n)._with(tuple(plane[chosen] for plane in self._planes), self._rows)
+            if chosen.dtype == np.bool_:
+                n = int(chosen.sum())
+            else:
+                n = chosen.size
+            out = type(self)(n)._with(
+                tuple(plane[chosen] for plane in self._planes), self._rows
+            )
         if candidates is not None:
-            bits, out = out.shifted(1.0, None), type(self)(out._n)
+            bits = out.shifted(1.0, None)
+            out = type(self)(out._n)
             index = np.arange(self._rows)[np.asarray(candidates)]
             for t in index.tolist():
                 out = out.append(bits.row(t))
-            shift = None if shift is None else shift[index]
+            if shift is None:
+                shift = None
+            else:
+                shift = shift[index]
         return out.shifted(self._scale, shift)
 
     def patterns(self) -> tuple[Ints, Ints]:
@@ -315,8 +363,13 @@ class DenseLosses(_Losses):
         self, candidates: npt.ArrayLike | None = None, units: npt.ArrayLike | None = None
     ) -> DenseLosses:
         """Select candidates and units by integer indices or boolean masks."""
-        array = self.array if candidates is None else self.array[np.asarray(candidates)]
-        return DenseLosses(array if units is None else np.ascontiguousarray(array[:, np.asarray(units)]))
+        if candidates is None:
+            array = self.array
+        else:
+            array = self.array[np.asarray(candidates)]
+        return DenseLosses(
+            array if units is None else np.ascontiguousarray(array[:, np.asarray(units)])
+        )
 
     def patterns(self) -> tuple[Ints, Ints]:
         """Return the first unit of each distinct pattern of losses, and the pattern of each unit."""

@@ -107,12 +107,16 @@ def entropic_weights(
 _TARGET = 1e-12
 
 
-def _by_newton(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+def _by_newton(
+    problem: TailGame, beta: float, start: Floats
+) -> tuple[Floats, Floats, int, str]:
     solution = newton(problem.losses, Entropic(problem.p, problem.alpha, beta), start, _TARGET)
     return solution.lam, solution.w, solution.n_iter, "newton"
 
 
-def _by_linear_program(problem: TailGame, beta: float, start: Floats) -> tuple[Floats, Floats, int, str]:
+def _by_linear_program(
+    problem: TailGame, beta: float, start: Floats
+) -> tuple[Floats, Floats, int, str]:
     # A very large β hardly changes the solution of the program without the penalty.
     return *linear_program(problem), "linear-program"
 
@@ -134,7 +138,15 @@ def _certify(
     value = 1.0 - float(problem.full.expectations(weights).min()) + penalty
     combined = problem.losses.combine(lam)
     best = Entropic(problem.p, problem.alpha, beta * problem.scale)(combined)
-    dual_value = 1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
+    dual_value = (
+        1.0 - problem.offset - problem.scale * (float(best.w @ combined) - best.penalty)
+    )
     return EntropicSolution(
-        weights, problem.expand_mixture(lam), value, dual_value, value - dual_value, n_iter, method
+        weights,
+        problem.expand_mixture(lam),
+        value,
+        dual_value,
+        value - dual_value,
+        n_iter,
+        method,
     )

@@ -105,7 +105,10 @@ def minimize_cvar_mixture(
         If no method closes the gap to ``1e-8 (1 + |value|)``.
     """
     problem = TailGame.build(losses, alpha, base)
-    given = None if start is None else problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
+    if start is None:
+        given = None
+    else:
+        given = problem.reduce_mixture(starting_mixture(start, problem.full.shape[0]))
     return _solve(problem, given, canonical)[0]
 
 
@@ -143,7 +146,9 @@ def mixture_path(
     return [solutions[i] for i in range(len(levels))]
 
 
-def _solve(problem: TailGame, start: Floats | None, canonical: bool) -> tuple[MixtureSolution, Floats]:
+def _solve(
+    problem: TailGame, start: Floats | None, canonical: bool
+) -> tuple[MixtureSolution, Floats]:
     """Return the solution, and its mixture in the reduced problem."""
     optimum = _single_candidate(problem)
     if optimum is None or not optimum.closed:
@@ -159,7 +164,8 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     No mixture is then better. This holds with one candidate, with one unit, at α = 1 and often at large α.
     The candidate has the smallest mean loss and the weights are closest to p, so both are canonical.
     """
-    p, n_candidates = problem.p, problem.losses.shape[0]
+    p = problem.p
+    n_candidates = problem.losses.shape[0]
     means = problem.losses.expectations(p)
     # A tolerance keeps rounding from deciding between equal candidates.
     best = int(np.flatnonzero(means <= means.min() + 1e-14)[0])
@@ -168,7 +174,9 @@ def _single_candidate(problem: TailGame) -> Optimum | None:
     optimum = problem.optimum(lam, p if problem.alpha >= ERM else None, 0, "closed-form")
     optimum.canonical = True
     # The shortcut is accepted only if its gap is rounding.
-    return optimum if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13) else None
+    if optimum.gap <= (1e-10 if problem.alpha >= ERM else 1e-13):
+        return optimum
+    return None
 
 
 def _first_closed(problem: TailGame, start: Floats | None) -> Optimum:
@@ -197,18 +205,26 @@ def linear_program(problem: TailGame) -> tuple[Floats, Floats, int]:
 
 def _certify(problem: TailGame, optimum: Optimum) -> MixtureSolution:
     """Return the solution with both objectives of the full problem, computed from the returned weights."""
-    w, lam = problem.expand(optimum.w), problem.expand_mixture(optimum.lam)
+    w = problem.expand(optimum.w)
+    lam = problem.expand_mixture(optimum.lam)
     # Scaled real losses have rounding errors, so their objectives are computed again.
-    value, dual_value, threshold = optimum.value, optimum.bound, optimum.threshold
+    value = optimum.value
+    dual_value = optimum.bound
+    threshold = optimum.threshold
     if isinstance(problem.full, DenseLosses):
         combined = problem.full.combine(lam)
-        worst, threshold = tail(combined, problem.alpha, np.broadcast_to(problem.full_p, combined.shape))
-        value, dual_value = float(worst @ combined), float(problem.full.expectations(w).min())
+        worst, threshold = tail(
+            combined, problem.alpha, np.broadcast_to(problem.full_p, combined.shape)
+        )
+        value = float(worst @ combined)
+        dual_value = float(problem.full.expectations(w).min())
     gap = value - dual_value
     # A negative gap would show infeasible weights.
     if not abs(gap) <= problem.tolerance(value):
         raise problem.error("minimize_cvar_mixture", gap, problem.tolerance(value))
-    return MixtureSolution(lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold)
+    return MixtureSolution(
+        lam, value, dual_value, gap, w, optimum.n_iter, optimum.method, threshold
+    )
 
 
 # -- Fast method: Newton on a regularised problem, then an exact solve of the rest --------------------------
@@ -258,11 +274,15 @@ class _Part:
         """Return the part with the units in ``keep``; all units if the fixed ones take all the weight."""
         at_cap = above & ~keep
         settled = np.where(at_cap, problem.cap, 0.0)
-        units, mass = np.flatnonzero(keep), 1.0 - float(settled.sum())
+        units = np.flatnonzero(keep)
+        mass = 1.0 - float(settled.sum())
         if keep.all() or not 0.0 < mass < problem.cap[units].sum():
             everything = np.arange(keep.size)
-            return cls(problem, everything, np.zeros_like(keep), problem.losses, problem.p, 1.0, 0.0)
-        losses, fixed = problem.losses.select(units=units), problem.losses.expectations(settled)
+            return cls(
+                problem, everything, np.zeros_like(keep), problem.losses, problem.p, 1.0, 0.0
+            )
+        losses = problem.losses.select(units=units)
+        fixed = problem.losses.expectations(settled)
         return cls(problem, units, at_cap, losses, problem.p[units], mass, fixed)
 
     @property
@@ -282,7 +302,9 @@ class _Part:
         out[self.units] = w
         return feasible(out, self.problem.cap)
 
-    def newton(self, epsilon: float, lam: Floats, relative_gap: float, combined: Floats) -> NewtonResult:
+    def newton(
+        self, epsilon: float, lam: Floats, relative_gap: float, combined: Floats
+    ) -> NewtonResult:
         """Solve the regularised problem for these units, starting from the losses of all units under λ."""
         return newton(
             self.losses,
@@ -305,7 +327,10 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
     few = FEW * n_candidates
     if n_units <= 2 * few:
         return None
-    lam = np.full(n_candidates, 1.0 / n_candidates) if start is None else start
+    if start is None:
+        lam = np.full(n_candidates, 1.0 / n_candidates)
+    else:
+        lam = start
     combined = problem.losses.combine(lam)
     # At a tiny α, a large ε would spread the weights over more than the tail.
     epsilon = max(problem.alpha, 0.01) * max(_spread(combined, problem.alpha, problem.p), 1e-3)
@@ -316,12 +341,18 @@ def by_newton(problem: TailGame, start: Floats | None) -> Optimum | None:
         low, high = Quadratic(problem.p, problem.alpha, epsilon)(combined).free
         near = _near(combined, low, high, 4 * MARGIN)
     part = _Part.of(problem, near, combined >= high)
-    before, margin, steps = n_units, MARGIN, 0
+    before = n_units
+    margin = MARGIN
+    steps = 0
     for _ in range(40):
         solution = part.newton(epsilon, lam, RELATIVE_GAP, combined)
-        lam, steps = solution.lam, steps + solution.n_iter
+        lam = solution.lam
+        steps = steps + solution.n_iter
         low, high = solution.free
-        combined = solution.combined if part.whole else problem.losses.combine(lam)
+        if part.whole:
+            combined = solution.combined
+        else:
+            combined = problem.losses.combine(lam)
         wrong = part.misplaced(combined, low, high).any()
         if wrong:
             margin *= 2
@@ -347,7 +378,9 @@ def _near(combined: Floats, low: float, high: float, margin: float) -> Mask:
     """Return a mask of units whose weights are free or nearly free; all units if these are at least half."""
     margin *= high - low
     near: Mask = (combined > low - margin) & (combined < high + margin)
-    return near if near.sum() < 0.5 * near.size else np.ones_like(near)
+    if near.sum() < 0.5 * near.size:
+        return near
+    return np.ones_like(near)
 
 
 def _spread(combined: Floats, alpha: float, p: Floats) -> float:
@@ -357,12 +390,15 @@ def _spread(combined: Floats, alpha: float, p: Floats) -> float:
     return max(4 * float(np.quantile(np.abs(sample - eta), 0.1)), 0.3 * float(sample.std()))
 
 
-def _all_tied(part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int) -> Optimum:
+def _all_tied(
+    part: _Part, epsilon: float, lam: Floats, combined: Floats, steps: int
+) -> Optimum:
     """Return the optimum if the regularised weights, computed to the last digit, are exact."""
     problem = part.problem
     for _ in range(TRIALS):
         solution = part.newton(epsilon, lam, 0.0, combined)
-        lam, steps = solution.lam, steps + solution.n_iter
+        lam = solution.lam
+        steps = steps + solution.n_iter
         low, high = solution.free
         w = part.weights(solution.w)
         combined = problem.losses.combine(lam)
@@ -397,7 +433,9 @@ def _in_doubt(problem: TailGame, lam: Floats, combined: Floats, steps: int) -> O
         if part.whole:
             break
         columns = part.losses.columns(np.arange(part.p.size))
-        lam, w, n_iter = mixture_program(columns, problem.cap[part.units], part.fixed, part.mass)
+        lam, w, n_iter = mixture_program(
+            columns, problem.cap[part.units], part.fixed, part.mass
+        )
         steps += n_iter
         combined = problem.losses.combine(lam)
         optimum = problem.optimum(lam, part.weights(w), steps, "newton", combined)
@@ -431,15 +469,22 @@ def make_canonical(problem: TailGame, optimum: Optimum) -> Optimum:
     unique = vertex(problem, optimum)
     if unique is not None:
         return unique
-    w = optimum.w if optimum.closest else _closest_weights(problem, optimum)
+    if optimum.closest:
+        w = optimum.w
+    else:
+        w = _closest_weights(problem, optimum)
     # If exact, the closest weights give the strictest conditions on an optimal λ.
-    canonical = problem.optimum(optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined)
+    canonical = problem.optimum(
+        optimum.lam, w, optimum.n_iter, optimum.method, optimum.combined
+    )
     lam = least_mixture(problem, canonical, canonical.value)
     if lam is None:
         lam = least_mixture(problem, optimum, optimum.value)
     if lam is not None:
         problem.mix(canonical, lam)
-    return canonical if canonical.gap <= max(optimum.gap, 10 * LOSS) else optimum
+    if canonical.gap <= max(optimum.gap, 10 * LOSS):
+        return canonical
+    return optimum
 
 
 def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
@@ -449,9 +494,12 @@ def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
     remaining weight, and (−λ_C, η) from K'z = e. One factorisation solves both systems. Units with equal
     losses count as one and share their weight in proportion to p. λ and w of ``optimum`` are approximations.
     """
-    cap, p = problem.cap, problem.p
-    near, near_w = optimum.lam, optimum.w
-    tied, candidates = np.flatnonzero(optimum.tied), np.flatnonzero(optimum.candidates)
+    cap = problem.cap
+    p = problem.p
+    near = optimum.lam
+    near_w = optimum.w
+    tied = np.flatnonzero(optimum.tied)
+    candidates = np.flatnonzero(optimum.candidates)
     if not tied.size or tied.size > 10 * candidates.size + 20:
         return None
     first, group = problem.losses.select(units=tied).patterns()
@@ -461,12 +509,15 @@ def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
     # If their numbers differ, the units or candidates nearest to a bound are left out; the end checks this.
     room = np.minimum(near_w, cap - near_w)[tied[first]] / cap[tied[first]]
     free = np.sort(np.argsort(room)[first.size - size :])
-    tied, group = tied[np.isin(group, free)], np.searchsorted(free, group[np.isin(group, free)])
+    tied = tied[np.isin(group, free)]
+    group = np.searchsorted(free, group[np.isin(group, free)])
     candidates = np.sort(candidates[np.argsort(near[candidates])[candidates.size - size :]])
     w = np.where(near_w > 0.5 * cap, cap, 0.0)
     w[tied] = 0.0
     matrix = np.ones((size + 1, size + 1))
-    matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[:, candidates].T
+    matrix[:-1, :-1] = problem.losses.columns(tied[np.unique(group, return_index=True)[1]])[
+        :, candidates
+    ].T
     matrix[:-1, -1], matrix[-1, -1] = -1.0, 0.0
     settled = problem.losses.expectations(w)
     try:
@@ -482,9 +533,15 @@ def vertex(problem: TailGame, optimum: Optimum) -> Optimum | None:
     unique = problem.optimum(lam / lam.sum(), feasible(w, cap), optimum.n_iter, optimum.method)
     unique.closest = unique.canonical = True
     # The optimum is unique if no other unit lies at η and no other candidate attains the value.
-    distance, slack = np.abs(unique.combined - eta), unique.expected - unique.bound
-    alone = np.count_nonzero(distance <= CLEAR) == tied.size and np.count_nonzero(slack <= CLEAR) == size
-    return unique if alone and unique.gap <= LOSS else None
+    distance = np.abs(unique.combined - eta)
+    slack = unique.expected - unique.bound
+    alone = (
+        np.count_nonzero(distance <= CLEAR) == tied.size
+        and np.count_nonzero(slack <= CLEAR) == size
+    )
+    if alone and unique.gap <= LOSS:
+        return unique
+    return None
 
 
 def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
@@ -496,16 +553,21 @@ def _closest_weights(problem: TailGame, optimum: Optimum) -> Floats:
     """
     cap = problem.cap
     w = np.where(optimum.w > 0.5 * cap, cap, 0.0)
-    tied = np.flatnonzero(optimum.tied | (np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR))
+    tied = np.flatnonzero(
+        optimum.tied | (np.abs(optimum.combined - optimum.threshold) <= 1e3 * CLEAR)
+    )
     w[tied] = 0.0
     mass = 1.0 - float(w.sum())
     if not tied.size or not 0 < mass < cap[tied].sum():
         return optimum.w
     fixed = problem.losses.expectations(w)
-    losses, p = problem.losses.select(units=tied), problem.p[tied]
+    losses = problem.losses.select(units=tied)
+    p = problem.p[tied]
     lam = optimum.lam
     for epsilon in 10.0 ** -np.arange(1, 9):
-        solution = newton(losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed)
+        solution = newton(
+            losses, Quadratic(p, problem.alpha, epsilon, mass), lam, 1e-13, fixed=fixed
+        )
         if (fixed + losses.expectations(solution.w)).min() >= optimum.value - 10 * LOSS:
             w[tied] = solution.w
             return feasible(w, cap)
@@ -537,8 +599,14 @@ def least_mixture(problem: TailGame, optimum: Optimum, value: float) -> Floats |
     best: Floats | None = None
     for _ in range(50):
         matrix = np.ones((rows.size + 1, candidates.size + 1))
-        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = losses.columns(rows)[:, candidates], -1.0, 0.0
-        vertex = lexicographic_vertex(costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0))
+        matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1] = (
+            losses.columns(rows)[:, candidates],
+            -1.0,
+            0.0,
+        )
+        vertex = lexicographic_vertex(
+            costs, matrix, np.append(lower[rows], 1.0), np.append(upper[rows], 1.0)
+        )
         if vertex is None:
             break
         lam = np.zeros(optimum.lam.size)
@@ -591,13 +659,19 @@ def mixture_program(
     lower = np.append(np.zeros(n_candidates) - fixed, mass)
     upper = np.append(np.full(n_candidates, np.inf), mass)
     # No weight exceeds Σ w, so larger caps have no effect.
-    columns = np.append(np.zeros(n_units), -np.inf), np.append(np.minimum(cap, 2.0 * mass), np.inf)
+    columns = (
+        np.append(np.zeros(n_units), -np.inf),
+        np.append(np.minimum(cap, 2.0 * mass), np.inf),
+    )
     highs = highs_model(np.append(np.zeros(n_units), -1.0), matrix, (lower, upper), columns)
     highs.run()
     solution = highs.getSolution()
     lam = np.maximum(np.array(solution.row_dual)[:-1], 0.0)
     total = float(lam.sum())
-    lam = lam / total if total > 0 else np.full(n_candidates, 1.0 / n_candidates)
+    if total > 0:
+        lam = lam / total
+    else:
+        lam = np.full(n_candidates, 1.0 / n_candidates)
     return lam, np.array(solution.col_value)[:-1], int(highs.getInfo().simplex_iteration_count)
 
 
@@ -620,16 +694,22 @@ def lexicographic_vertex(
             if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
                 return None
             rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
-            low, high = (
-                np.append(lower[~even], floor[:-1]),
-                np.append(upper[~even], np.full(n_columns - 1, np.inf)),
-            )
+            low = np.append(lower[~even], floor[:-1])
+            high = np.append(upper[~even], np.full(n_columns - 1, np.inf))
             at = rows @ origin
             if not basis.shape[1]:
-                inside = (at >= low - 10 * TOLERANCE).all() and (at <= high + 10 * TOLERANCE).all()
-                return origin if inside else None
-            y = _vertex([cost @ basis for cost in costs], rows @ basis, low - at, high - at, None)
-            return None if y is None else origin + basis @ y
+                inside = (at >= low - 10 * TOLERANCE).all() and (
+                    at <= high + 10 * TOLERANCE
+                ).all()
+                if inside:
+                    return origin
+                return None
+            y = _vertex(
+                [cost @ basis for cost in costs], rows @ basis, low - at, high - at, None
+            )
+            if y is None:
+                return None
+            return origin + basis @ y
     return _vertex(costs, matrix, lower, upper, floor)
 
 
@@ -646,7 +726,8 @@ def _vertex(
     costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats, floor: Floats | None
 ) -> Floats | None:
     n_columns = matrix.shape[1]
-    lower, upper = lower.copy(), upper.copy()
+    lower = lower.copy()
+    upper = upper.copy()
     if floor is None:
         floor = np.full(n_columns, -np.inf)
     highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
@@ -682,7 +763,8 @@ def highs_model(
     lp.row_lower_, lp.row_upper_ = rows
     lp.col_lower_, lp.col_upper_ = columns
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = sparse.indptr, sparse.indices
+    lp.a_matrix_.start_ = sparse.indptr
+    lp.a_matrix_.index_ = sparse.indices
     lp.a_matrix_.value_ = sparse.data
     highs = QuietHighs()
     highs.setOptionValue("primal_feasibility_tolerance", TOLERANCE)
@@ -692,4 +774,7 @@ def highs_model(
 
 
 #: Methods, fastest first. The next one is tried if a gap remains.
-METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (by_newton, _by_linear_program)
+METHODS: tuple[Callable[[TailGame, Floats | None], Optimum | None], ...] = (
+    by_newton,
+    _by_linear_program,
+)

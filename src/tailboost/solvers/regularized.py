@@ -80,13 +80,17 @@ class Entropic:
     """
 
     def __init__(self, p: Floats, alpha: float, beta: float) -> None:
-        self.p, self.alpha, self.beta = p, alpha, beta
+        self.p = p
+        self.alpha = alpha
+        self.beta = beta
         self.cap = p / alpha
         self.guess = np.inf
 
     def __call__(self, combined: Floats) -> BestWeights:
         """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
-        p, beta, cap = self.p, self.beta, self.cap
+        p = self.p
+        beta = self.beta
+        cap = self.cap
         most = float(np.log(1.0 / self.alpha))
         top = float(combined.max())
         reach = beta * (top - float(combined.min()))
@@ -108,13 +112,20 @@ class Entropic:
         if reach > 1e-2 and kappa > 0:
             # log(w/p) is log κ + β (ℓ − top) for free units and log 1/α for capped ones.
             free = float(d.sum()) / beta
-            penalty = (float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most) / beta
+            penalty = (
+                float(d @ exponent) / beta + free * np.log(kappa) + (1 - free) * most
+            ) / beta
         else:
             penalty = divergence(w / p - 1.0, p) / beta
-        self.guess = top + (most - float(np.log(kappa))) / beta if kappa > 0 else top
+        if kappa > 0:
+            self.guess = top + (most - float(np.log(kappa))) / beta
+        else:
+            self.guess = top
         return BestWeights(w, float(penalty), d, (-np.inf, self.guess))
 
-    def _capped(self, exponent: Floats, w: Floats, kappa: float, guess: float) -> tuple[Mask, float]:
+    def _capped(
+        self, exponent: Floats, w: Floats, kappa: float, guess: float
+    ) -> tuple[Mask, float]:
         """Return the capped units and κ.
 
         Σ min(c, κ w) = 1 is concave in κ. Newton's method from the left only adds capped units, so it ends.
@@ -123,19 +134,24 @@ class Entropic:
         """
         most = float(np.log(1.0 / self.alpha))
         kappa = max(kappa, self._kappa(exponent > guess, w) * (1 - 1e-12))
-        capped, n_capped = np.zeros(w.size, dtype=bool), -1
+        capped = np.zeros(w.size, dtype=bool)
+        n_capped = -1
         while kappa > 0:
             above = exponent >= most - np.log(kappa)
             n_above = int(np.count_nonzero(above))
             if n_above <= n_capped:
                 break
-            capped, n_capped, kappa = above, n_above, self._kappa(above, w)
+            capped = above
+            n_capped = n_above
+            kappa = self._kappa(above, w)
         return capped, kappa
 
     def _kappa(self, capped: Mask, w: Floats) -> float:
         """Return the factor of the free weights if these units are capped."""
         rest = float(w @ ~capped)
-        return max(1.0 - float(self.cap @ capped), 0.0) / rest if rest > 0 else 0.0
+        if rest > 0:
+            return max(1.0 - float(self.cap @ capped), 0.0) / rest
+        return 0.0
 
 
 class Quadratic:
@@ -145,16 +161,22 @@ class Quadratic:
     """
 
     def __init__(self, p: Floats, alpha: float, epsilon: float, mass: float = 1.0) -> None:
-        self.p, self.alpha, self.epsilon, self.mass = p, alpha, epsilon, mass
+        self.p = p
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.mass = mass
         self.top = 1.0 / alpha
         self.guess: float | None = None
 
     def __call__(self, combined: Floats) -> BestWeights:
         """Return the weights that maximise ⟨w, combined⟩ − R(w)."""
-        p, epsilon, scaled = self.p, self.epsilon, combined / self.epsilon
+        p = self.p
+        epsilon = self.epsilon
+        scaled = combined / self.epsilon
         self.guess = bottom = self._bottom(combined, scaled)
         q = np.clip(scaled - bottom, 0.0, self.top)
-        w, d = p * q, p * ((q > 0) & (q < self.top)) / epsilon
+        w = p * q
+        d = p * ((q > 0) & (q < self.top)) / epsilon
         penalty = 0.5 * epsilon * float(p @ (q - 1.0) ** 2)
         total = float(w.sum())
         if total == 0:
@@ -166,20 +188,26 @@ class Quadratic:
 
     def _bottom(self, combined: Floats, scaled: Floats) -> float:
         """Return θ/ε − 1 by Newton's method on a monotone, piecewise linear function."""
-        low, high = float(scaled.min()) - self.top, float(scaled.max())
+        low = float(scaled.min()) - self.top
+        high = float(scaled.max())
         guess = self.guess
         if guess is None:
             guess = tail_boundary(combined, self.alpha * self.mass, self.p) / self.epsilon - 1.0
-        bottom, before = min(max(guess, low), high), np.inf
+        bottom = min(max(guess, low), high)
+        before = np.inf
         for _ in range(100):
             q = np.clip(scaled - bottom, 0.0, self.top)
-            excess, slope = float(self.p @ q) - self.mass, float(self.p @ ((q > 0) & (q < self.top)))
+            excess = float(self.p @ q) - self.mass
+            slope = float(self.p @ ((q > 0) & (q < self.top)))
             # The rounding of a sum of unequal weights would make the iteration oscillate.
             if abs(excess) >= before and abs(excess) < SETTLED * self.mass:
                 break
             before = abs(excess)
             low, high = (bottom, high) if excess > 0 else (low, bottom)
-            new = bottom + excess / slope if slope > 0 else 0.5 * (low + high)
+            if slope > 0:
+                new = bottom + excess / slope
+            else:
+                new = 0.5 * (low + high)
             if not low <= new <= high:
                 new = 0.5 * (low + high)
             if new == bottom or abs(excess) < 1e-15:
@@ -210,33 +238,57 @@ def newton(
     response = respond(combined)
     best: NewtonResult | None = None
     exact: Floats | None = None
-    before, stalls = np.inf, 0
+    before = np.inf
+    stalls = 0
     for iteration in range(max_iter + 1):
         g = losses.expectations(response.w) + fixed
         gap = float(lam @ g - g.min())
         if best is None or gap < best.gap:
             best = NewtonResult(lam, combined, response.w, gap, iteration, response.free)
-        stalls = stalls + 1 if gap > 0.5 * before and gap < GAP_ROUNDING**0.5 else 0
-        if gap <= max(tol, relative_gap * response.penalty) or stalls == MOST_STALLS or iteration == max_iter:
+        if gap > 0.5 * before and gap < GAP_ROUNDING**0.5:
+            stalls = stalls + 1
+        else:
+            stalls = 0
+        if (
+            gap <= max(tol, relative_gap * response.penalty)
+            or stalls == MOST_STALLS
+            or iteration == max_iter
+        ):
             break
         rough = gap > 1e-4
         # An exact Hessian is used again while steps succeed and nearly the same units are free.
-        if exact is None or gap > 0.2 * before or np.abs(response.d - exact).sum() > 0.01 * exact.sum():
+        if (
+            exact is None
+            or gap > 0.2 * before
+            or np.abs(response.d - exact).sum() > 0.01 * exact.sum()
+        ):
             d = response.d
             free = int(np.count_nonzero(d != 0))
             hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
             precise = free <= SINGLE
-            exact = None if rough else d
+            if rough:
+                exact = None
+            else:
+                exact = d
         before = gap
-        ridge = 1e-12 if precise else 1e-6
+        if precise:
+            ridge = 1e-12
+        else:
+            ridge = 1e-6
         target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))
         step, response = _line_search(respond, response, combined, toward, drift)
         if step == 0.0:
             break
-        lam = target if step == 1.0 else lam + step * (target - lam)
-        combined = toward if step == 1.0 else combined + step * (toward - combined)
+        if step == 1.0:
+            lam = target
+        else:
+            lam = lam + step * (target - lam)
+        if step == 1.0:
+            combined = toward
+        else:
+            combined = combined + step * (toward - combined)
     assert best is not None
     return best
 
@@ -257,7 +309,9 @@ def _line_search(
     initial = float(response.w @ change) + drift
     if abs(initial) < GAP_ROUNDING:
         return 1.0, respond(toward)
-    low, high, step = 0.0, 1.0, 1.0
+    low = 0.0
+    high = 1.0
+    step = 1.0
     slope_low = initial
     for trials in range(40 if initial < 0 else 0):
         trial = respond(toward if step == 1.0 else combined + step * change)
@@ -265,19 +319,27 @@ def _line_search(
         if abs(slope) <= 0.5 * abs(initial) or (step == 1.0 and slope < 0):
             return step, trial
         if slope > 0:
-            high, slope_high = step, slope
+            high = step
+            slope_high = slope
         else:
-            low, slope_low, response = step, slope, trial
+            low = step
+            slope_low = slope
+            response = trial
         # The minimum may be a kink, at which no slope is small.
         if low > 0 and high - low <= KINK * high:
             break
         # Two steps of regula falsi, away from the ends of the bracket; then bisection.
-        fraction = slope_low / (slope_low - slope_high) if trials < 2 else 0.5
+        if trials < 2:
+            fraction = slope_low / (slope_low - slope_high)
+        else:
+            fraction = 0.5
         step = low + (high - low) * float(np.clip(fraction, 0.1, 0.9))
     return low, response
 
 
-def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12) -> Floats:
+def simplex_qp(
+    g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12
+) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
@@ -288,9 +350,13 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
     proximal[np.diag_indices(g.size)] += ridge * scale
-    x, support, fewest, patience = lam, lam > 0, g.size + 1, 4
+    x = lam
+    support = lam > 0
+    fewest = g.size + 1
+    patience = 4
     for _ in range(MOST_PIVOTS):
-        inside, outside = np.flatnonzero(support), np.flatnonzero(~support)
+        inside = np.flatnonzero(support)
+        outside = np.flatnonzero(~support)
         try:
             d = _stationary(g, proximal, lam, inside, outside)
         except np.linalg.LinAlgError:
@@ -302,21 +368,30 @@ def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float
         n_wrong = int(wrong.sum())
         if not n_wrong:
             break
-        patience = 4 if n_wrong < fewest else patience - 1
+        if n_wrong < fewest:
+            patience = 4
+        else:
+            patience = patience - 1
         fewest = min(fewest, n_wrong)
-        if patience <= 0:  # exchanges of the last wrong candidate alone do not cycle (Murty 1974)
+        if (
+            patience <= 0
+        ):  # exchanges of the last wrong candidate alone do not cycle (Murty 1974)
             wrong[: np.flatnonzero(wrong)[-1]] = False
         support = support ^ wrong
     x = np.maximum(x, 0.0)
     return np.asarray(x / x.sum())
 
 
-def _stationary(g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints) -> Floats:
+def _stationary(
+    g: Floats, proximal: Floats, lam: Floats, inside: Ints, outside: Ints
+) -> Floats:
     """Return the step d from λ to the stationary point with support ``inside``."""
     d = -lam
     right = g[inside] + proximal[np.ix_(inside, outside)] @ d[outside]
     factor = cho_factor(proximal[np.ix_(inside, inside)], overwrite_a=True, check_finite=False)
-    solved = cho_solve(factor, np.column_stack([right, np.ones(inside.size)]), check_finite=False)
+    solved = cho_solve(
+        factor, np.column_stack([right, np.ones(inside.size)]), check_finite=False
+    )
     y = (solved[:, 0].sum() - d[outside].sum()) / solved[:, 1].sum()
     d[inside] = y * solved[:, 1] - solved[:, 0]
     return d

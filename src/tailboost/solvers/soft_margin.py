@@ -115,8 +115,13 @@ def soft_margin_weights(
         check_price(C, total, loss)
         solution = minimize_cvar_mixture(wrong, min(1.0, 1 / (C * total)), weight)
         values = (1 - spread * solution.value, 1 - spread * solution.dual_value)
-        return SoftMarginSolution(solution.mixture, *values, spread * solution.gap, solution.method)
-    used = losses.select(units=np.flatnonzero(weight)) if not weight.all() else losses
+        return SoftMarginSolution(
+            solution.mixture, *values, spread * solution.gap, solution.method
+        )
+    if not weight.all():
+        used = losses.select(units=np.flatnonzero(weight))
+    else:
+        used = losses
     first, inverse = used.patterns()  # rows with equal losses have equal slack
     M: Floats = 1.0 - spread * used.columns(first)
     prices = np.asarray(C * np.bincount(inverse, weight[weight > 0]), dtype=np.float64)
@@ -139,7 +144,8 @@ def _certified(M: Floats, C: Floats, a: Floats, v: Floats) -> SoftMarginSolution
     for weights in (best, np.maximum(a, 0.0)):
         objective = float(weights @ weights + C @ np.maximum(1.0 - M @ weights, 0.0))
         if objective < value:
-            value, best = objective, weights
+            value = objective
+            best = weights
     return SoftMarginSolution(best, value, dual_value, value - dual_value, "interior-point")
 
 
@@ -163,7 +169,10 @@ class _MarginPoint:
 
     def moved(self, d: _MarginPoint, length: float) -> _MarginPoint:
         return _MarginPoint(
-            *(x + length * dx for x, dx in zip(vars(self).values(), vars(d).values(), strict=True))
+            *(
+                x + length * dx
+                for x, dx in zip(vars(self).values(), vars(d).values(), strict=True)
+            )
         )
 
     def longest(self, d: _MarginPoint) -> float:

@@ -91,31 +91,47 @@ class TailGame:
         alpha = check_alpha(alpha)
         n_units = full.shape[1]
         full_p = 1.0 / n_units if base is None else base_measure(base, n_units)
-        reduced, p = full, full_p
+        reduced = full
+        p = full_p
         with_mass: Ints | None = None
         pattern: Ints | None = None
         if not isinstance(full_p, float) and not full_p.all():
             with_mass = np.flatnonzero(full_p != 0)
-            reduced, p = full.select(units=with_mass), full_p[with_mass]
+            reduced = full.select(units=with_mass)
+            p = full_p[with_mass]
         merged = _merge(reduced)
         if merged is not None:
             first, pattern = merged
             # Sums of 10⁷ equal numbers lose digits, so units of equal mass are counted.
             mass, factor = (None, p) if isinstance(p, float) else (p, 1.0)
             counted: Floats = factor * np.bincount(pattern, mass, first.size).astype(np.float64)
-            reduced, p = reduced.select(units=first), counted
+            reduced = reduced.select(units=first)
+            p = counted
         elif isinstance(p, float):
             p = np.full(n_units, p)
         candidates, equal_to = _distinct(reduced)
         if candidates.size < equal_to.size:
             reduced = reduced.select(candidates=candidates)
-        scale, offset = 1.0, 0.0
+        scale = 1.0
+        offset = 0.0
         if isinstance(reduced, DenseLosses):
             array = reduced.array
             offset = float(array.min())
             scale = float(array.max() / 2 - offset / 2) * 2 or 1.0
             reduced = DenseLosses((array - offset) / scale)
-        return cls(full, full_p, reduced, p, alpha, scale, offset, pattern, with_mass, candidates, equal_to)
+        return cls(
+            full,
+            full_p,
+            reduced,
+            p,
+            alpha,
+            scale,
+            offset,
+            pattern,
+            with_mass,
+            candidates,
+            equal_to,
+        )
 
     @cached_property
     def cap(self) -> Floats:
@@ -123,7 +139,12 @@ class TailGame:
         return self.p / self.alpha
 
     def optimum(
-        self, lam: Floats, w: Floats | None, n_iter: int, method: str, combined: Floats | None = None
+        self,
+        lam: Floats,
+        w: Floats | None,
+        n_iter: int,
+        method: str,
+        combined: Floats | None = None,
     ) -> Optimum:
         """Return the optimum with this mixture and these weights.
 
@@ -274,7 +295,9 @@ def cvar(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None)
     return float(cvar_weights(losses, alpha, base) @ loss_vector(losses))
 
 
-def cvar_weights(losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None) -> Floats:
+def cvar_weights(
+    losses: npt.ArrayLike, alpha: float, base: npt.ArrayLike | None = None
+) -> Floats:
     """Weights on the units that attain the CVaR: the worst ``alpha`` of the mass.
 
     Parameters
@@ -321,7 +344,9 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
         above = float(p @ (losses > high))
         within = np.flatnonzero((losses >= low) & (losses <= high))
         if above < alpha <= above + float(p[within].sum()):
-            losses, p, mass_above = losses[within], p[within], above
+            losses = losses[within]
+            p = p[within]
+            mass_above = above
     order = np.argsort(losses)[::-1]
     mass = mass_above + np.cumsum(p[order])
     # At alpha = 1 rounding may leave the total mass just below alpha. Then all units are in the tail.
@@ -330,7 +355,8 @@ def tail_boundary(losses: Floats, alpha: float, p: Floats) -> float:
 
 def _bracket(losses: Floats, alpha: float, p: Floats) -> tuple[float, float]:
     """Return losses around the boundary of the tail; the full range if no histogram is possible."""
-    low, high = float(losses.min()), float(losses.max())
+    low = float(losses.min())
+    high = float(losses.max())
     with np.errstate(over="ignore", divide="ignore"):
         scale = np.float64(BINS - 2) / (high - low)
     if not 0 < scale < np.inf:

@@ -110,15 +110,27 @@ class _Frontier:
     """The losses behind the curve: evaluates mixtures and finds supporting lines."""
 
     def __init__(
-        self, losses: Losses, means: npt.ArrayLike, alpha: float | None, base: npt.ArrayLike | None
+        self,
+        losses: Losses,
+        means: npt.ArrayLike,
+        alpha: float | None,
+        base: npt.ArrayLike | None,
     ) -> None:
         self.losses, self.means = as_losses(losses), np.asarray(means, dtype=np.float64)
         n_candidates, n_units = self.losses.shape
         if self.means.shape != (n_candidates,) or not np.isfinite(self.means).all():
-            raise ValueError(f"means must be {n_candidates} finite numbers, one for each row of losses")
+            raise ValueError(
+                f"means must be {n_candidates} finite numbers, one for each row of losses"
+            )
         p = base_measure(base, n_units)
-        self.alpha = float(p[p > 0].min()) if alpha is None else check_alpha(alpha)
-        self.base = None if base is None else p
+        if alpha is None:
+            self.alpha = float(p[p > 0].min())
+        else:
+            self.alpha = check_alpha(alpha)
+        if base is None:
+            self.base = None
+        else:
+            self.base = p
 
     def point(self, mixture: Floats) -> _CurvePoint:
         worst = cvar(self.losses.combine(mixture), self.alpha, self.base)
@@ -230,7 +242,9 @@ def least_worst_within(
     frontier = _Frontier(losses, means, alpha, base)
     smallest = float(frontier.means.min())
     if not limit >= smallest - ON_CHORD:
-        raise ValueError(f"no mixture has a mean loss of {limit:.6g}: the smallest is {smallest:.6g}")
+        raise ValueError(
+            f"no mixture has a mean loss of {limit:.6g}: the smallest is {smallest:.6g}"
+        )
     limit = max(limit, smallest)
     point, line = _at_limit(frontier, limit)
     dual = line.height - line.slope * limit
@@ -239,7 +253,9 @@ def least_worst_within(
         raise SolverError(
             f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most {limit:.6g}"
         )
-    return WithinSolution(point.mixture, point.worst, dual, gap, line.unit_weights, line.slope, point.mean)
+    return WithinSolution(
+        point.mixture, point.worst, dual, gap, line.unit_weights, line.slope, point.mean
+    )
 
 
 def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
@@ -261,11 +277,15 @@ def _at_limit(frontier: _Frontier, limit: float) -> tuple[_CurvePoint, _Line]:
     return point, line
 
 
-def _chain(frontier: _Frontier, tolerance: float, max_points: int) -> tuple[list[_CurvePoint], float]:
+def _chain(
+    frontier: _Frontier, tolerance: float, max_points: int
+) -> tuple[list[_CurvePoint], float]:
     """Return points of the curve in order, and the largest distance of the curve below their chords."""
     first, (last, _) = frontier.start(), frontier.touching(0.0)
     # Between two neighbours the curve lies at most ``slack`` below their chord; 0 marks a finished part.
-    chain, slack, gap = [first, last], [np.inf], 0.0
+    chain = [first, last]
+    slack = [np.inf]
+    gap = 0.0
     while len(chain) < max_points and max(slack) > tolerance:
         i = int(np.argmax(slack))
         left, right = chain[i : i + 2]
@@ -293,7 +313,9 @@ def _corners(chain: list[_CurvePoint], gap: float) -> MixtureCurve:
             corners.pop()
         while len(corners) > 1:
             a, b = corners[-2:]
-            on_chord = a.worst + (point.worst - a.worst) * (b.mean - a.mean) / (point.mean - a.mean)
+            on_chord = a.worst + (point.worst - a.worst) * (b.mean - a.mean) / (
+                point.mean - a.mean
+            )
             if b.worst < on_chord - ON_CHORD:
                 break
             corners.pop()

@@ -108,7 +108,8 @@ def worst_case_weights(
     smoothing = check_number(smoothing, "smoothing", 0, closed=True)
     if smoothing:
         check_smooths(uncertainty, smoothing)
-    values, p = loss_vector(losses), base_measure(base, np.shape(losses)[0])
+    values = loss_vector(losses)
+    p = base_measure(base, np.shape(losses)[0])
     used = p > 0
     if not used.all():
         solution = worst_case_weights(
@@ -121,18 +122,23 @@ def worst_case_weights(
     scale = top - float(values.min())
     if radius == 0 or scale == 0:
         value = float(p @ values)
-        return WorstCaseSolution(p, value, value, 0.0, ball.parameter(0.0, top, 0.0), "closed-form")
+        return WorstCaseSolution(
+            p, value, value, 0.0, ball.parameter(0.0, top, 0.0), "closed-form"
+        )
     d = (values - top) / scale  # distance below the largest loss, in [−1, 0]
     if smoothing and (smoothed := _smoothed(values, p, uncertainty, radius, smoothing)):
         return smoothed
     largest = float(p[d == 0].sum())
     if radius >= ball.critical(largest, 1.0):
         w = np.where(d == 0, p / largest, 0.0)
-        return WorstCaseSolution(w, top, top, 0.0, ball.parameter(ball.last, top, scale), "limit")
+        return WorstCaseSolution(
+            w, top, top, 0.0, ball.parameter(ball.last, top, scale), "limit"
+        )
     best = ball.solve(d, p, radius)
     gain = float(best.w @ d)
     # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
-    value, gap = top + scale * gain - smoothing * radius, scale * (best.bound - gain)
+    value = top + scale * gain - smoothing * radius
+    gap = scale * (best.bound - gain)
     _check_gap(gap, value, scale + abs(top))
     parameter = ball.parameter(best.parameter, top, scale)
     return WorstCaseSolution(best.w, value, value + gap, gap, parameter, best.method)
@@ -140,7 +146,9 @@ def worst_case_weights(
 
 def _check_gap(gap: float, value: float, size: float) -> None:
     if not abs(gap) <= max(GAP * (1 + abs(value)), 1e-13 * size):
-        raise SolverError(f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}")
+        raise SolverError(
+            f"worst_case_weights: the gap {gap:.3g} is too large for the value {value:.6g}"
+        )
 
 
 class _Best(NamedTuple):
@@ -166,15 +174,25 @@ def _tilted(d: Floats, p: Floats, theta: float) -> tuple[Floats, float, float]:
 
 
 def _kl(d: Floats, p: Floats, radius: float) -> _Best:
-    low, high, theta = 0.0, np.inf, float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
-    for _ in range(200):  # Newton's method for √KL, which is nearly linear in small θ, inside a bracket
+    low = 0.0
+    high = np.inf
+    theta = float(np.sqrt(2 * radius / (p @ (d - p @ d) ** 2)))
+    for _ in range(
+        200
+    ):  # Newton's method for √KL, which is nearly linear in small θ, inside a bracket
         w, distance, log_total = _tilted(d, p, theta)
         root = max(distance, 0.0) ** 0.5
         low, high = (theta, high) if root < radius**0.5 else (low, theta)
         slope = theta * float(w @ d**2 - (w @ d) ** 2) / max(2 * root, 1e-300)
-        new = theta - (root - radius**0.5) / slope if slope > 0 else np.inf
+        if slope > 0:
+            new = theta - (root - radius**0.5) / slope
+        else:
+            new = np.inf
         if not low < new < high:
-            new = 2 * theta if high == np.inf else 0.5 * (low + high)
+            if high == np.inf:
+                new = 2 * theta
+            else:
+                new = 0.5 * (low + high)
         if abs(new - theta) <= LAST_STEP * theta:
             break
         theta = new
@@ -197,9 +215,13 @@ def _chi2(d: Floats, p: Floats, radius: float) -> _Best:
     if excess(theta) < 0:
         theta = float(brentq(excess, theta, d[d < 0].max(), **ACCURACY))
     # With the positive weights known, the equation is quadratic in θ.
-    active = d > theta if theta > -1.0 else np.ones(len(d), dtype=bool)
+    if theta > -1.0:
+        active = d > theta
+    else:
+        active = np.ones(len(d), dtype=bool)
     q = p[active]
-    mass, mean = float(q.sum()), float(q @ d[active]) / float(q.sum())
+    mass = float(q.sum())
+    mean = float(q @ d[active]) / float(q.sum())
     variance = float(q @ (d[active] - mean) ** 2) / mass
     theta = mean - float(np.sqrt(variance / (ratio * mass - 1.0)))
     above = np.maximum(d - theta, 0.0)
@@ -215,7 +237,9 @@ def _tail(d: Floats, p: Floats, radius: float) -> _Best:
 
 
 def _temperature(parameter: float, top: float, scale: float) -> float:
-    return parameter / scale if scale else 0.0
+    if scale:
+        return parameter / scale
+    return 0.0
 
 
 def _threshold(parameter: float, top: float, scale: float) -> float:
@@ -250,7 +274,9 @@ class Ball:
         """Return the least radius at which weights can raise units of a base mass to a share."""
         if mass >= share:
             return 0.0
-        return float(self.reach(mass, share)) if mass > 0.0 else np.inf
+        if mass > 0.0:
+            return float(self.reach(mass, share))
+        return np.inf
 
 
 #: The balls by name: the only list.
@@ -262,7 +288,11 @@ BALLS: dict[str, Ball] = {
         np.inf,
     ),
     "cvar": Ball(_tail, lambda mass, share: np.log(share / mass)),
-    "chi2": Ball(_chi2, lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)), smooths=False),
+    "chi2": Ball(
+        _chi2,
+        lambda mass, share: 0.5 * (share - mass) ** 2 / (mass * (1.0 - mass)),
+        smooths=False,
+    ),
 }
 
 
@@ -270,7 +300,9 @@ def check_smooths(uncertainty: Uncertainty, smoothing: float) -> None:
     """Raise if the worst case over a ball cannot be smoothed."""
     if not BALLS[uncertainty].smooths:
         smooth = " and ".join(repr(name) for name, ball in BALLS.items() if ball.smooths)
-        raise ValueError(f"smoothing={smoothing:g} is for uncertainty {smooth}, got {uncertainty!r}")
+        raise ValueError(
+            f"smoothing={smoothing:g} is for uncertainty {smooth}, got {uncertainty!r}"
+        )
 
 
 def _smoothed(
@@ -300,4 +332,6 @@ def _smoothed(
     log_ratio = radius + np.minimum((losses - caps_from) / smoothing, 0.0)
     dual = eta + float((p * np.exp(log_ratio)) @ (losses - eta - smoothing * log_ratio))
     _check_gap(dual - value, top + value, scale + abs(top) + smoothing)
-    return WorstCaseSolution(solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed")
+    return WorstCaseSolution(
+        solution.w, top + value, top + dual, dual - value, top + caps_from, "smoothed"
+    )

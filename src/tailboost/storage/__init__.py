@@ -9,4 +9,11 @@ from tailboost.storage.models import (
     save_model,
 )
 
-__all__ = ["MAX_BYTES", "ModelVersionWarning", "check_model_path", "load_model", "read_notes", "save_model"]
+__all__ = [
+    "MAX_BYTES",
+    "ModelVersionWarning",
+    "check_model_path",
+    "load_model",
+    "read_notes",
+    "save_model",
+]

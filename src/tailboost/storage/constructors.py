@@ -71,23 +71,29 @@ _NOT_KEPT = frozenset({"_Booster", "callbacks", "evals_result_"})
 
 def _xgb_state(model: Model) -> dict[str, Any]:
     state = {name: value for name, value in vars(model).items() if name not in _NOT_KEPT}
-    labels, given = state.pop("labels_", None), dict(state.pop("kwargs", None) or {})
+    labels = state.pop("labels_", None)
+    given = dict(state.pop("kwargs", None) or {})
     return {
         "state": _checked(state, "XGBClassifier"),
         "given": _checked(given, "XGBClassifier"),
         "labels": labels,  # of any type if the learner is PlainXGBoost
-        "booster": bytes(model.get_booster().save_raw("ubj")) if "_Booster" in vars(model) else None,
+        "booster": bytes(model.get_booster().save_raw("ubj"))
+        if "_Booster" in vars(model)
+        else None,
     }
 
 
 def _xgb(module: str, new: str) -> Callable[[Any], Any]:
     def made(parts: Any) -> Any:
         model = getattr(importlib.import_module(module), new)()
-        state, labels = _checked(parts["state"], "XGBClassifier"), parts["labels"]
-        if stray := set(state) - set(vars(model)) - {"n_classes_"}:
+        state = _checked(parts["state"], "XGBClassifier")
+        labels = parts["labels"]
+        stray = set(state) - set(vars(model)) - {"n_classes_"}
+        if stray:
             raise Refused(f"XGBClassifier with {str(sorted(stray))[:50]}")
         vars(model).update(state)
-        if given := _checked(parts["given"], "XGBClassifier"):
+        given = _checked(parts["given"], "XGBClassifier")
+        if given:
             model.kwargs = given
         if labels is not None:
             model.labels_ = np.asarray(labels)
@@ -109,7 +115,15 @@ _LGBM_LABELS = ("_class_map", "_classes", "_le")
 
 # Parameters that are words. LightGBM passes unknown parameters to its library.
 _LGBM_WORDS = frozenset(
-    {"boosting_type", "objective", "importance_type", "metric", "device", "device_type", "class_weight"}
+    {
+        "boosting_type",
+        "objective",
+        "importance_type",
+        "metric",
+        "device",
+        "device_type",
+        "class_weight",
+    }
 )
 
 
@@ -132,19 +146,24 @@ def _lgbm_state(model: Model) -> dict[str, Any]:
 
 def _lgbm(parts: Any) -> Any:
     lightgbm = importlib.import_module("lightgbm")
-    learned, labels, text = parts["learned"], parts["labels"], parts["booster"]
+    learned = parts["learned"]
+    labels = parts["labels"]
+    text = parts["booster"]
     model = lightgbm.LGBMClassifier(**_lgbm_params(parts["params"]))
     if text is None:
         return model
     if not set(learned) <= set(_LGBM_LEARNED) or set(labels) != set(_LGBM_LABELS):
         raise Refused("LGBMClassifier with unknown fields")
-    if not isinstance(labels["_classes"], np.ndarray) or not isinstance(labels["_class_map"], dict):
+    if not isinstance(labels["_classes"], np.ndarray) or not isinstance(
+        labels["_class_map"], dict
+    ):
         raise Refused("LGBMClassifier without classes")
     vars(model).update(_checked(learned, "LGBMClassifier") | labels)
     if not (isinstance(text, str) and text.startswith("tree\n")):
         raise Refused("a booster in an unknown format")
     model._Booster = lightgbm.Booster(model_str=text)
-    model._evals_result, model._best_score = {}, {}
+    model._evals_result = {}
+    model._best_score = {}
     return model
 
 
@@ -152,7 +171,14 @@ def _lgbm(parts: Any) -> Any:
 
 # Folders, files and callbacks of a fit.
 _CATBOOST_FILES = frozenset(
-    {"train_dir", "snapshot_file", "save_snapshot", "input_borders", "output_borders", "callback"}
+    {
+        "train_dir",
+        "snapshot_file",
+        "save_snapshot",
+        "input_borders",
+        "output_borders",
+        "callback",
+    }
 )
 
 
@@ -183,7 +209,10 @@ def _columns(nodes: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _predictor_state(predictor: Any) -> list[Any]:
-    bits = [getattr(predictor, name, None) for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets")]
+    bits = [
+        getattr(predictor, name, None)
+        for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets")
+    ]
     return [_columns(predictor.nodes), *bits]
 
 
@@ -208,7 +237,10 @@ def _predictor(parts: Any) -> Any:
             raise ValueError("a tree with a child before its parent")
     checked = [np.asarray(each, dtype=np.uint32) for each in bits]
     categorical = inner[inner["is_categorical"] != 0]["bitset_idx"]
-    if any(each.ndim != 2 or each.shape[1] != 8 or (categorical >= len(each)).any() for each in checked):
+    if any(
+        each.ndim != 2 or each.shape[1] != 8 or (categorical >= len(each)).any()
+        for each in checked
+    ):
         raise ValueError("a tree without the categories of its splits")
     if not len(nodes) or (nodes["feature_idx"] < 0).any():
         raise ValueError("a tree without nodes, or with unknown columns")
@@ -228,7 +260,9 @@ def _loss(name: str) -> Callable[[Any], Any]:
 
 
 def _n_classes(loss: Any) -> int | None:
-    return None if loss.n_classes is None else int(loss.n_classes)
+    if loss.n_classes is None:
+        return None
+    return int(loss.n_classes)
 
 
 def _random_state(state: Any) -> Any:
@@ -240,7 +274,8 @@ def _random_state(state: Any) -> Any:
 def _bit_losses(parts: Any) -> BitLosses:
     n, rows, planes = parts
     if not all(
-        isinstance(plane, np.ndarray) and plane.shape == (n,) and plane.dtype == np.uint8 for plane in planes
+        isinstance(plane, np.ndarray) and plane.shape == (n,) and plane.dtype == np.uint8
+        for plane in planes
     ):
         raise ValueError("losses that are not bits of n rows")
     if type(rows) is not int or not 0 <= rows <= 8 * len(planes):
@@ -255,12 +290,16 @@ MADE: dict[str, Made] = {
     ),
     "lightgbm.sklearn.LGBMClassifier": Made(_lgbm_state, _lgbm),
     "catboost.core.CatBoostClassifier": Made(_catboost_state, _catboost),
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Made(_predictor_state, _predictor),
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Made(
+        _predictor_state, _predictor
+    ),
     **{
         f"sklearn._loss.loss.{name}": Made(_n_classes, _loss(name))
         for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "ExponentialLoss")
     },
-    "numpy.random.mtrand.RandomState": Made(lambda random: list(random.get_state()), _random_state),
+    "numpy.random.mtrand.RandomState": Made(
+        lambda random: list(random.get_state()), _random_state
+    ),
     "tailboost.solvers.bits.BitLosses": Made(
         lambda losses: [losses.shape[1], len(losses), list(losses.planes())], _bit_losses
     ),

@@ -12,13 +12,17 @@ from typing import Any
 
 from tailboost.core.fingerprints import digest
 
-RECORD, STRUCTURE, ARRAYS, LEDGERS = "tailboost.json", "parts.json", "arrays.bin", "ledgers.json"
+RECORD = "tailboost.json"
+STRUCTURE = "parts.json"
+ARRAYS = "arrays.bin"
+LEDGERS = "ledgers.json"
 FORMAT = 15
 # Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
 # twenty times the memory of the text.
 _TEXT_SHARE = 32
 # Each member of a zip file has an entry with this beginning; also an entry takes memory.
-_ENTRY, _MOST_ENTRIES = b"PK\x01\x02", 100
+_ENTRY = b"PK\x01\x02"
+_MOST_ENTRIES = 100
 _PIECE = 2**20  # bytes decompressed at a time
 _LEVEL = 6
 _PICKLE = b"\x80"  # first byte of a pickle of protocol 2 or later
@@ -34,7 +38,9 @@ def packed(members: dict[str, bytes], record: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, content in sorted({**members, RECORD: json.dumps(sealed).encode()}.items()):
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, _LEVEL)  # a fixed time
+            archive.writestr(
+                zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, _LEVEL
+            )  # a fixed time
     return out.getvalue()
 
 
@@ -42,7 +48,9 @@ def _seal(members: dict[str, bytes], record: dict[str, Any]) -> str:
     """Return a digest for the detection of damage. It has no key, so an attacker can forge a digest."""
     digests = {name: digest(content) for name, content in members.items()}
     return digest(
-        json.dumps([digests, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True).encode()
+        json.dumps(
+            [digests, {k: v for k, v in record.items() if k != "seal"}], sort_keys=True
+        ).encode()
     )
 
 
@@ -55,7 +63,8 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         If the file is not a model file, is damaged, has another format, or exceeds ``max_bytes``.
     """
     with reading():
-        if (size := path.stat().st_size) > max_bytes:
+        size = path.stat().st_size
+        if size > max_bytes:
             raise _too_large(size, max_bytes)
         with path.open("rb") as stream:
             if stream.read(1) == _PICKLE:
@@ -69,13 +78,15 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
-            if (total := sum(entry.file_size for entry in entries)) > max_bytes:
+            total = sum(entry.file_size for entry in entries)
+            if total > max_bytes:
                 raise _too_large(total, max_bytes)
             if len(set(names)) < len(names):
                 raise Unreadable("is damaged: a name occurs twice")
             if not {RECORD, STRUCTURE, ARRAYS, LEDGERS} <= set(names):
                 raise Unreadable("is not a model file, or is damaged")
-            text, most = total - archive.getinfo(ARRAYS).file_size, max_bytes // _TEXT_SHARE
+            text = total - archive.getinfo(ARRAYS).file_size
+            most = max_bytes // _TEXT_SHARE
             if text > most:
                 raise Unreadable(
                     f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} / "
@@ -89,7 +100,9 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             )
         if record["seal"] != _seal(members, record):
             raise Unreadable("is damaged: its parts have changed")
-        if not isinstance(record["versions"], dict) or not isinstance(record.get("notes", {}), dict):
+        if not isinstance(record["versions"], dict) or not isinstance(
+            record.get("notes", {}), dict
+        ):
             raise Unreadable("is damaged: its record is invalid")
     return members, record
 
@@ -105,7 +118,9 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _too_large(size: int, max_bytes: int) -> Unreadable:
-    return Unreadable(f"contains {size:,} bytes, more than max_bytes={max_bytes:,}; load_model can set it")
+    return Unreadable(
+        f"contains {size:,} bytes, more than max_bytes={max_bytes:,}; load_model can set it"
+    )
 
 
 @contextmanager

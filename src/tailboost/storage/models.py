@@ -22,7 +22,15 @@ from tailboost.core.fingerprints import digest
 from tailboost.core.judged import Answers, Judged, answers, judged, last_step
 from tailboost.guarantees.ledger import Ledger
 from tailboost.storage.constructors import Refused
-from tailboost.storage.model_files import ARRAYS, LEDGERS, STRUCTURE, Unreadable, packed, reading, unpacked
+from tailboost.storage.model_files import (
+    ARRAYS,
+    LEDGERS,
+    STRUCTURE,
+    Unreadable,
+    packed,
+    reading,
+    unpacked,
+)
 from tailboost.storage.parts import Damaged, Reader, Writer, name_of
 from tailboost.storage.reviewed import reviewed
 
@@ -143,7 +151,11 @@ def save_model(
         LEDGERS: _ledgers_text(writer.ledgers),
     }
     # Missing libraries are not part of the model.
-    used = [name for name, marks in _WHERE_USED.items() if any(c.startswith(marks) for c in writer.classes)]
+    used = [
+        name
+        for name, marks in _WHERE_USED.items()
+        if any(c.startswith(marks) for c in writer.classes)
+    ]
     versions = {name: number for name, number in _versions([*_ALWAYS, *used]).items() if number}
     record: dict[str, Any] = {"versions": versions, "answers": _answered(model)}
     if notes is not None:
@@ -152,13 +164,19 @@ def save_model(
 
 
 def _checked_names(trusted: Any) -> list[str]:
-    if isinstance(trusted, str) or not all(isinstance(name, str) and "." in name for name in trusted):
-        raise TypeError(f"trusted must be a list of full names as 'package.module.Class', got {trusted!r}")
+    if isinstance(trusted, str) or not all(
+        isinstance(name, str) and "." in name for name in trusted
+    ):
+        raise TypeError(
+            f"trusted must be a list of full names as 'package.module.Class', got {trusted!r}"
+        )
     return list(trusted)
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]} …"
 
 
 def _versions(libraries: Iterable[str]) -> dict[str, str]:
@@ -214,7 +232,9 @@ def read_ledger(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> 
             return next(iter(_ledgers(members)), Ledger())
 
 
-def write_ledger(path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES) -> None:
+def write_ledger(
+    path: str | os.PathLike[str], ledger: Ledger, *, max_bytes: int = MAX_BYTES
+) -> None:
     """Replace the ledger of a model file; everything else in the file stays.
 
     Raises
@@ -346,7 +366,9 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     members, record = unpacked(path, max_bytes)
     here = _versions(record["versions"])
     for name in (name for name, number in here.items() if not number):
-        raise ImportError(f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported")
+        raise ImportError(
+            f"{os.fspath(path)!r} contains a model that needs {name}, which cannot be imported"
+        )
     then = record["versions"]
     changed = ", ".join(
         f"{name} {then[name]} (here {here[name]})" for name in here if then[name] != here[name]
@@ -354,13 +376,17 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
     with reading(f"cannot be built{f'; it was saved with {changed}' if changed else ''}"):
         try:
             ledgers = _ledgers(members)
-            reader = Reader(json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted, ledgers)
+            reader = Reader(
+                json.loads(members[STRUCTURE]), members[ARRAYS], max_bytes, trusted, ledgers
+            )
             model = reader.model()
         except Refused as refusal:
             reason = f"it contains {_shortened(str(refusal))}, which is not on the list of allowed classes"
             if changed:  # a renamed class is on no list
                 reason += f"; it was written by another version ({changed}): fit again"
-            raise Unreadable(f"is refused: {reason}; pass your own classes as trusted=[…]") from None
+            raise Unreadable(
+                f"is refused: {reason}; pass your own classes as trusted=[…]"
+            ) from None
         except Damaged as fault:
             raise Unreadable(f"is damaged: {_shortened(str(fault))}") from None
     if check:
@@ -385,7 +411,8 @@ def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
         n_rows = len(then.labels)
     with reading(f"cannot predict its probe rows; {_saved_with(changed)}"):
         now = answers(model, rows)
-        same, differing = then.same_as(now), then.differing(now)
+        same = then.same_as(now)
+        differing = then.differing(now)
     if not same:
         raise Unreadable(
             f"predicts differently than at saving ({differing} of {n_rows} probe rows have another label); "
@@ -394,4 +421,6 @@ def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
 
 
 def _saved_with(changed: str) -> str:
-    return f"it was saved with {changed}" if changed else "it was saved with the installed versions"
+    if changed:
+        return f"it was saved with {changed}"
+    return "it was saved with the installed versions"

@@ -31,12 +31,16 @@ try:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 except ImportError as error:
-    raise ImportError(f"export_onnx needs onnx ({error}): pip install 'tailboost[onnx]'") from error
+    raise ImportError(
+        f"export_onnx needs onnx ({error}): pip install 'tailboost[onnx]'"
+    ) from error
 
 __all__ = ["export_onnx"]
 
-OPSET, TREES_OPSET = 17, 3
-INPUT, TREES = "X", "ai.onnx.ml"
+OPSET = 17
+TREES_OPSET = 3
+INPUT = "X"
+TREES = "ai.onnx.ml"
 
 
 def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
@@ -66,9 +70,13 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"clf must be a RobustMixtureClassifier, got {type(clf).__name__}")
     rule = clf.rule_
     if not isinstance(rule, Rule):
-        raise ValueError("clf has thresholds on a score, which is no model to convert: see rule_.to_python()")
+        raise ValueError(
+            "clf has thresholds on a score, which is no model to convert: see rule_.to_python()"
+        )
     if rule.groups is not None or any(part.inferred for part in rule.parts):
-        raise ValueError("the rule of clf needs groups, given or inferred, which a graph of X does not have")
+        raise ValueError(
+            "the rule of clf needs groups, given or inferred, which a graph of X does not have"
+        )
     if clf.n_features_in_ is None:
         raise ValueError("clf has no columns")
     graph = _Graph(len(rule.classes))
@@ -77,7 +85,8 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     for name in rule.models:
         P = graph.probabilities(clf.named_estimators_[name], f"model_{len(logs)}", name)
         logs[name] = graph.op("Log", graph.op("Max", P, graph.constant(LEAST_PROBABILITY)))
-    total, review = graph.constant(np.zeros((1, len(rule.classes)))), graph.constant([0.0])
+    total = graph.constant(np.zeros((1, len(rule.classes))))
+    review = graph.constant([0.0])
     for j, part in enumerate(rule.parts):
         z = graph.scores(part, logs)
         total = graph.op("Add", total, graph.distribution(part, z, tie_break(j)))
@@ -86,8 +95,13 @@ def export_onnx(clf: Any, path: str | os.PathLike[str]) -> None:
     number = graph.op("ArgMax", total, axis=1, keepdims=0)
     labels = np.asarray(rule.classes)
     texts = labels.dtype.kind not in "iub"
-    values = [str(label).encode() for label in rule.classes] if texts else labels.astype(np.int64)
-    kind = TensorProto.STRING if texts else TensorProto.INT64
+    values = (
+        [str(label).encode() for label in rule.classes] if texts else labels.astype(np.int64)
+    )
+    if texts:
+        kind = TensorProto.STRING
+    else:
+        kind = TensorProto.INT64
     graph.inits.append(helper.make_tensor("classes", kind, [len(labels)], values))
     graph.node("Gather", ["classes", number], "label", axis=0)
     graph.node("Cast", [total], "distribution", to=TensorProto.FLOAT)
@@ -104,9 +118,13 @@ class _Graph:
     def __init__(self, n_classes: int) -> None:
         self.K, self.nodes, self.inits = n_classes, [], []  # type: int, list[Any], list[Any]
 
-    def node(self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> str:
+    def node(
+        self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any
+    ) -> str:
         """Add a node; return its output."""
-        self.nodes.append(helper.make_node(kind, list(inputs), [output], domain=domain, **attributes))
+        self.nodes.append(
+            helper.make_node(kind, list(inputs), [output], domain=domain, **attributes)
+        )
         return output
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -130,7 +148,9 @@ class _Graph:
             outputs.append(helper.make_tensor_value_info("deferred", TensorProto.BOOL, [None]))
         graph = helper.make_graph(self.nodes, "tailboost", [X], outputs, self.inits)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(TREES, TREES_OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="tailboost")
+        return helper.make_model(
+            graph, opset_imports=opsets, ir_version=8, producer_name="tailboost"
+        )
 
     # -- the rule ------------------------------------------------------------------------------------
 
@@ -163,7 +183,9 @@ class _Graph:
         """Return 1 for the cheapest action and 0 for others, shape (n, actions)."""
         charged = self.op("MatMul", self.op("Exp", z), self.constant(prices))
         least = self.op("ArgMin", charged, axis=1, keepdims=1)
-        chosen = self.op("Equal", least, self.constant(np.arange(prices.shape[1])[None], np.int64))
+        chosen = self.op(
+            "Equal", least, self.constant(np.arange(prices.shape[1])[None], np.int64)
+        )
         return self.op("Cast", chosen, to=TensorProto.DOUBLE)
 
     # -- the models ----------------------------------------------------------------------------------
@@ -171,7 +193,8 @@ class _Graph:
     def probabilities(self, model: Any, prefix: str, name: str) -> str:
         """Return the class probabilities of one model, float64 of shape (n, K)."""
         if isinstance(model, ClassProbabilities):
-            total, share = self.constant(0.0), np.asarray(model.share)
+            total = self.constant(0.0)
+            share = np.asarray(model.share)
             for inner, weight in zip(model.models, share / share.sum(axis=0), strict=True):
                 P = self.probabilities(inner, prefix, name)
                 logs = self.op("Log", self.op("Max", P, self.constant(LEAST_PROBABILITY)))
@@ -189,7 +212,9 @@ class _Graph:
             if not model.prior:
                 return P
             scaled = self.op("Mul", P, self.constant(1.0 - model.prior))
-            return self.op("Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None]))
+            return self.op(
+                "Add", scaled, self.constant(model.prior * np.asarray(model.shares_)[None])
+            )
         if isinstance(model, TableLinear) and len(model.classes_) == self.K:
             _refuse_categories(model.table_, name)
             return self._linear(model)
@@ -203,9 +228,13 @@ class _Graph:
         project = type(inner).__module__.partition(".")[0]
         if project == "xgboost":
             booster = inner.get_booster()
-            last = booster.attr("best_iteration")  # after early stopping later trees do not predict
+            last = booster.attr(
+                "best_iteration"
+            )  # after early stopping later trees do not predict
             return self._boosted(
-                booster if last is None else booster[: int(last) + 1], np.arange(inner.n_features_in_), name
+                booster if last is None else booster[: int(last) + 1],
+                np.arange(inner.n_features_in_),
+                name,
             )
         if project == "lightgbm":
             return self._leaf_wise(inner.booster_.dump_model(), name)
@@ -214,15 +243,24 @@ class _Graph:
     def _trees(self, trees: Any, n_targets: int) -> str:
         """Add an ensemble of trees; return sums of leaf values, float64 of shape (n, n_targets)."""
         found = self.node(
-            "TreeEnsembleRegressor", ["X64"], f"v{len(self.nodes)}", TREES, **_attributes(trees, n_targets)
+            "TreeEnsembleRegressor",
+            ["X64"],
+            f"v{len(self.nodes)}",
+            TREES,
+            **_attributes(trees, n_targets),
         )
         return self.op("Cast", found, to=TensorProto.DOUBLE)
 
     def _boosted(self, booster: Any, columns: Ints, name: str) -> str:
         """Return the probabilities of a booster of XGBoost, fitted on these columns."""
         learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-        kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
-        if kind != "gbtree" or objective not in ("binary:logistic", "multi:softprob", "multi:softmax"):
+        kind = learner["gradient_booster"]["name"]
+        objective = learner["objective"]["name"]
+        if kind != "gbtree" or objective not in (
+            "binary:logistic",
+            "multi:softprob",
+            "multi:softmax",
+        ):
             raise ValueError(
                 f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be converted"
             )
@@ -231,18 +269,28 @@ class _Graph:
         trees = []
         for tree, target in zip(found["trees"], found["tree_info"], strict=True):
             if int(tree["tree_param"]["size_leaf_vector"]) > 1:
-                raise ValueError(f"{name!r} has trees with a leaf for all classes: set vector_leaves=False")
+                raise ValueError(
+                    f"{name!r} has trees with a leaf for all classes: set vector_leaves=False"
+                )
             if any(tree.get("split_type", ())):
-                raise ValueError(f"{name!r} splits by categories, which ONNX trees do not support")
-            left, value = np.array(tree["left_children"]), np.array(tree["split_conditions"], np.float32)
-            leaf = [{target: float(v)} if child < 0 else None for child, v in zip(left, value, strict=True)]
+                raise ValueError(
+                    f"{name!r} splits by categories, which ONNX trees do not support"
+                )
+            left = np.array(tree["left_children"])
+            value = np.array(tree["split_conditions"], np.float32)
+            leaf = [
+                {target: float(v)} if child < 0 else None
+                for child, v in zip(left, value, strict=True)
+            ]
             trees.append(
                 _Tree("BRANCH_LT", left, np.array(tree["right_children"]), columns[tree["split_indices"]],
                       value.astype(float), np.array(tree["default_left"]), leaf)
             )  # fmt: skip
         # The initial score is the margin of a row minus the leaves of its trees.
         row = np.full((1, len(columns)), np.nan, dtype=np.float32)
-        margins = booster.inplace_predict(row, predict_type="margin", missing=np.nan, validate_features=False)
+        margins = booster.inplace_predict(
+            row, predict_type="margin", missing=np.nan, validate_features=False
+        )
         begin = np.ravel(margins).astype(np.float64)
         for tree in trees:
             for target, leaf_value in tree.missing_leaf().items():
@@ -259,37 +307,54 @@ class _Graph:
 
     def _leaf_wise(self, found: Mapping[str, Any], name: str) -> str:
         """Return the probabilities of a LightGBM booster, given by ``dump_model``."""
-        objective, n_targets = found["objective"], found["num_tree_per_iteration"]
-        if objective.split(" ")[0] not in ("binary", "multiclass") or found.get("average_output"):
+        objective = found["objective"]
+        n_targets = found["num_tree_per_iteration"]
+        if objective.split(" ")[0] not in ("binary", "multiclass") or found.get(
+            "average_output"
+        ):
             raise ValueError(
                 f"{name!r} is a LightGBM with objective {objective!r}, which cannot be converted"
             )
-        slope = float(objective.partition("sigmoid:")[2] or 1.0) if n_targets == 1 else 1.0
+        if n_targets == 1:
+            slope = float(objective.partition("sigmoid:")[2] or 1.0)
+        else:
+            slope = 1.0
         trees = []
         for number, each in enumerate(found["tree_info"]):
-            nodes, place = [each["tree_structure"]], 0
+            nodes = [each["tree_structure"]]
+            place = 0
             while place < len(nodes):  # parents before children
                 nodes += [
-                    nodes[place][side] for side in ("left_child", "right_child") if side in nodes[place]
+                    nodes[place][side]
+                    for side in ("left_child", "right_child")
+                    if side in nodes[place]
                 ]
                 place += 1
             at = {id(node): i for i, node in enumerate(nodes)}
-            rows: list[tuple[Any, ...]] = []  # children, column, threshold, whether missing values go left
+            rows: list[
+                tuple[Any, ...]
+            ] = []  # children, column, threshold, whether missing values go left
             for node in nodes:
                 if "split_feature" not in node:
                     rows.append((-1, -1, -1, 0.0, False))
                     continue
-                kind, threshold = node["missing_type"], node["threshold"]
+                kind = node["missing_type"]
+                threshold = node["threshold"]
                 if node["decision_type"] != "<=" or kind == "Zero":
                     raise ValueError(
                         f"{name!r} splits by categories, or treats 0 as missing, which cannot be converted"
                     )
                 # In columns without missing values in fit, a missing value counts as 0.
-                missing = node["default_left"] if kind == "NaN" else threshold >= 0
+                if kind == "NaN":
+                    missing = node["default_left"]
+                else:
+                    missing = threshold >= 0
                 children = at[id(node["left_child"])], at[id(node["right_child"])]
                 rows.append((*children, node["split_feature"], threshold, missing))
             leaf = [
-                None if "split_feature" in node else {number % n_targets: slope * node["leaf_value"]}
+                None
+                if "split_feature" in node
+                else {number % n_targets: slope * node["leaf_value"]}
                 for node in nodes
             ]
             left, right, column, value, missing_left = zip(*rows, strict=True)
@@ -298,11 +363,15 @@ class _Graph:
 
     def _forest(self, batches: Sequence[Any]) -> str:
         """Return the mean of the leaves of forests, for each class over the trees with the class."""
-        trees, seen = [], np.zeros(self.K)
+        trees = []
+        seen = np.zeros(self.K)
         for batch in batches:
             # Class numbers; a frozen forest has all labels in their order.
             labels = np.asarray(batch.classes_)
-            classes = list(range(self.K)) if len(labels) == self.K else labels.astype(int).tolist()
+            if len(labels) == self.K:
+                classes = list(range(self.K))
+            else:
+                classes = labels.astype(int).tolist()
             seen[classes] += len(batch.estimators_)
             for each in batch.estimators_:
                 tree = each.tree_
@@ -315,30 +384,42 @@ class _Graph:
                     _Tree("BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature, tree.threshold,
                           tree.missing_go_to_left, leaf)
                 )  # fmt: skip
-        P = self.op("Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None]))
+        P = self.op(
+            "Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None])
+        )
         if seen.min() == seen.max():
             return P
-        return self.op("Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1))
+        return self.op(
+            "Div", P, self.op("ReduceSum", P, self.constant([1], np.int64), keepdims=1)
+        )
 
     def _linear(self, model: TableLinear) -> str:
         """Return the probabilities of a linear or kernel model; a missing value counts as the mean."""
         values = self.op(
-            "Div", self.op("Sub", "X64", self.constant(model.mean_)), self.constant(model.scale_)
+            "Div",
+            self.op("Sub", "X64", self.constant(model.mean_)),
+            self.constant(model.scale_),
         )
         present = self.op("Where", self.op("IsNaN", values), self.constant(0.0), values)
         clipped = self.op("Clip", present, self.constant(-FURTHEST), self.constant(FURTHEST))
         if model.landmarks:
             clipped = self._kernels(clipped, model)
         z = self.op("MatMul", clipped, self.constant(model.coef_.T))
-        return self.op("Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1)
+        return self.op(
+            "Softmax", self.op("Add", z, self.constant(model.intercept_[None])), axis=1
+        )
 
     def _kernels(self, rows: str, model: TableLinear) -> str:
         """Return the Gaussian kernels of the landmarks."""
         marks = np.asarray(model.landmarks_, dtype=np.float64)
         own = self.op("ReduceSumSquare", rows, axes=[1], keepdims=1)
         products = self.op("MatMul", rows, self.constant(2.0 * marks.T))
-        distance = self.op("Sub", self.op("Add", own, self.constant((marks**2).sum(axis=1)[None])), products)
-        return self.op("Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1])))
+        distance = self.op(
+            "Sub", self.op("Add", own, self.constant((marks**2).sum(axis=1)[None])), products
+        )
+        return self.op(
+            "Exp", self.op("Mul", distance, self.constant(-KERNEL_WIDTH / marks.shape[1]))
+        )
 
     def _converted(self, model: Model, prefix: str, name: str) -> str:
         """Return the probabilities of a model that ``skl2onnx`` converts."""
@@ -362,7 +443,9 @@ class _Graph:
             ) from failure
         graph = onnx.compose.add_prefix_graph(found.graph, f"{prefix}_")
         for node in graph.node:
-            node.input[:] = [INPUT if each == f"{prefix}_{INPUT}" else each for each in node.input]
+            node.input[:] = [
+                INPUT if each == f"{prefix}_{INPUT}" else each for each in node.input
+            ]
         self.nodes += list(graph.node)
         self.inits += list(graph.initializer)
         return self.op("Cast", graph.output[1].name, to=TensorProto.DOUBLE)
@@ -401,7 +484,11 @@ def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
     targets: list[tuple[int, int, int, float]] = []
     for t, tree in enumerate(trees):
         for i, leaf in enumerate(tree.leaf):
-            row: list[Any] = [t, i, *([0, "LEAF", 0, 0, 0] if leaf is not None else tree.split(i))]
+            row: list[Any] = [
+                t,
+                i,
+                *([0, "LEAF", 0, 0, 0] if leaf is not None else tree.split(i)),
+            ]
             for name, value in zip(nodes, row, strict=True):
                 nodes[name].append(value)
             values.append(float(tree.threshold[i]) if leaf is None else 0.0)
@@ -409,11 +496,15 @@ def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
     ids, places, of, weights = zip(*targets, strict=True)
     return {
         **{f"nodes_{name}": column for name, column in nodes.items()},
-        "nodes_values_as_tensor": numpy_helper.from_array(np.array(values), "nodes_values_as_tensor"),
+        "nodes_values_as_tensor": numpy_helper.from_array(
+            np.array(values), "nodes_values_as_tensor"
+        ),
         "target_treeids": ids,
         "target_nodeids": places,
         "target_ids": of,
-        "target_weights_as_tensor": numpy_helper.from_array(np.array(weights), "target_weights_as_tensor"),
+        "target_weights_as_tensor": numpy_helper.from_array(
+            np.array(weights), "target_weights_as_tensor"
+        ),
         "n_targets": n_targets,
         "aggregate_function": "SUM",
         "post_transform": "NONE",

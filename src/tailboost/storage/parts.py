@@ -31,7 +31,9 @@ from tailboost.storage.trees import TREE, built_trees, packed_trees
 # Kinds of arrays without references to objects.
 KINDS = frozenset("biufcSUmM")
 SPARSE = {
-    f"{kind}_{form}": getattr(sp, f"{kind}_{form}") for kind in ("csr", "csc") for form in ("matrix", "array")
+    f"{kind}_{form}": getattr(sp, f"{kind}_{form}")
+    for kind in ("csr", "csc")
+    for form in ("matrix", "array")
 }
 # Maximum number of paths to parts. Shared parts form graphs: a few kilobytes of nested pairs have 2⁴⁰ paths.
 MOST_VISITS = 5_000_000
@@ -70,7 +72,9 @@ class Writer:
         self.classes: list[str] = []
         self.parts: list[list[Any]] = []
         self.trees: list[Any] = []  # of scikit-learn, packed together at the end
-        self.ledgers: list[Ledger] = []  # a member of their own, which changes without the model
+        self.ledgers: list[
+            Ledger
+        ] = []  # a member of their own, which changes without the model
         self.arrays = bytearray()
         self._places: dict[str, int] = {}  # by digest: place of a content in the block
         # By id: the object, which the reference keeps alive, and the number of its part.
@@ -95,27 +99,44 @@ class Writer:
         """Return the part of a container, an array or an object."""
         cls = type(thing)
         if cls in (list, tuple, set, frozenset):
-            values = sorted(thing, key=repr) if cls in (set, frozenset) else thing
+            if cls in (set, frozenset):
+                values = sorted(thing, key=repr)
+            else:
+                values = thing
             return [cls.__name__, [self.value(value) for value in values]]
         if cls in (dict, Bunch):
             return [cls.__name__, [[self.value(k), self.value(v)] for k, v in thing.items()]]
         if cls in (bytes, bytearray):
             return ["bytes", self.place(bytes(thing)), len(thing)]
         if cls is slice:
-            return ["slice", self.value(thing.start), self.value(thing.stop), self.value(thing.step)]
+            return [
+                "slice",
+                self.value(thing.start),
+                self.value(thing.stop),
+                self.value(thing.step),
+            ]
         if isinstance(thing, np.dtype):
             return ["dtype", _dtype_text(thing)]
         if isinstance(thing, np.generic) and thing.dtype.kind in KINDS:
             return ["scalar", *self.array(np.asarray(thing))]
         if cls is np.ndarray:
             if thing.dtype == object:
-                return ["objects", list(thing.shape), [self.value(value) for value in thing.ravel().tolist()]]
+                return [
+                    "objects",
+                    list(thing.shape),
+                    [self.value(value) for value in thing.ravel().tolist()],
+                ]
             if thing.dtype.kind not in KINDS:
                 raise Refused(f"an array of {thing.dtype}")
             return ["array", *self.array(thing)]
         if cls in SPARSE.values():
             fields = (thing.data, thing.indices, thing.indptr)
-            return ["sparse", cls.__name__, list(map(int, thing.shape)), *map(self.value, fields)]
+            return [
+                "sparse",
+                cls.__name__,
+                list(map(int, thing.shape)),
+                *map(self.value, fields),
+            ]
         if isinstance(thing, Ledger):
             return ["ledger", self.ledger_number(thing)]
         return self.object_part(thing, cls)
@@ -128,7 +149,10 @@ class Writer:
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            order = "F"
+        else:
+            order = "C"
         place = self.place(array.tobytes(order))  # type: ignore[arg-type]
         return [_dtype_text(array.dtype), list(array.shape), order, place]
 
@@ -173,17 +197,29 @@ class Writer:
 
     def named(self, field: str, value: object, spec: Reviewed) -> Any:
         """Return the value of a field, or the name of its type or function."""
-        if isinstance(value, type) and field in DTYPE_FIELDS and TYPES.get(value.__name__) is value:
+        if (
+            isinstance(value, type)
+            and field in DTYPE_FIELDS
+            and TYPES.get(value.__name__) is value
+        ):
             return {"type": value.__name__}
         for name in spec.functions.get(field, ()):
             if isinstance(value, partial) and name in PARTIALS and _same(value, PARTIALS[name]):
                 return {"function": name}
-        if callable(value) and _function_name(value) in (*spec.functions.get(field, ()), *self.trusted):
+        if callable(value) and _function_name(value) in (
+            *spec.functions.get(field, ()),
+            *self.trusted,
+        ):
             return {"function": _function_name(value)}
         if _is_function(value, field, spec, self.trusted):
             allowed = spec.functions.get(field)
-            options = f"; {field} may be one of {', '.join(allowed)}" if allowed else ""
-            raise Refused(f"{_function_name(value) or name_of(type(value))} as {field}{options}")
+            if allowed:
+                options = f"; {field} may be one of {', '.join(allowed)}"
+            else:
+                options = ""
+            raise Refused(
+                f"{_function_name(value) or name_of(type(value))} as {field}{options}"
+            )
         return self.value(value)
 
     def class_number(self, name: str) -> int:
@@ -217,11 +253,17 @@ def _function_name(function: object) -> str:
     """Return the full name of a function or class; empty for other objects. Ufuncs have no module."""
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
-    return name_of(function) if hasattr(function, "__module__") and hasattr(function, "__qualname__") else ""
+    if hasattr(function, "__module__") and hasattr(function, "__qualname__"):
+        return name_of(function)
+    return ""
 
 
 def _same(function: partial[Any], other: partial[Any]) -> bool:
-    return (function.func, function.args, function.keywords) == (other.func, other.args, other.keywords)
+    return (function.func, function.args, function.keywords) == (
+        other.func,
+        other.args,
+        other.keywords,
+    )
 
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
@@ -253,7 +295,8 @@ class Reader:
         self.structure, self.built, self.visits = structure, list[Any](), list[int]()
         names = structure["classes"]
         allowed = {*reviewed(), *MADE, *self.trusted}
-        if refused := [name for name in names if not (isinstance(name, str) and name in allowed)]:
+        refused = [name for name in names if not (isinstance(name, str) and name in allowed)]
+        if refused:
             raise Refused(", ".join(sorted(map(str, refused))))
         self.classes = [(name, imported(name)) for name in names]
         self.trees = built_trees(structure["trees"], self._array)
@@ -283,16 +326,21 @@ class Reader:
         kind = np.dtype(str(dtype))
         if kind.kind not in KINDS or kind.hasobject or order not in ("C", "F"):
             raise Damaged("an array of an unknown kind")
-        if type(place) is not int or place < 0 or any(type(n) is not int or n < 0 for n in shape):
+        if (
+            type(place) is not int
+            or place < 0
+            or any(type(n) is not int or n < 0 for n in shape)
+        ):
             raise Damaged("an array without a place")
         entries = math.prod(shape)
         size = entries * kind.itemsize
         self._take(max(size, entries))
         if place + size > len(self.block):
             raise Damaged(f"an array of shape {str(shape)[:50]} has the wrong length")
-        flat = (
-            np.frombuffer(self.block[place : place + size], dtype=kind) if size else np.zeros(entries, kind)
-        )
+        if size:
+            flat = np.frombuffer(self.block[place : place + size], dtype=kind)
+        else:
+            flat = np.zeros(entries, kind)
         return flat.reshape(shape, order=order).copy(order=order)
 
     def _take(self, size: int) -> None:
@@ -314,7 +362,9 @@ class Reader:
             array[i] = self.value(value)
         return array.reshape(shape)
 
-    def _sparse(self, form: Any, shape: Any, data: Table, indices: object, indptr: object) -> Any:
+    def _sparse(
+        self, form: Any, shape: Any, data: Table, indices: object, indptr: object
+    ) -> Any:
         fields = self._values([data, indices, indptr])
         if not all(isinstance(field, np.ndarray) and field.ndim == 1 for field in fields):
             raise Damaged("a sparse matrix without arrays")
@@ -341,13 +391,17 @@ class Reader:
             vars(thing).update(state)  # no property is set: that would run its code
         else:
             if issubclass(cls, BaseEstimator):
-                state["_sklearn_version"] = sklearn.__version__  # the probe rows see to versions
+                state["_sklearn_version"] = (
+                    sklearn.__version__
+                )  # the probe rows see to versions
             thing.__setstate__(state)
         if spec.finish is not None:
             spec.finish(thing)
         return thing
 
-    def _field(self, name: str, cls: type, field: object, written: object, spec: Reviewed) -> Any:
+    def _field(
+        self, name: str, cls: type, field: object, written: object, spec: Reviewed
+    ) -> Any:
         if not isinstance(field, str) or field.startswith("__") or field in spec.left_out:
             raise Damaged(f"{name} has no field {str(field)[:50]!r}")
         if not isinstance(written, dict):
@@ -355,13 +409,19 @@ class Reader:
                 raise Damaged(f"{name} has a method {field!r}, which is no field")
             value = self.value(written)
             if _is_function(value, field, spec, self.trusted):
-                raise Refused(f"{name} with {field}={name_of(type(value))}, which can be called")
+                raise Refused(
+                    f"{name} with {field}={name_of(type(value))}, which can be called"
+                )
             return value
         ((kind, what),) = written.items()
         if kind == "type" and field in DTYPE_FIELDS and what in TYPES:
             return TYPES[what]
-        if kind == "function" and (what in spec.functions.get(field, ()) or what in self.trusted):
-            return PARTIALS[what] if what in PARTIALS else imported(what)
+        if kind == "function" and (
+            what in spec.functions.get(field, ()) or what in self.trusted
+        ):
+            if what in PARTIALS:
+                return PARTIALS[what]
+            return imported(what)
         raise Refused(f"{name} with {field}={str(what)[:50]}")
 
     _kinds: ClassVar[dict[str, Callable[..., Any]]] = {
@@ -379,7 +439,9 @@ class Reader:
         "objects": _objects,
         "sparse": _sparse,
         "tree": lambda self, number: self.trees[number],
-        "made": lambda self, number, value: MADE[self.classes[number][0]].made(self.value(value)),
+        "made": lambda self, number, value: MADE[self.classes[number][0]].made(
+            self.value(value)
+        ),
         "ledger": _ledger,
         "object": _object,
     }

@@ -46,7 +46,9 @@ UFUNCS = tuple(
 # Preparation of numbers in scikit-learn's boosting with categories.
 _NUMBERS = "check_array of float64"
 # Functions with fixed arguments, by their names in files.
-PARTIALS: dict[str, Any] = {_NUMBERS: partial(check_array, dtype=[np.float64], ensure_all_finite=False)}
+PARTIALS: dict[str, Any] = {
+    _NUMBERS: partial(check_array, dtype=[np.float64], ensure_all_finite=False)
+}
 _SCORES = {
     "score_func": (
         "sklearn.feature_selection._univariate_selection.chi2",
@@ -169,7 +171,9 @@ def _with_weights(net: Any) -> None:
         raise ValueError("a net without weights")
 
 
-_NETS = tuple(f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn"))
+_NETS = tuple(
+    f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn")
+)
 
 OURS: dict[str, Reviewed] = {
     **_names("tailboost.core.judged", "ProbeFrame", "ProbeMatrix"),
@@ -240,7 +244,10 @@ def reviewed() -> dict[str, Reviewed]:
     package = import_module("tailboost")
     ours = [getattr(package, name) for name in package.__all__ if name.endswith("Classifier")]
     rules = import_module("tailboost.boosting.players")
-    modules = [import_module(f"{rules.__name__}.{module.name}") for module in iter_modules(rules.__path__)]
+    modules = [
+        import_module(f"{rules.__name__}.{module.name}")
+        for module in iter_modules(rules.__path__)
+    ]
     players = [
         cls
         for module in modules

@@ -17,7 +17,8 @@ FIELDS = (
     "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples",
     "weighted_n_node_samples", "missing_go_to_left",
 )  # fmt: skip
-CHILDREN, SUMS = ("left_child", "right_child"), ("n_node_samples", "weighted_n_node_samples")
+CHILDREN = ("left_child", "right_child")
+SUMS = ("n_node_samples", "weighted_n_node_samples")
 SPLITS = ("feature", "missing_go_to_left")
 MOST_DEPTH = 100_000
 # Impurities are computed from the leaves if they agree to this tolerance.
@@ -35,28 +36,43 @@ def packed_trees(trees: list[Any], pack: Pack) -> list[dict[str, Any]]:
     nodes follow from the leaves. Predictions do not need them.
     """
     if trees and set(NODE.names or ()) != set(FIELDS):
-        raise TypeError(f"this scikit-learn version stores trees in another format: {NODE.names}")
+        raise TypeError(
+            f"this scikit-learn version stores trees in another format: {NODE.names}"
+        )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, tree in enumerate(trees):
         key = (int(tree.n_features), tuple(map(int, tree.n_classes)), int(tree.n_outputs))
         groups.setdefault(key, []).append(number)
-    return [_packed(key, numbers, [trees[i] for i in numbers], pack) for key, numbers in groups.items()]
+    return [
+        _packed(key, numbers, [trees[i] for i in numbers], pack)
+        for key, numbers in groups.items()
+    ]
 
 
-def _packed(key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pack) -> dict[str, Any]:
+def _packed(
+    key: tuple[Any, ...], numbers: list[int], trees: list[Any], pack: Pack
+) -> dict[str, Any]:
     states = [tree.__getstate__() for tree in trees]
     counts = [int(state["node_count"]) for state in states]
-    nodes = np.concatenate([state["nodes"][:n] for state, n in zip(states, counts, strict=True)])
-    values = np.concatenate([state["values"][:n] for state, n in zip(states, counts, strict=True)])
+    nodes = np.concatenate(
+        [state["nodes"][:n] for state, n in zip(states, counts, strict=True)]
+    )
+    values = np.concatenate(
+        [state["values"][:n] for state, n in zip(states, counts, strict=True)]
+    )
     leaf = nodes["left_child"] == _tree.TREE_LEAF
-    impurity, thresholds = nodes["impurity"].copy(), _rounded_down(nodes["threshold"][~leaf])
+    impurity = nodes["impurity"].copy()
+    thresholds = _rounded_down(nodes["threshold"][~leaf])
     by_feature = np.argsort(nodes["feature"][~leaf], kind="stable")
     columns = {name: nodes[name][leaf] for name in SUMS}
     columns |= {name: nodes[name][~leaf] for name in SPLITS}
     # Trees that grow in depth first number their nodes in preorder. Other children are stored as distances.
-    right, place = _right_children(leaf), np.arange(len(leaf))
+    right = _right_children(leaf)
+    place = np.arange(len(leaf))
     apart = {name: nodes[name][~leaf] - _place(counts)[~leaf] for name in CHILDREN}
-    if (apart["left_child"] != 1).any() or (apart["right_child"] != (right - place)[~leaf]).any():
+    if (apart["left_child"] != 1).any() or (
+        apart["right_child"] != (right - place)[~leaf]
+    ).any():
         columns |= apart
     table, number = np.unique(values[leaf].reshape(leaf.sum(), -1), axis=0, return_inverse=True)
     _fill(nodes, values, counts)
@@ -98,7 +114,8 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
     left, right = (nodes[side] + start for side in CHILDREN)
     inner = nodes["left_child"] != _tree.TREE_LEAF
     roots = np.unique(start)
-    levels, level = [], roots[inner[roots]]
+    levels = []
+    level = roots[inner[roots]]
     while len(level):
         levels.append(level)
         _check(len(levels) <= MOST_DEPTH)
@@ -106,10 +123,13 @@ def _fill(nodes: NDArray[Any], values: Floats, counts: list[int]) -> None:
         level = below[inner[below]]
     rows, weight = (nodes[name] for name in SUMS)
     for level in reversed(levels):
-        a, b = left[level], right[level]
+        a = left[level]
+        b = right[level]
         rows[level], weight[level] = rows[a] + rows[b], weight[a] + weight[b]
         half = np.full(len(level), 0.5)
-        share = np.divide(weight[a], weight[level], out=half, where=weight[level] != 0)[:, None, None]
+        share = np.divide(weight[a], weight[level], out=half, where=weight[level] != 0)[
+            :, None, None
+        ]
         values[level] = share * values[a] + (1.0 - share) * values[b]
 
 
@@ -131,9 +151,15 @@ def gini(values: Floats) -> Floats:
 
 def _small(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in the smallest dtype of integers; other numbers unchanged."""
-    if not np.isfinite(numbers).all() or (abs(numbers) >= 2**31).any() or (numbers % 1 != 0).any():
+    if (
+        not np.isfinite(numbers).all()
+        or (abs(numbers) >= 2**31).any()
+        or (numbers % 1 != 0).any()
+    ):
         return np.ascontiguousarray(numbers)
-    ends = (numbers.min(), numbers.max()) if numbers.size else (0,)  # trees without splits have no numbers
+    ends = (
+        (numbers.min(), numbers.max()) if numbers.size else (0,)
+    )  # trees without splits have no numbers
     kinds = (np.min_scalar_type(int(end)) for end in ends)
     return numbers.astype(np.result_type(*kinds))
 
@@ -162,24 +188,39 @@ def built_trees(groups: list[dict[str, Any]], unpack: Unpack) -> dict[int, Any]:
 
 
 def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
-    counts, depths, n_features = group["counts"], group["depths"], group["features"]
-    n_classes, n_outputs = group["classes"], group["outputs"]
+    counts = group["counts"]
+    depths = group["depths"]
+    n_features = group["features"]
+    n_classes = group["classes"]
+    n_outputs = group["outputs"]
     sizes = (n_features, n_outputs, *n_classes, *counts)
     _check(all(type(n) is int and n > 0 for n in sizes) and len(n_classes) == n_outputs)
     columns = {name: unpack(*group[name]) for name in FIELDS if name in group}
     # The arrays of the file, which are there, limit the number of nodes.
-    bits, n = unpack(*group["leaf"]), sum(counts)
-    _check(bits.dtype == np.uint8 and bits.shape == (-(-n // 8),) and len(counts) == len(depths))
+    bits = unpack(*group["leaf"])
+    n = sum(counts)
+    _check(
+        bits.dtype == np.uint8 and bits.shape == (-(-n // 8),) and len(counts) == len(depths)
+    )
     leaf = np.unpackbits(bits, count=n).astype(np.bool_)
     shapes = {name: (leaf.sum(),) for name in SUMS} | {"impurity": (n,)}
-    _check(all(column.shape == shapes.get(name, ((~leaf).sum(),)) for name, column in columns.items()))
-    inner, nodes, place = ~leaf, np.zeros(n, dtype=NODE), _place(counts)
+    _check(
+        all(
+            column.shape == shapes.get(name, ((~leaf).sum(),))
+            for name, column in columns.items()
+        )
+    )
+    inner = ~leaf
+    nodes = np.zeros(n, dtype=NODE)
+    place = _place(counts)
     by_feature = np.argsort(columns["feature"], kind="stable")
     columns["threshold"] = columns["threshold"][np.argsort(by_feature)]
     for name in ("feature", "threshold"):
         nodes[name] = _tree.TREE_UNDEFINED
     for name, column in columns.items():
-        nodes[name][leaf if name in SUMS else slice(None) if name == "impurity" else inner] = column
+        nodes[name][leaf if name in SUMS else slice(None) if name == "impurity" else inner] = (
+            column
+        )
     if not set(CHILDREN) <= columns.keys():
         nodes["left_child"], nodes["right_child"] = 1, _right_children(leaf) - np.arange(n)
     children = []
@@ -190,9 +231,14 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
         children.append(child + (np.arange(n) - place)[inner])
     _check(np.bincount(np.concatenate(children), minlength=1).max() < 2)
     _check(((nodes["feature"] >= 0) & (nodes["feature"] < n_features))[inner].all())
-    table, number = unpack(*group["values"]), unpack(*group["value"]).astype(np.intp)
+    table = unpack(*group["values"])
+    number = unpack(*group["value"]).astype(np.intp)
     shape = (n_outputs, max(n_classes))
-    _check(table.ndim == 2 and table.shape[1] == shape[0] * shape[1] and number.shape == ((~inner).sum(),))
+    _check(
+        table.ndim == 2
+        and table.shape[1] == shape[0] * shape[1]
+        and number.shape == ((~inner).sum(),)
+    )
     _check(((number >= 0) & (number < len(table))).all())
     values = np.zeros((len(nodes), *shape))
     values[~inner] = table[number].reshape(-1, *shape)
@@ -205,7 +251,12 @@ def _built(group: dict[str, Any], unpack: Unpack) -> list[Any]:
         tree = _tree.Tree(n_features, np.array(n_classes, dtype=np.intp), n_outputs)
         part = slice(last - count, last)
         tree.__setstate__(
-            {"max_depth": int(depth), "node_count": count, "nodes": nodes[part], "values": values[part]}
+            {
+                "max_depth": int(depth),
+                "node_count": count,
+                "nodes": nodes[part],
+                "values": values[part],
+            }
         )
         built.append(tree)
     return built

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 # A missing library is reported before any fit.
 for _name in ("typer", "rich", "pandas", "jinja2"):
     if find_spec(_name) is None:
-        raise SystemExit(f'The command line of tailboost needs {_name}: pip install "tailboost[app]"')
+        raise SystemExit(
+            f'The command line of tailboost needs {_name}: pip install "tailboost[app]"'
+        )
 
 from tailboost.app.cli.app import app, main  # noqa: E402
 

@@ -67,10 +67,16 @@ def _drop_ids(table: Table, keep: Collection[str]) -> list[str]:
     """Drop features that look like ids, except those in ``keep``; return the dropped names."""
     for name in keep:
         if name not in table.data:
-            raise BadInput(f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}")
-    ids = [name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])]
+            raise BadInput(
+                f"--keep: there is no feature {name!r}; features are {', '.join(table.data)}"
+            )
+    ids = [
+        name for name in table.data if name not in keep and _looks_like_an_id(table.data[name])
+    ]
     if len(ids) == table.data.shape[1]:
-        raise BadInput(f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep")
+        raise BadInput(
+            f"every feature looks like an id ({', '.join(ids)}); name the real ones with --keep"
+        )
     for name in ids:
         warn(
             f"column {name!r} looks like an id (nearly all values differ) and is not used as a feature; "
@@ -78,7 +84,8 @@ def _drop_ids(table: Table, keep: Collection[str]) -> list[str]:
         )
     table.data = table.data.drop(columns=ids)
     table.schema = TableSchema(
-        tuple(column for column in table.schema.columns if column.name not in ids), table.schema.target
+        tuple(column for column in table.schema.columns if column.name not in ids),
+        table.schema.target,
     )
     return ids
 
@@ -95,7 +102,10 @@ def _alerts(data: Any, y: Column, groups: Groups) -> Iterator[str]:
             "quantity, divide it into a few ranges first"
         )
     for name in data:
-        texts = data[name].cat.categories if dtype_kind(data[name].dtype) == "categories" else []
+        if dtype_kind(data[name].dtype) == "categories":
+            texts = data[name].cat.categories
+        else:
+            texts = []
         # Without leading zeros, as in 01234, these texts would be a column of numbers.
         if any(re.match(r"[+-]?0\d", str(text)) for text in texts) and _are_numbers(texts):
             yield f"column {name!r} has numbers with leading zeros: they are codes and are read as text"
@@ -121,7 +131,9 @@ def _looks_like_an_id(column: Column) -> bool:
         return False
     if column.dtype.kind in "iu":
         return bool(column.is_unique)
-    return dtype_kind(column.dtype) == "categories" and column.nunique() >= ID_DISTINCT * len(column)
+    return dtype_kind(column.dtype) == "categories" and column.nunique() >= ID_DISTINCT * len(
+        column
+    )
 
 
 def _accuracy_of(column: Column, y: Column) -> float:
@@ -140,5 +152,7 @@ def _accuracy_of(column: Column, y: Column) -> float:
         return float(balanced_accuracy_score(y, modes.to_numpy()))
     # A tree needs ranks only, and its values are limited to 32 bits.
     ranks = column.rank().to_numpy(dtype=np.float64)[:, None]
-    tree = DecisionTreeClassifier(max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0)
+    tree = DecisionTreeClassifier(
+        max_leaf_nodes=2 * classes, min_samples_leaf=2, random_state=0
+    )
     return float(balanced_accuracy_score(y, tree.fit(ranks, y).predict(ranks)))

@@ -23,29 +23,49 @@ from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, s
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
 COMMANDS = {
     "demo": ("compare.demo", "Compare methods on two bundled tables."),
-    "example": ("listing.example", "Write a bundled table as train.csv, tune.csv and test.csv."),
+    "example": (
+        "listing.example",
+        "Write a bundled table as train.csv, tune.csv and test.csv.",
+    ),
     "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
     "fit": ("fit.fit", "Train one method on a table and store the model."),
-    "tune": ("score_rules.tune", "Select thresholds on a column of scores; no model is trained."),
+    "tune": (
+        "score_rules.tune",
+        "Select thresholds on a column of scores; no model is trained.",
+    ),
     "predict": ("predict.predict", "Predict the labels of new rows."),
-    "evaluate": ("inspect.evaluate", "Measure a model's errors on new rows, by class and group."),
+    "evaluate": (
+        "inspect.evaluate",
+        "Measure a model's errors on new rows, by class and group.",
+    ),
     "inspect": ("inspect.inspect_model", "Print the content of a model file."),
     "rule": ("inspect.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
     "tradeoff": (
         "tradeoff.tradeoff",
         "Print the trade-off curve of two rates, such as largest and overall error.",
     ),
-    "calibrate": ("certify.calibrate", "Select the least restricted rule with certified targets."),
+    "calibrate": (
+        "certify.calibrate",
+        "Select the least restricted rule with certified targets.",
+    ),
     "rows-needed": ("planning.rows", "Compute how many calibration rows certificates need."),
     "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
     "card": ("certify.card", "Write a model card, measured on fresh rows."),
-    "monitor": ("monitor.monitor", "Test a model's bounds on later batches; exit code 3 is an alarm."),
+    "monitor": (
+        "monitor.monitor",
+        "Test a model's bounds on later batches; exit code 3 is an alarm.",
+    ),
     "decide": ("predict.decide", "Draw a decision for each row by its id."),
-    "reproduce": ("experiments._command.reproduce", "Run a published experiment of a checkout."),
+    "reproduce": (
+        "experiments._command.reproduce",
+        "Run a published experiment of a checkout.",
+    ),
     "list": ("listing.list_all", "List methods, data sets and experiments."),
 }
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print the traceback of an error.")]
 
 
@@ -119,7 +139,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def tailboost(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the versions and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the versions and exit.")
+    ] = False,
 ) -> None:
     """Classifiers within stated limits on error rates, with certificates from fresh rows."""
     if version:
@@ -127,7 +149,9 @@ def tailboost(
 
         libraries = versions("torch", "pandas").items()
         print(f"tailboost {__version__}")
-        print(", ".join(f"{name} {number}" for name, number in libraries if name != "tailboost"))
+        print(
+            ", ".join(f"{name} {number}" for name, number in libraries if name != "tailboost")
+        )
         print(platform.system(), platform.machine())
     elif context.invoked_subcommand is None:
         print(context.get_help())
@@ -135,8 +159,11 @@ def tailboost(
 
 def tell_of_files(words: Sequence[str]) -> None:
     """Print the names of the files that a call reads, before the imports, which take seconds."""
-    after_words = [now for before, now in pairwise(words) if not before.startswith("-")]  # others are options
-    if files := [word for word in after_words if os.path.isfile(word)]:
+    after_words = [
+        now for before, now in pairwise(words) if not before.startswith("-")
+    ]  # others are options
+    files = [word for word in after_words if os.path.isfile(word)]
+    if files:
         print(f"Reading {printable(', '.join(files))}.", file=sys.stderr, flush=True)
 
 
@@ -150,7 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     # This is UsageError of click, which typer either vendors or imports.
     usage_error: type[Any] = typer.BadParameter.__bases__[0]
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        words = sys.argv[1:]
+    else:
+        words = list(arguments)
     silent = {"-q", "--quiet", "-h", "--help"} & {*words}
     if words[:1] and words[0] in COMMANDS and not silent and sys.stderr.isatty():
         tell_of_files(words)  # somebody waits; a refusal in a log stays one line

@@ -17,7 +17,13 @@ from tailboost.app.cli import options, score_rules, shared
 from tailboost.app.cli import rates as stated
 from tailboost.app.cli.documents import is_rule_file
 from tailboost.app.cli.label_files import LabelFile
-from tailboost.app.cli.models import FileLedger, Purpose, Reading, StoredModel, check_model_output
+from tailboost.app.cli.models import (
+    FileLedger,
+    Purpose,
+    Reading,
+    StoredModel,
+    check_model_output,
+)
 from tailboost.core.array_types import Stated
 from tailboost.core.fingerprints import EqualRows
 from tailboost.core.judged import judged
@@ -28,10 +34,14 @@ NOT_CERTIFIED = 4  # exit code of `certify --require`
 
 # Options of `certify`.
 Require = Annotated[
-    bool, typer.Option("--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified.")
+    bool,
+    typer.Option(
+        "--require", help=f"Exit with code {NOT_CERTIFIED} if a limit is not certified."
+    ),
 ]
 CostRange = Annotated[
-    str | None, options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000.")
+    str | None,
+    options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000."),
 ]
 # Options of `calibrate`.
 ModelOrScores = Annotated[
@@ -43,10 +53,13 @@ ModelOrScores = Annotated[
 ]
 FreshTable = Annotated[
     Path | None,
-    typer.Argument(metavar="[DATA]", help="Table of fresh rows; none with --score, or --unlabeled alone."),
+    typer.Argument(
+        metavar="[DATA]", help="Table of fresh rows; none with --score, or --unlabeled alone."
+    ),
 ]
 Previous = Annotated[
-    Path | None, options.option("FILE", "Another model file, whose recorded attempts count too.")
+    Path | None,
+    options.option("FILE", "Another model file, whose recorded attempts count too."),
 ]
 SelectionData = Annotated[
     Path | None,
@@ -57,7 +70,9 @@ SelectionData = Annotated[
 ]
 Score = Annotated[
     list[str] | None,
-    options.option("COL", "Column of the score in the table MODEL; one for each label if repeated."),
+    options.option(
+        "COL", "Column of the score in the table MODEL; one for each label if repeated."
+    ),
 ]
 # Options of `card`.
 Card = Annotated[
@@ -65,7 +80,9 @@ Card = Annotated[
     options.option("FILE", "File to write, .md or .html; may be repeated. Default: print."),
 ]
 OfModel = Annotated[str, options.option("TEXT", "Purpose of the model, in your words.")]
-MonitorState = Annotated[Path | None, options.option("FILE", "State of `tailboost monitor` for this model.")]
+MonitorState = Annotated[
+    Path | None, options.option("FILE", "State of `tailboost monitor` for this model.")
+]
 
 
 def certify(
@@ -94,26 +111,45 @@ def certify(
     fit. The command fails if more than 5 % of the rows are training rows. MODEL may be a rule file of
     `tailboost tune`.
     """
-    targets, asked = stated.read_targets(max_error), [*stated.read_rates(rate), *stated.read_limits(limit)]
-    if (labelled := LabelFile.read_if_several(model)) is not None:
-        if group or not all(value is None for value in (targets, costs, cost_range, target, training_rows)):
-            raise shared.BadInput("rules of several labels per row are certified by --limit alone")
-        _print_certificate(labelled.certify(data, csv, asked, cluster, confidence), as_json, require)
+    targets = stated.read_targets(max_error)
+    asked = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    labelled = LabelFile.read_if_several(model)
+    if labelled is not None:
+        if group or not all(
+            value is None for value in (targets, costs, cost_range, target, training_rows)
+        ):
+            raise shared.BadInput(
+                "rules of several labels per row are certified by --limit alone"
+            )
+        _print_certificate(
+            labelled.certify(data, csv, asked, cluster, confidence), as_json, require
+        )
         return
-    between = None if cost_range is None else _two_numbers("--cost-range", cost_range)
+    if cost_range is None:
+        between = None
+    else:
+        between = _two_numbers("--cost-range", cost_range)
     stored = score_rules.read_model(model)
     classifier = stored.classifier
     by_rates = bool(asked or (stated.fitted_limits(classifier) and targets is None))
     # A group-aware rule needs the groups of the fit.
-    needed = stored.group_columns if stored.by_group or by_rates else []
+    if stored.by_group or by_rates:
+        needed = stored.group_columns
+    else:
+        needed = []
     columns = list(dict.fromkeys([*needed, *(group or [])]))
     if targets is not None:
         targets = stated.targets_by_label(targets, classifier.classes_, columns)
     elif not group:
         targets = stated.fitted_targets(classifier)
     labels = classifier.classes_.tolist()
-    with stored.labelled_rows(data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)) as rows:
-        table = None if costs is None else stated.CostTable.read(costs, labels, rows.y, data, csv)
+    with stored.labelled_rows(
+        data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
+    ) as rows:
+        if costs is None:
+            table = None
+        else:
+            table = stated.CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
             classifier,
             rows.features,
@@ -138,13 +174,17 @@ def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
     else:
         shared.tell(str(certificate))
         if certificate.certified is False:
-            shared.say("Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows.")
+            shared.say(
+                "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
+            )
     if not require:
         return
     if certificate.certified is None:
         raise shared.BadInput("--require: there is no limit to certify; give one by --limit")
     if not certificate.certified:
-        lacking = ", ".join(bound.title for bound in certificate.tested if bound.certified is False)
+        lacking = ", ".join(
+            bound.title for bound in certificate.tested if bound.certified is False
+        )
         raise typer.Exit(shared.fail(f"not certified: {lacking}", NOT_CERTIFIED))
 
 
@@ -189,30 +229,43 @@ def calibrate(
     ones, and needs other rows. A table of scores records no attempt. Fresh rows of --unlabeled count in
     limits that need no label, such as 'gap(selected(1, by=sex)) <= .05'; these alone need no DATA.
     """
-    targets, limits = stated.read_targets(max_error), stated.read_limits(limit)
+    targets = stated.read_targets(max_error)
+    limits = stated.read_limits(limit)
     if targets is not None and limits:
         raise shared.BadInput("--max-error and --limit: give one of them")
     if unlabeled is not None and cluster is not None:
-        raise shared.BadInput("--cluster and --unlabeled: the clusters of rows without labels are not known")
+        raise shared.BadInput(
+            "--cluster and --unlabeled: the clusters of rows without labels are not known"
+        )
     fresh = _Fresh(data, unlabeled, training_rows, csv, target, cluster, equal_rows)
     fresh.refuse_errors(targets)
     if not score and (labelled := LabelFile.read_if_several(model)) is not None:
         options_given = max_error, target, group, previous, positive, objective, training_rows
         if by_group or any(value is not None for value in options_given):
-            raise shared.BadInput("rules of several labels per row are calibrated by --limit alone")
+            raise shared.BadInput(
+                "rules of several labels per row are calibrated by --limit alone"
+            )
         _calibrate_labels(labelled, out, fresh, selection, limits, confidence)
         return
-    columns, minimised = list(group or []), stated.read_objective(objective)
+    columns = list(group or [])
+    minimised = stated.read_objective(objective)
     of_call = {"confidence": confidence, "previous": _attempts_in(previous)}
     if not score:
-        _calibrate_model(model, out, fresh, [selection, previous], targets, limits, columns, of_call)
+        _calibrate_model(
+            model, out, fresh, [selection, previous], targets, limits, columns, of_call
+        )
         return
     if data is not None or selection is not None or target is None:
         raise shared.BadInput("--score: give one table, the --target column, and no model")
     if targets is None and not limits:
         raise shared.BadInput("--max-error or --limit: one of them is needed")
     score_rules.check_options(kind, missing, objective=minimised, limits=limits)
-    of_rule: dict[str, Any] = {"positive": positive, "kind": kind, "missing": missing, "by_group": by_group}
+    of_rule: dict[str, Any] = {
+        "positive": positive,
+        "kind": kind,
+        "missing": missing,
+        "by_group": by_group,
+    }
     of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
     _calibrate_scores(out, replace(fresh, data=model), score, target, targets, of_rule, of_call)
 
@@ -243,15 +296,22 @@ class _Fresh:
             )
 
     @contextmanager
-    def rows(self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool) -> Iterator[FreshInput]:
+    def rows(
+        self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool
+    ) -> Iterator[FreshInput]:
         """Yield the rows with and without labels, of which one may be absent."""
         reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
         with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
             given = FreshInput(None, None, equal_rows=self.equal_rows)
             if self.data is not None:
                 rows = stored.read_labelled(self.data, self.csv, self.target, reading)
-                groups = rows.groups if with_groups else None
-                given = replace(given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters)
+                if with_groups:
+                    groups = rows.groups
+                else:
+                    groups = None
+                given = replace(
+                    given, X=rows.features, y=rows.y, groups=groups, clusters=rows.clusters
+                )
             if self.unlabeled is not None:
                 more = stored.read_rows(self.unlabeled, self.csv, reading)
                 given = replace(given, **more.unlabeled(with_groups=with_groups))
@@ -271,17 +331,26 @@ def _calibrate_model(
     """Calibrate a stored model or rule; ``others`` are the selection data and the earlier model file."""
     selection, previous = others
     if fresh.data is None and fresh.unlabeled is None:
-        raise shared.BadInput("DATA is missing: name the table of fresh rows, or the --score column of MODEL")
+        raise shared.BadInput(
+            "DATA is missing: name the table of fresh rows, or the --score column of MODEL"
+        )
     if is_rule_file(model) != is_rule_file(out):
-        raise shared.BadInput("--model: a rule file (.json) gives a rule file, and a model file a model file")
+        raise shared.BadInput(
+            "--model: a rule file (.json) gives a rule file, and a model file a model file"
+        )
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, selection, previous, *fresh.files)
-        stored = stored if selection is None else stored.selected_again(selection, fresh.csv)
+        if selection is None:
+            stored = stored
+        else:
+            stored = stored.selected_again(selection, fresh.csv)
     else:
         check_model_output(out, model, previous, *fresh.files)
-    classifier, ledger = stored.classifier, FileLedger(stored)
-    labels, own_limits = classifier.classes_.tolist(), stated.fitted_limits(classifier)
+    classifier = stored.classifier
+    ledger = FileLedger(stored)
+    labels = classifier.classes_.tolist()
+    own_limits = stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
     targets = stated.targets_by_label(targets, classifier.classes_, columns)
     if targets is None and not limits and not own_limits:
@@ -291,14 +360,19 @@ def _calibrate_model(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
     fresh.refuse_errors(targets)
-    selected = judged(classifier).selects_rule  # otherwise a part of the rows selects, with groups
+    selected = judged(
+        classifier
+    ).selects_rule  # otherwise a part of the rows selects, with groups
     if selected and limits and "limits" not in classifier.get_params(deep=False):
         raise shared.BadInput(
             f"--limit: a {type(classifier).__name__} takes no limits on rates; give --max-error instead"
         )
     with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
     asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
-    with fresh.rows(stored, columns, with_groups=with_groups) as given, _missing_said(model, ledger):
+    with (
+        fresh.rows(stored, columns, with_groups=with_groups) as given,
+        _missing_said(model, ledger),
+    ):
         if selected:
             classifier.ledger_ = ledger
             point = calibrate_selected(classifier, given, targets, limits=asked, **of_call)
@@ -311,18 +385,29 @@ def _calibrate_model(
             limits_of_call = asked or (list(own_limits) if targets is None else None)
             batch = stored.one_batch(given, targets, limits_of_call)
             batch.classifier.ledger_ = ledger
-            point, stored = batch.certified(**of_call), stored.selected_on(fresh.data)
-    stored.save(point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path))
+            point = batch.certified(**of_call)
+            stored = stored.selected_on(fresh.data)
+    stored.save(
+        point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path)
+    )
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    kept = "limits" if point.certificate_.rates else "targets"
+    if point.certificate_.rates:
+        kept = "limits"
+    else:
+        kept = "targets"
     shared.say(f"Model: {out}, a rule with certified {kept}.")
 
 
 def _attempts_in(previous: Path | None) -> Any:
     """Return the recorded attempts of a file; None without any."""
-    ledger = None if previous is None else score_rules.read_model(previous).read_ledger()
-    return ledger if ledger is not None and ledger.attempts else None
+    if previous is None:
+        ledger = None
+    else:
+        ledger = score_rules.read_model(previous).read_ledger()
+    if ledger is not None and ledger.attempts:
+        return ledger
+    return None
 
 
 @contextmanager
@@ -355,7 +440,9 @@ def _calibrate_scores(
     of_call: dict[str, Any],
 ) -> None:
     """Calibrate a rule on the scores of one table."""
-    data, columns, csv = fresh.data, of_rule["columns"], fresh.csv
+    data = fresh.data
+    columns = of_rule["columns"]
+    csv = fresh.csv
     assert data is not None
     if not is_rule_file(out):
         raise shared.BadInput("--model: with --score the file to write is a rule file (.json)")
@@ -363,11 +450,18 @@ def _calibrate_scores(
     with shared.warnings_as_lines():
         selection, rows = score_rules.RuleSelection.stated(data, csv, score, target, **of_rule)
         rows = replace(rows, cluster_column=fresh.cluster)
-        more, trained_on = score_rules.other_rows(fresh.unlabeled, fresh.training_rows, csv, score, columns)
+        more, trained_on = score_rules.other_rows(
+            fresh.unlabeled, fresh.training_rows, csv, score, columns
+        )
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
-            given = FreshInput(rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on)
-            given = given if more is None else replace(given, **more.unlabeled())
+            given = FreshInput(
+                rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on
+            )
+            if more is None:
+                given = given
+            else:
+                given = replace(given, **more.unlabeled())
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.ledger_):
                 point = batch.certified(**of_call)
@@ -388,17 +482,25 @@ def _calibrate_labels(
     """Calibrate rules of several labels per row."""
     named = fresh.data or fresh.unlabeled
     if selection is None or named is None:
-        raise shared.BadInput("rules of several labels per row need DATA or --unlabeled, and --selection")
+        raise shared.BadInput(
+            "rules of several labels per row need DATA or --unlabeled, and --selection"
+        )
     if not is_rule_file(out):
         raise shared.BadInput("--model: the file to write is a rule file (.json)")
     shared.check_output("--model", out, labelled.path, selection, *fresh.files)
     ledger = FileLedger(labelled)
-    with shared.warnings_as_lines(), shared.bad_input(f"{named}: "), _missing_said(labelled.path, ledger):
+    with (
+        shared.warnings_as_lines(),
+        shared.bad_input(f"{named}: "),
+        _missing_said(labelled.path, ledger),
+    ):
         settings, rules = labelled.selected_again(selection, fresh.csv)
         rows = labelled.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
         if fresh.unlabeled is not None:
             rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.csv).features
-        rules = replace(rules, ledger_=ledger).calibrate(**rows, limits=limits or None, confidence=confidence)
+        rules = replace(rules, ledger_=ledger).calibrate(
+            **rows, limits=limits or None, confidence=confidence
+        )
     shared.write_out(out, settings.document(rules), "--model")
     shared.tell(str(rules.certificate_))
     shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
@@ -433,11 +535,19 @@ def card(
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = stated.read_targets(max_error)
     stored = score_rules.read_model(model)
-    columns = stored.group_columns if group is None else group
+    if group is None:
+        columns = stored.group_columns
+    else:
+        columns = group
     if monitor is not None and not monitor.exists():
         raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
-    monitored = None if monitor is None else read_state(monitor, stored, "--monitor")[1]
-    with stored.labelled_rows(data, csv, target, Reading(Purpose.MEASURE, columns, cluster)) as rows:
+    if monitor is None:
+        monitored = None
+    else:
+        monitored = read_state(monitor, stored, "--monitor")[1]
+    with stored.labelled_rows(
+        data, csv, target, Reading(Purpose.MEASURE, columns, cluster)
+    ) as rows:
         model_card = ModelCard.of(
             stored.classifier,
             rows.features,
@@ -455,7 +565,9 @@ def card(
             monitor=monitored,
         )
     for path in out or []:
-        shared.write_out(path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown())
+        shared.write_out(
+            path, model_card.to_html() if path.suffix == ".html" else model_card.to_markdown()
+        )
         shared.say(f"Model card: {path}")
     if not out:
         shared.tell(model_card.to_markdown())

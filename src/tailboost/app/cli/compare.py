@@ -35,7 +35,14 @@ REPORT_FILES = ("results.json", "report.html")
 DEMO_ROWS = 4000
 DEMO_REPEATS = 7
 DEMO_METHODS = {
-    "credit": ("robustmixture", "adalpboost", TODAY, "today-tuned", "xgboost-balanced", "average-tuned"),
+    "credit": (
+        "robustmixture",
+        "adalpboost",
+        TODAY,
+        "today-tuned",
+        "xgboost-balanced",
+        "average-tuned",
+    ),
     "wine": ("robustmixture", TODAY, "xgboost-balanced", "forest-tuned"),
 }
 PLAIN = Method(
@@ -44,12 +51,16 @@ PLAIN = Method(
 )  # fmt: skip
 
 
-def _tuned_plain(random_state: Seed = None, n_jobs: int | None = None) -> TunedThresholdClassifier:
+def _tuned_plain(
+    random_state: Seed = None, n_jobs: int | None = None
+) -> TunedThresholdClassifier:
     plain = HistGradientBoostingClassifier(random_state=random_state)
     return TunedThresholdClassifier(plain, random_state=random_state, n_jobs=n_jobs)
 
 
-TUNED_PLAIN = Method("today-tuned", "Tuned plain model", "class weights tuned out of fold", _tuned_plain)
+TUNED_PLAIN = Method(
+    "today-tuned", "Tuned plain model", "class weights tuned out of fold", _tuned_plain
+)
 
 
 Repeats = Annotated[int, typer.Option(min=1, help="Random splits.")]
@@ -57,7 +68,9 @@ Repeats = Annotated[int, typer.Option(min=1, help="Random splits.")]
 
 def demo(
     out: options.Out = Path("tailboost-demo"),
-    rows: Annotated[int, typer.Option(min=200, max=30000, help="Rows to compare methods on.")] = DEMO_ROWS,
+    rows: Annotated[
+        int, typer.Option(min=200, max=30000, help="Rows to compare methods on.")
+    ] = DEMO_ROWS,
     repeats: Repeats = DEMO_REPEATS,
     seed: options.Seed = 0,
     jobs: options.Jobs = 1,
@@ -77,13 +90,18 @@ def demo(
         use = _use(tables["credit"], out / "credit" / "card.html", seed)
         for folder, name in (("credit", "credit default"), ("wine", "wine grades")):
             table = tables[folder]
-            taken = table.data.drop_duplicates().index  # a row listed twice must not be on both sides
+            taken = (
+                table.data.drop_duplicates().index
+            )  # a row listed twice must not be on both sides
             taken = _drawn(taken, table.target.loc[taken], rows, seed)
             compared[folder] = _compare(
                 out / folder,
                 table.data.loc[taken],
                 table.target_names[table.target.loc[taken]],
-                methods=[{m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m) for m in DEMO_METHODS[folder]],
+                methods=[
+                    {m.name: m for m in (PLAIN, TUNED_PLAIN)}.get(m, m)
+                    for m in DEMO_METHODS[folder]
+                ],
                 repeats=repeats,
                 random_state=seed,
                 n_jobs=jobs,
@@ -92,7 +110,10 @@ def demo(
             )
             _end(compared[folder])
     page = Demo(
-        use, ComparisonTable(compared["credit"], use.label), ComparisonTable(compared["wine"]), command
+        use,
+        ComparisonTable(compared["credit"], use.label),
+        ComparisonTable(compared["wine"]),
+        command,
     )
     shared.write_out(out / "index.html", render_demo(page))
     shared.tell(page.headline)
@@ -112,14 +133,21 @@ def _use(credit: Any, card: Path, seed: int) -> UseCase:
     use, X_test, y_test = UseCase.of(model, data, y, limits, "defaulted", "defaulters", seed)
     purpose = "Shows limits, selection and certificate on bundled data; not for decisions."
     described = ModelCard.of(
-        use.rule, X_test, y_test, purpose=purpose, rows_are="the test clients", versions=versions()
+        use.rule,
+        X_test,
+        y_test,
+        purpose=purpose,
+        rows_are="the test clients",
+        versions=versions(),
     )
     shared.write_out(card, described.to_html())
     return use
 
 
 # Options of `compare`.
-Rows = Annotated[int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")]
+Rows = Annotated[
+    int | None, typer.Option(min=200, help="Rows to use, a stratified sample; by default all.")
+]
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -127,7 +155,9 @@ Methods = Annotated[
         help="Methods by name, see `tailboost list`, or all; by default those of the demo.",
     ),
 ]
-Alphas = Annotated[str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")]
+Alphas = Annotated[
+    str, typer.Option(metavar="A,B,…", help="Tail masses in (0, 1]: 1 is the mean.")
+]
 
 
 def compare_methods(
@@ -152,8 +182,17 @@ def compare_methods(
         chosen = _chosen(methods, grouped=bool(group))
     alphas = _tail_masses(alpha)
     shared.refuse_overwriting("--out", [out / name for name in REPORT_FILES], data)
-    stated = {str(each.name): context.params.get(str(each.name)) for each in context.command.params}
-    for name in ("data", "jobs", "quiet", "verbose", "help", *["sep"] * (csv.sep == options.CSV.sep)):
+    stated = {
+        str(each.name): context.params.get(str(each.name)) for each in context.command.params
+    }
+    for name in (
+        "data",
+        "jobs",
+        "quiet",
+        "verbose",
+        "help",
+        *["sep"] * (csv.sep == options.CSV.sep),
+    ):
         stated.pop(name, None)
     table, _, clusters = read_to_fit(data, target, group, drop, keep, cluster, csv)
     shared.make_folder(out)
@@ -215,7 +254,9 @@ def _tail_masses(text: str) -> list[float]:
     except ValueError:
         alphas = []
     if not alphas or not all(0 < a <= 1 for a in alphas):
-        raise shared.BadInput(f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}")
+        raise shared.BadInput(
+            f"--alpha must be numbers in (0, 1] separated by commas, got {text!r}"
+        )
     return alphas
 
 
@@ -227,7 +268,11 @@ def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: 
     """Compare methods, and write the results and the report."""
     with shared.bad_input():
         results = compare(
-            X, y, groups, on_progress=lambda so_far: so_far.save(out / REPORT_FILES[0]), **settings
+            X,
+            y,
+            groups,
+            on_progress=lambda so_far: so_far.save(out / REPORT_FILES[0]),
+            **settings,
         )
     shared.write_out(out / REPORT_FILES[1], render(results))
     return results
@@ -236,16 +281,23 @@ def _compare(out: Path, X: Table, y: Column, groups: Groups = None, **settings: 
 def _end(results: Results) -> None:
     """Exit with an error code if the comparison is incomplete."""
     if results.document["status"] == "interrupted":
-        raise typer.Exit(shared.fail("stopped by Ctrl-C; the finished fits are kept", shared.INTERRUPTED))
-    if failed := [m["title"] for m in results.document["methods"] if m["failures"]]:
+        raise typer.Exit(
+            shared.fail("stopped by Ctrl-C; the finished fits are kept", shared.INTERRUPTED)
+        )
+    failed = [m["title"] for m in results.document["methods"] if m["failures"]]
+    if failed:
         raise typer.Exit(shared.fail(f"{', '.join(failed)} failed, see above", 1))
 
 
 def _print_results(results: Results) -> None:
-    comparison, rows = ComparisonTable(results), []
+    comparison = ComparisonTable(results)
+    rows = []
     for row in comparison.rows:
         texts = [cell and "* " * (cell.mark == "best") + cell.text for cell in row.cells]
-        halves = [f"\n± {cell.half:.3f}" if cell and cell.half is not None else "" for cell in row.cells]
+        halves = [
+            f"\n± {cell.half:.3f}" if cell and cell.half is not None else ""
+            for cell in row.cells
+        ]
         cells = (f"{text or '–'}{half}" for text, half in zip(texts, halves, strict=True))
         rows.append([row.method["title"], *cells])
     if rows:

@@ -64,11 +64,15 @@ class StoredDocument(StoredModel):
 
     def write_ledger(self, ledger: Ledger) -> None:
         """Replace the ledger of the file."""
-        write_output(self.path, text_of(read_document(self.path) | {"ledger": ledger.to_dict()}))
+        write_output(
+            self.path, text_of(read_document(self.path) | {"ledger": ledger.to_dict()})
+        )
 
     def digest(self) -> str:
         """Return a digest of the file without its ledger, which attempts change."""
-        content = {name: value for name, value in read_document(self.path).items() if name != "ledger"}
+        content = {
+            name: value for name, value in read_document(self.path).items() if name != "ledger"
+        }
         return digest(json.dumps(content, sort_keys=True).encode())
 
 
@@ -91,7 +95,9 @@ def score_rows(
             raise BadInput(
                 f"{option}: {str(data)!r} has no column {name!r}; it has {', '.join(map(repr, table))}"
             )
-    features = pd.DataFrame({name: numbers_of(table, name, data) for name in dict.fromkeys(score)})
+    features = pd.DataFrame(
+        {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
+    )
     rows = NewRows(table, features, data, columns)
     if target is None:
         return rows
@@ -103,7 +109,11 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
     numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
     if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
         with bad_input():
-            refuse_commas(table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}", few=0)
+            refuse_commas(
+                table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}", few=0
+            )
         text = str(table[name].iloc[odd[0]])[:40]
-        raise BadInput(f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}")
+        raise BadInput(
+            f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}"
+        )
     return numbers

@@ -35,9 +35,12 @@ MethodName = Annotated[
     str | None, options.option("NAME", "Method of `tailboost list`; default: robustmixture.")
 ]
 Settings = Annotated[
-    list[str] | None, options.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set")
+    list[str] | None,
+    options.option("NAME=VALUE", "Parameter of the method; may be repeated.", "--set"),
 ]
-TestRows = Annotated[Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")]
+TestRows = Annotated[
+    Path | None, options.option("FILE", "New rows on which the stored model is evaluated.")
+]
 
 
 def fit(
@@ -97,7 +100,10 @@ def fit(
     arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
     if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    more = None if unlabeled is None else _without_labels(unlabeled, csv, table, columns)
+    if unlabeled is None:
+        more = None
+    else:
+        more = _without_labels(unlabeled, csv, table, columns)
     pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
@@ -137,22 +143,37 @@ def _notes(
 
 
 def _check_options(
-    method: Method, classifier: Model, group: Sequence[str], weight: str | None, unlabeled: Path | None
+    method: Method,
+    classifier: Model,
+    group: Sequence[str],
+    weight: str | None,
+    unlabeled: Path | None,
 ) -> None:
     if group and not (method.may_use_groups or method.uses_groups):
         able = [m.name for m in METHODS.values() if m.may_use_groups or m.uses_groups]
-        reason = "would need groups in predict" if method.uses_groups else "does not train on groups"
-        raise shared.BadInput(f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}")
+        if method.uses_groups:
+            reason = "would need groups in predict"
+        else:
+            reason = "does not train on groups"
+        raise shared.BadInput(
+            f"--group: {method.name} {reason}; leave it out, or take {', '.join(able)}"
+        )
     if weight is not None and not has_fit_parameter(classifier, "sample_weight"):
         raise shared.BadInput(f"--weight: {method.name} does not accept weights")
     if unlabeled is not None and not has_fit_parameter(classifier, "X_unlabeled"):
-        raise shared.BadInput(f"--unlabeled: {method.name} takes no rows without labels; robustmixture does")
+        raise shared.BadInput(
+            f"--unlabeled: {method.name} takes no rows without labels; robustmixture does"
+        )
 
 
-def _use_labels(classifier: Model, table: Table, max_error: Stated, group: Sequence[str]) -> None:
+def _use_labels(
+    classifier: Model, table: Table, max_error: Stated, group: Sequence[str]
+) -> None:
     """Replace the text of labels in parameters by the labels of the table."""
     if max_error is not None:
-        classifier.set_params(max_error=stated.targets_by_label(max_error, table.target_names, group))
+        classifier.set_params(
+            max_error=stated.targets_by_label(max_error, table.target_names, group)
+        )
     name_labels(classifier, table.target_names)
 
 
@@ -163,9 +184,13 @@ def name_labels(classifier: Model, labels: Sequence[Any]) -> None:
         if isinstance(value, dict):
             known = set(labels) | {None}
             named = {k if k in known else by_text.get(str(k), k): v for k, v in value.items()}
-            if name == "class_weight":  # newer versions of scikit-learn read the text "1" as a number
+            if (
+                name == "class_weight"
+            ):  # newer versions of scikit-learn read the text "1" as a number
                 try:
-                    compute_class_weight(named, classes=np.asarray(labels), y=np.asarray(labels))
+                    compute_class_weight(
+                        named, classes=np.asarray(labels), y=np.asarray(labels)
+                    )
                 except ValueError:
                     continue
             classifier.set_params(**{name: named})
@@ -181,51 +206,79 @@ def _use_costs(
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
-    cost_table = None if costs is None else stated.CostTable.read(costs, labels, table.target, data, csv)
+    if costs is None:
+        cost_table = None
+    else:
+        cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
         objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
-        limits = [stated.in_table_terms(limit, labels, group, cost_table) for limit in params["limits"]]
+        limits = [
+            stated.in_table_terms(limit, labels, group, cost_table)
+            for limit in params["limits"]
+        ]
         classifier.set_params(objective=objective, limits=limits)
         used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
-        if cost_table is not None and not any(rate is not None and rate.needs_costs for rate in used):
+        if cost_table is not None and not any(
+            rate is not None and rate.needs_costs for rate in used
+        ):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
-    return {} if cost_table is None or cost_table.by_row is None else {"costs": cost_table.by_row}
+    if cost_table is None or cost_table.by_row is None:
+        return {}
+    return {"costs": cost_table.by_row}
 
 
-def _without_labels(path: Path, csv: options.CsvFormat, table: Table, group: Sequence[str]) -> NewRows:
+def _without_labels(
+    path: Path, csv: options.CsvFormat, table: Table, group: Sequence[str]
+) -> NewRows:
     """Read rows without labels, with the columns of the training table."""
     with shared.bad_input("--unlabeled: "):
         raw = datasets.read_raw(path, *csv)
-        if absent := [name for name in table.data if name not in raw]:
-            raise shared.BadInput(f"{str(path)!r} has no column {absent[0]!r}, which is a feature")
+        absent = [name for name in table.data if name not in raw]
+        if absent:
+            raise shared.BadInput(
+                f"{str(path)!r} has no column {absent[0]!r}, which is a feature"
+            )
         return NewRows(raw, raw[list(table.data)], path, group)
 
 
 def _fitted(
-    classifier: Model, method: Method, table: Table, arguments: dict[str, Any], more: NewRows | None = None
+    classifier: Model,
+    method: Method,
+    table: Table,
+    arguments: dict[str, Any],
+    more: NewRows | None = None,
 ) -> Pipeline:
     """Return the fitted pipeline of preparation and classifier, whose ``fit`` gets the arguments.
 
     ``more`` are rows without labels.
     """
     steps = Pipeline(preparation(classifier, table.schema))
-    shared.say(f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes.")
+    shared.say(
+        f"Fitting {method.title} on {len(table.data):,} rows, {len(table.target_names)} classes."
+    )
     start = time.perf_counter()
     # Ctrl-C must not store a model of fewer rounds.
     with ending_at_interrupts(), shared.bad_input(), shared.warnings_as_lines():
         features = steps.fit_transform(table.data, table.target)
         if more is not None:
-            arguments |= {"X_unlabeled": steps.transform(more.features), "groups_unlabeled": more.groups}
+            arguments |= {
+                "X_unlabeled": steps.transform(more.features),
+                "groups_unlabeled": more.groups,
+            }
         classifier.fit(features, table.target, **arguments)
     if judged(classifier).group_features_:  # columns of the file instead of encoded ones
-        features = revealing_features(table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy())
+        features = revealing_features(
+            table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy()
+        )
         classifier.group_features_ = tuple(zip(table.groups, features, strict=True))
     shared.say(f"Fitted in {time.perf_counter() - start:.1f} s.")
     return Pipeline([*steps.steps, ("classifier", classifier)])
 
 
-def _print_summary(classifier: Model, model: Path, test: Path | None, csv: options.CsvFormat) -> None:
+def _print_summary(
+    classifier: Model, model: Path, test: Path | None, csv: options.CsvFormat
+) -> None:
     """Print rates and summary of a stored model; a fault of the summary is a warning."""
     if test is not None:
         evaluate(model, test, csv=csv)

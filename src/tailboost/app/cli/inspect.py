@@ -41,20 +41,38 @@ def evaluate(
     the columns of the fit. With --cluster the intervals allow for persons or sites with several rows. A
     warning gives the fraction of training rows among the rows of DATA: errors on training rows are too low.
     """
-    asked, stored = [*stated.read_rates(rate), *stated.read_limits(limit)], read_model(model)
-    classifier, columns = stored.classifier, stored.group_columns if group is None else group
-    with stored.labelled_rows(data, csv, target, Reading(Purpose.EVALUATE, columns, cluster)) as rows:
-        ids = None if cluster is None else np.unique(rows.clusters, return_inverse=True)[1]
-        by_column = {} if rows.groups is None else rows.groups
+    asked = [*stated.read_rates(rate), *stated.read_limits(limit)]
+    stored = read_model(model)
+    classifier = stored.classifier
+    if group is None:
+        columns = stored.group_columns
+    else:
+        columns = group
+    with stored.labelled_rows(
+        data, csv, target, Reading(Purpose.EVALUATE, columns, cluster)
+    ) as rows:
+        if cluster is None:
+            ids = None
+        else:
+            ids = np.unique(rows.clusters, return_inverse=True)[1]
+        if rows.groups is None:
+            by_column = {}
+        else:
+            by_column = rows.groups
         groups = stored.group_arguments(rows)
         predicted = classifier.predict(rows.features, **groups)
-        deferred = classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None
+        if judged(classifier).can_defer:
+            deferred = classifier.defers(rows.features, **groups)
+        else:
+            deferred = None
         leakage = warn_of_leakage(classifier, rows.features)
         measured = stated.measured_rates(
             asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
         )
     targets = targets_by_name(classifier)
-    errors = errors_by_subgroup(rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred)
+    errors = errors_by_subgroup(
+        rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred
+    )
     if as_json:
         shared.tell_json(
             {
@@ -93,7 +111,10 @@ def evaluate(
 
 def warn_of_leakage(classifier: Model, features: Table) -> float:
     """Return the fraction of training rows among new rows, with a warning if the fraction is large."""
-    fraction = float(classifier.seen_share(features)) if judged(classifier).knows_rows else 0.0
+    if judged(classifier).knows_rows:
+        fraction = float(classifier.seen_share(features))
+    else:
+        fraction = 0.0
     if fraction > LEAKAGE:
         shared.warn(
             f"{fraction:.0%} of these rows are training rows: errors on them are lower than on new rows"
@@ -104,7 +125,8 @@ def warn_of_leakage(classifier: Model, features: Table) -> float:
 def inspect_model(
     model: options.Model,
     details: Annotated[
-        bool, typer.Option("--details", help="Print all columns, and the bounds with their symbols.")
+        bool,
+        typer.Option("--details", help="Print all columns, and the bounds with their symbols."),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -119,7 +141,8 @@ def inspect_model(
 
 
 def _description(stored: StoredModel) -> dict[str, Any]:
-    classifier, encoder = stored.classifier, stored.encoder
+    classifier = stored.classifier
+    encoder = stored.encoder
     defaults = {name: p.default for name, p in signature(type(classifier)).parameters.items()}
     changed = {
         name: repr(value)
@@ -127,7 +150,8 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         if name != "rule" and value is not None and repr(value) != repr(defaults.get(name))
     }
     columns = [] if encoder is None else encoder.schema_.columns
-    summary, rates = getattr(classifier, "summary_", None), getattr(classifier, "rates_", None)
+    summary = getattr(classifier, "summary_", None)
+    rates = getattr(classifier, "rates_", None)
     return {
         "file": str(stored.path),
         "bytes": stored.path.stat().st_size,
@@ -138,28 +162,37 @@ def _description(stored: StoredModel) -> dict[str, Any]:
         "target": stored.target,
         "classes": [str(label) for label in classifier.classes_],
         "columns": [
-            {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None} for c in columns
+            {"name": c.name, "kind": c.kind, "categories": len(c.categories) or None}
+            for c in columns
         ],
         "rule": stored.rule,
-        "rates": None if rates is None else {"of": rates.words, "lines": rates.to_dict()["lines"]},
+        "rates": None
+        if rates is None
+        else {"of": rates.words, "lines": rates.to_dict()["lines"]},
         "summary": None if summary is None else summary.details,
         "versions": stored.versions,
     }
 
 
 def _print_description(about: dict[str, Any], stored: StoredModel, details: bool) -> None:
-    notes, classifier = about["trained_on"], stored.classifier
-    counts, no_features = notes.get("classes", {}), notes.get("not_features", [])
+    notes = about["trained_on"]
+    classifier = stored.classifier
+    counts = notes.get("classes", {})
+    no_features = notes.get("not_features", [])
     lines = {
         "file": f"{about['file']}, {about['bytes']:,} bytes",
         "classifier": notes.get("classifier", about["classifier"]),
-        "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items()) or "the defaults",
+        "parameters": ", ".join(f"{k}={v}" for k, v in about["parameters"].items())
+        or "the defaults",
         "models": str(about["models"] or ""),
         "created": notes.get("created", "not noted"),
-        "training data": f"{notes['rows']:,} rows of {notes['data']}" if "rows" in notes else "not noted",
+        "training data": f"{notes['rows']:,} rows of {notes['data']}"
+        if "rows" in notes
+        else "not noted",
         "target": about["target"] or "not noted",
         "classes": ", ".join(
-            f"{label} ({counts[label]:,} rows)" if label in counts else label for label in about["classes"]
+            f"{label} ({counts[label]:,} rows)" if label in counts else label
+            for label in about["classes"]
         ),
         "groups": ". ".join(group_sentences(classifier, stored.group_columns, no_features)),
         "weights": notes.get("weight") or "",
@@ -175,7 +208,9 @@ def _print_description(about: dict[str, Any], stored: StoredModel, details: bool
         shared.tell("")
         stated.print_rates(classifier.rates_)
     if about["summary"] is not None:
-        shared.tell(f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}")
+        shared.tell(
+            f"\nSummary: {classifier.summary_.details if details else classifier.summary_.summary}"
+        )
     if not details:
         shared.tell("All columns, and the bounds with their symbols: --details.")
 
@@ -184,7 +219,8 @@ def rule(
     model: options.Model,
     as_json: options.Json = False,
     sql: Annotated[
-        bool, typer.Option("--sql", help="Print an SQL expression over columns of probabilities.")
+        bool,
+        typer.Option("--sql", help="Print an SQL expression over columns of probabilities."),
     ] = False,
     columns: Annotated[
         str, options.option("PATTERN", "With --sql: names of these columns.")
@@ -196,7 +232,10 @@ def rule(
         str | None, options.option("COL", "With --sql: column of groups of a group-aware rule.")
     ] = None,
     deferred: Annotated[
-        bool, typer.Option("--deferred", help="With --sql: whether a row is deferred, instead of its answer.")
+        bool,
+        typer.Option(
+            "--deferred", help="With --sql: whether a row is deferred, instead of its answer."
+        ),
     ] = False,
 ) -> None:
     """Print the decision rule of a mixture: models, weights of their probabilities, and action costs.
@@ -221,7 +260,9 @@ def rule(
             try:
                 columns.format(model="m", label="l")
             except (KeyError, IndexError):
-                raise ValueError(f"{columns!r} may contain {{model}} and {{label}} only") from None
+                raise ValueError(
+                    f"{columns!r} may contain {{model}} and {{label}} only"
+                ) from None
         names = [lambda name, label: columns.format(model=name, label=label)]
         if isinstance(decision_rule, ThresholdRule):
             names = []
@@ -259,18 +300,35 @@ def errors_by_subgroup(
     masks += [("class", str(label), np.asarray(y == label)) for label in classes]
     for column, values in groups.items():
         masks += [
-            ("group", f"{column}={value}", np.asarray(values == value)) for value in sorted(set(values))
+            ("group", f"{column}={value}", np.asarray(values == value))
+            for value in sorted(set(values))
         ]
     errors = []
     for kind, name, inside in masks:
-        n, error, low, high = int(inside.sum()), None, None, None
-        ids = None if clusters is None else clusters[inside]
+        n = int(inside.sum())
+        error = None
+        low = None
+        high = None
+        if clusters is None:
+            ids = None
+        else:
+            ids = clusters[inside]
         if n:
             error = float(wrong[inside].mean())
             size = n if ids is None else clustered_size(wrong[inside], ids)
             low, high = map(float, clopper_pearson_interval(error, size, CONFIDENCE))
-        line = {"kind": kind, "name": name, "rows": n, "error": error, "target": targets.get(name)}
-        line |= {"low": low, "high": high, "clusters": None if ids is None else len(np.unique(ids))}
+        line = {
+            "kind": kind,
+            "name": name,
+            "rows": n,
+            "error": error,
+            "target": targets.get(name),
+        }
+        line |= {
+            "low": low,
+            "high": high,
+            "clusters": None if ids is None else len(np.unique(ids)),
+        }
         errors.append(line | {"verdict": _verdict(line)})
     return errors
 
@@ -280,8 +338,12 @@ def _verdict(line: Mapping[str, Any]) -> str:
     if line["target"] is None or line["error"] is None:
         return ""
     if line["error"] <= line["target"]:
-        return "met, interval too" if line["high"] <= line["target"] else "met"
-    return "missed, interval too" if line["low"] > line["target"] else "missed"
+        if line["high"] <= line["target"]:
+            return "met, interval too"
+        return "met"
+    if line["low"] > line["target"]:
+        return "missed, interval too"
+    return "missed"
 
 
 def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -300,14 +362,20 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
             except KeyError:  # not measured
                 columns[heading].append("–" if heading == "error" else "")
     columns = {heading: cells for heading, cells in columns.items() if any(cells)}
-    shared.plain_table(list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2)
+    shared.plain_table(
+        list(columns), list(zip(*columns.values(), strict=True)), title=title, left=2
+    )
 
 
 def targets_by_name(classifier: Model) -> dict[str, float]:
     """Return the targets of the fit by the name of the class, group or cell."""
     if stated.fitted_targets(classifier) is None:
         return {}
-    lines = [line for line in classifier.rates_ if line.subgroup is not None and not np.isnan(line.bound)]
+    lines = [
+        line
+        for line in classifier.rates_
+        if line.subgroup is not None and not np.isnan(line.bound)
+    ]
     return {_subgroup_name(line.subgroup): line.bound for line in lines}
 
 
@@ -316,10 +384,14 @@ def _subgroup_name(subgroup: object) -> str:
     if not isinstance(subgroup, tuple):
         return str(subgroup)
     first, last = subgroup
-    return f"{first} / {_subgroup_name(last)}" if isinstance(last, tuple) else f"{first}={last}"
+    if isinstance(last, tuple):
+        return f"{first} / {_subgroup_name(last)}"
+    return f"{first}={last}"
 
 
-def group_sentences(classifier: Model, columns: Sequence[str], not_features: Sequence[str]) -> list[str]:
+def group_sentences(
+    classifier: Model, columns: Sequence[str], not_features: Sequence[str]
+) -> list[str]:
     """Return, for each column of groups, whether predictions may depend on it, and how to drop it.
 
     The values of the columns decide if they were compared at the fit, otherwise their names.

@@ -23,11 +23,20 @@ from tailboost.app.cli.documents import (
 from tailboost.app.cli.models import NewRows, Reading
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.rates import print_rates
-from tailboost.app.cli.shared import BadInput, bad_input, digest_of, say, tell, warnings_as_lines, write_out
+from tailboost.app.cli.shared import (
+    BadInput,
+    bad_input,
+    digest_of,
+    say,
+    tell,
+    warnings_as_lines,
+    write_out,
+)
 from tailboost.core.array_types import Stated
 
 # Columns of the table of pairs of row and label.
-LABEL, TRUTH = "label", "has the label"
+LABEL = "label"
+TRUTH = "has the label"
 
 
 @dataclass(frozen=True)
@@ -42,12 +51,17 @@ class LabelSettings:
     data: str  # digest of the selection data
     unlabeled: str | None  # digest of the file of rows without labels
 
-    def run(self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None) -> LabelRules:
+    def run(
+        self, data: Path, csv: CsvFormat, limits: Stated, unlabeled: Path | None = None
+    ) -> LabelRules:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
         with warnings_as_lines():
             rows = score_rows(data, csv, self.scores)
-            more = None if unlabeled is None else score_rows(unlabeled, csv, self.scores)
+            if unlabeled is None:
+                more = None
+            else:
+                more = score_rows(unlabeled, csv, self.scores)
             with bad_input(f"{data}: "):
                 return tune_labels(
                     [
@@ -61,7 +75,9 @@ class LabelSettings:
                     X_unlabeled=None if more is None else more.features,
                 )
 
-    def tune(self, data: Path, out: Path, csv: CsvFormat, *, limits: Stated, unlabeled: Path | None) -> None:
+    def tune(
+        self, data: Path, out: Path, csv: CsvFormat, *, limits: Stated, unlabeled: Path | None
+    ) -> None:
         """Select, write the rule file, and print the rules."""
         rules = self.run(data, csv, limits, unlabeled)
         write_out(out, self.document(rules))
@@ -116,7 +132,11 @@ class LabelFile(StoredDocument):
         table = pd.DataFrame({LABEL: label} | ({TRUTH: pairs["y"]} if known else {}))
         cluster = reading.cluster
         for name in [*reading.unused, *([] if cluster is None else [cluster])]:
-            column = rows.column(name, "--cluster" if name == cluster else "--id").astype(str).to_numpy()
+            column = (
+                rows.column(name, "--cluster" if name == cluster else "--id")
+                .astype(str)
+                .to_numpy()
+            )
             table[name] = np.tile(column, len(names) + 1)
         for name in reading.unused:
             table[name] = table[name] + "|" + table[LABEL]
@@ -126,15 +146,26 @@ class LabelFile(StoredDocument):
         """Read the scores of a file."""
         return score_rows(data, csv, [rule.column for rule in self.rules.rules.values()])
 
-    def fresh_rows(self, data: Path | None, csv: CsvFormat, cluster: str | None) -> dict[str, Any]:
+    def fresh_rows(
+        self, data: Path | None, csv: CsvFormat, cluster: str | None
+    ) -> dict[str, Any]:
         """Return the rows and labels of a file as arguments of `LabelRules`; none without a file."""
         if data is None:
             return {"X": None, "Y": None}
         rows = replace(self.scores_of(data, csv), cluster_column=cluster)
-        return {"X": rows.features, "Y": _indicators(rows, list(self.rules.rules)), "clusters": rows.clusters}
+        return {
+            "X": rows.features,
+            "Y": _indicators(rows, list(self.rules.rules)),
+            "clusters": rows.clusters,
+        }
 
     def certify(
-        self, data: Path, csv: CsvFormat, limits: Sequence[Any], cluster: str | None, confidence: float
+        self,
+        data: Path,
+        csv: CsvFormat,
+        limits: Sequence[Any],
+        cluster: str | None,
+        confidence: float,
     ) -> Certificate:
         """Return the certificate of the rules from a file of fresh rows."""
         rows = self.fresh_rows(data, csv, cluster)
@@ -146,9 +177,13 @@ class LabelFile(StoredDocument):
         try:
             settings = LabelSettings(**read_document(self.path)["selection"])
         except (KeyError, TypeError):
-            raise BadInput(f"{self.path}: the file does not tell its selection; run tune again") from None
+            raise BadInput(
+                f"{self.path}: the file does not tell its selection; run tune again"
+            ) from None
         if digest_of(data) != settings.data:
-            raise BadInput(f"--selection: {str(data)!r} is not the file on which the rules were selected")
+            raise BadInput(
+                f"--selection: {str(data)!r} is not the file on which the rules were selected"
+            )
         if settings.unlabeled is not None:
             raise BadInput(
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune without it"
@@ -158,6 +193,7 @@ class LabelFile(StoredDocument):
 
 def _indicators(rows: NewRows, target: Sequence[str]) -> Any:
     """Return the columns of labels as numbers."""
-    if absent := [name for name in target if name not in rows.table]:
+    absent = [name for name in target if name not in rows.table]
+    if absent:
         raise BadInput(f"--target: {str(rows.path)!r} has no column {absent[0]!r}")
     return pd.DataFrame({name: numbers_of(rows.table, name, rows.path) for name in target})

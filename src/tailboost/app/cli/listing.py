@@ -33,7 +33,9 @@ def experiments_of_checkout() -> Any:
 
 
 def list_all(
-    method: Annotated[str | None, options.option("NAME", "Method whose parameters are listed.")] = None,
+    method: Annotated[
+        str | None, options.option("NAME", "Method whose parameters are listed.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """List methods, data sets and experiments; or the parameters of one method."""
@@ -56,11 +58,19 @@ def list_all(
     sections: list[tuple[str, str, tuple[str, ...], Sequence[tuple[str, ...]]]] = [
         ("methods", "Methods", ("name", "takes", "summary"), methods),
         ("datasets", "\nData sets (tailboost.datasets)", ("name", "summary"), loaders),
-        ("experiments", "\nExperiments (tailboost reproduce)", ("name", "takes", "summary"), runs),
+        (
+            "experiments",
+            "\nExperiments (tailboost reproduce)",
+            ("name", "takes", "summary"),
+            runs,
+        ),
     ]
     if as_json:
         shared.tell_json(
-            {key: [dict(zip(heads, row, strict=True)) for row in rows] for key, _, heads, rows in sections}
+            {
+                key: [dict(zip(heads, row, strict=True)) for row in rows]
+                for key, _, heads, rows in sections
+            }
         )
         return
     for _, title, heads, rows in sections:
@@ -73,7 +83,11 @@ def _documented_types(factory: Any) -> dict[str, str]:
     doc = inspect.getdoc(factory) or ""
     section = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", doc, re.DOTALL | re.MULTILINE)
     lines = re.findall(r"^(\w+) : (.+)$", section[1] if section else "", re.MULTILINE)
-    return {name: re.sub(r",? default=.*", "", words) for name, words in lines if words != "optional"}
+    return {
+        name: re.sub(r",? default=.*", "", words)
+        for name, words in lines
+        if words != "optional"
+    }
 
 
 def _list_parameters(method: Method, as_json: bool) -> None:
@@ -82,7 +96,9 @@ def _list_parameters(method: Method, as_json: bool) -> None:
     for one in (method, *METHODS.values()):
         for documented in getattr(one.factory, "__mro__", (one.factory,)):
             types = _documented_types(documented) | types
-    rows = [(k, repr(v), types.get(k, "")) for k, v in method.make().get_params(deep=False).items()]
+    rows = [
+        (k, repr(v), types.get(k, "")) for k, v in method.make().get_params(deep=False).items()
+    ]
     if as_json:
         parameters = [{"name": n, "default": d, "takes": t} for n, d, t in rows]
         about = {"name": method.name, "title": method.title, "summary": method.summary}
@@ -96,7 +112,9 @@ def _list_parameters(method: Method, as_json: bool) -> None:
 
 
 def example(
-    out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path("."),
+    out: Annotated[Path, typer.Argument(metavar="[DIR]", help="Folder for the files.")] = Path(
+        "."
+    ),
 ) -> None:
     """Write the bundled table of credit card clients as train.csv, tune.csv and test.csv.
 
@@ -105,7 +123,9 @@ def example(
     """
     for name in FILES:
         if (out / name).exists():
-            raise shared.BadInput(f"{str(out / name)!r} exists; give another folder: tailboost example DIR")
+            raise shared.BadInput(
+                f"{str(out / name)!r} exists; give another folder: tailboost example DIR"
+            )
     shared.make_folder(out)
     data = datasets.load_credit_default()
     table = data.data.assign(SEX=data.groups["sex"].astype(str))

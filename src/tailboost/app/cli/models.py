@@ -79,10 +79,14 @@ class NewRows:
     def column(self, name: str, option: str) -> Any:
         """Return a column of the file; raise `BadInput` if it is absent or has missing values."""
         if name not in self.table:
-            has = other_separator(list(self.table)) or f"they have {', '.join(map(repr, self.table))}"
+            has = (
+                other_separator(list(self.table))
+                or f"they have {', '.join(map(repr, self.table))}"
+            )
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
-        if missing := int(column.isna().sum()):
+        missing = int(column.isna().sum())
+        if missing:
             raise BadInput(f"{option}: column {name!r} has {missing} missing values")
         return column
 
@@ -94,11 +98,16 @@ class NewRows:
     @property
     def clusters(self) -> Any:
         """The person or site of each row; None without --cluster."""
-        return None if self.cluster_column is None else self.column(self.cluster_column, "--cluster")
+        if self.cluster_column is None:
+            return None
+        return self.column(self.cluster_column, "--cluster")
 
     def unlabeled(self, *, with_groups: bool = True) -> dict[str, Any]:
         """Return the arguments for rows without labels."""
-        return {"X_unlabeled": self.features, "groups_unlabeled": self.groups if with_groups else None}
+        return {
+            "X_unlabeled": self.features,
+            "groups_unlabeled": self.groups if with_groups else None,
+        }
 
     def groups_by(self, names: Sequence[str]) -> Any:
         """Return columns of groups as text, as in `load_table`; a missing value becomes "missing"."""
@@ -108,9 +117,13 @@ class NewRows:
                 raise BadInput(f"--group: the data have no column {name!r}")
             column = self.table[name]
             if column.nunique() > MOST_GROUPS:
-                raise BadInput(f"--group: column {name!r} has more than {MOST_GROUPS} different values")
+                raise BadInput(
+                    f"--group: column {name!r} has more than {MOST_GROUPS} different values"
+                )
             groups[name] = group_names(column, "missing").astype(str)
-        return pd.DataFrame(groups) if names else None
+        if names:
+            return pd.DataFrame(groups)
+        return None
 
 
 def check_model_output(out: Path, *inputs: Path | None, option: str = "--model") -> None:
@@ -135,20 +148,29 @@ class StoredModel:
         with bad_input():
             whole = load_model(path)
             if not hasattr(whole, "predict"):
-                raise BadInput(f"{str(path)!r} holds a {type(whole).__name__}, which cannot predict")
+                raise BadInput(
+                    f"{str(path)!r} holds a {type(whole).__name__}, which cannot predict"
+                )
             record = read_notes(path)
         return cls(path, whole, record["notes"], record["versions"])
 
     @property
     def classifier(self) -> Any:
         """The classifier without its preparation."""
-        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
+        if isinstance(self.model, Pipeline):
+            return self.model[-1]
+        return self.model
 
     @property
     def encoder(self) -> TableEncoder | None:
         """The table encoder of the model, which reads the text of CSV files; None without one."""
-        first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else None
-        return first if isinstance(first, TableEncoder) else None
+        if isinstance(self.model, Pipeline):
+            first = self.model.steps[0][1]
+        else:
+            first = None
+        if isinstance(first, TableEncoder):
+            return first
+        return None
 
     @property
     def rule(self) -> str | None:
@@ -158,8 +180,13 @@ class StoredModel:
     @property
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
-        schema = None if self.encoder is None else self.encoder.schema_.target
-        return self.notes.get("target") if schema is None else schema.name
+        if self.encoder is None:
+            schema = None
+        else:
+            schema = self.encoder.schema_.target
+        if schema is None:
+            return self.notes.get("target")
+        return schema.name
 
     @property
     def group_columns(self) -> list[str]:
@@ -207,16 +234,30 @@ class StoredModel:
     def read_rows(self, data: Path, csv: CsvFormat, reading: Reading) -> NewRows:
         """Read a new file in the way in which the training table was read."""
         with bad_input():
-            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(data, *csv)
+            table = (datasets.read_frame if self.encoder is None else datasets.read_raw)(
+                data, *csv
+            )
         if not len(table):
             raise BadInput(f"{str(data)!r} has no rows to {reading.purpose.value}")
-        features_of_fit = set() if self.encoder is None else set(self.encoder.feature_names_in_)
+        if self.encoder is None:
+            features_of_fit = set()
+        else:
+            features_of_fit = set(self.encoder.feature_names_in_)
         no_features = {*reading.unused, *reading.columns, reading.cluster, *self.group_columns}
         no_features |= set(self.notes.get("not_features", []))
-        features = table.drop(columns=[name for name in table if name in no_features - features_of_fit])
-        if judged(self.classifier).reads_scores:  # such a table may hold other scores and labels
-            scores = list(getattr(self.classifier, "feature_names_in_", features))  # absent after an array
-            features = features[scores] if {*scores} <= {*features} else features
+        features = table.drop(
+            columns=[name for name in table if name in no_features - features_of_fit]
+        )
+        if judged(
+            self.classifier
+        ).reads_scores:  # such a table may hold other scores and labels
+            scores = list(
+                getattr(self.classifier, "feature_names_in_", features)
+            )  # absent after an array
+            if {*scores} <= {*features}:
+                features = features[scores]
+            else:
+                features = features
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)
@@ -228,13 +269,19 @@ class StoredModel:
             return None
         return self.read_rows(training_rows, csv, Reading(Purpose.COMPARE)).features
 
-    def read_labelled(self, data: Path, csv: CsvFormat, target: str | None, reading: Reading) -> NewRows:
+    def read_labelled(
+        self, data: Path, csv: CsvFormat, target: str | None, reading: Reading
+    ) -> NewRows:
         """Read a new file with its labels."""
         rows = self.read_rows(data, csv, reading)
         name = target or self.target
         if name is None:
-            raise BadInput("--target: the model file does not name the target column; give its name")
-        return replace(rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name))
+            raise BadInput(
+                "--target: the model file does not name the target column; give its name"
+            )
+        return replace(
+            rows, y=known_labels(rows.column(name, "--target"), self.classifier.classes_, name)
+        )
 
     @contextmanager
     def labelled_rows(
@@ -249,7 +296,9 @@ class StoredModel:
 
     def group_arguments(self, rows: NewRows) -> dict[str, Any]:
         """Return the keyword arguments of ``predict``: the groups if the rule is group-aware."""
-        return {"groups": rows.groups_by(self.group_columns)} if self.by_group else {}
+        if self.by_group:
+            return {"groups": rows.groups_by(self.group_columns)}
+        return {}
 
 
 class FileLedger(Ledger):
@@ -289,7 +338,8 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
     """Return labels in the type of ``classes``; labels from a CSV file are text and may be numbers."""
     by_text = {str(label): label for label in classes.tolist()}
     texts = [str(value) for value in column.tolist()]
-    if unknown := sorted(set(texts) - set(by_text)):
+    unknown = sorted(set(texts) - set(by_text))
+    if unknown:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
             f"{', '.join(map(repr, unknown[:5]))}"

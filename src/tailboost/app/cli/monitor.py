@@ -26,25 +26,32 @@ from tailboost.guarantees.monitor import monitored_columns
 
 ALARM = 3  # exit code
 # Files that the command reads.
-STATE, CERTIFICATE = "state of `tailboost monitor`", "output of `tailboost certify --json`"
+STATE = "state of `tailboost monitor`"
+CERTIFICATE = "output of `tailboost certify --json`"
 
 
 # Options of `monitor`.
-State = Annotated[Path, options.option("FILE", "Results so far (JSON); made by the first call.")]
+State = Annotated[
+    Path, options.option("FILE", "Results so far (JSON); made by the first call.")
+]
 CertificateFile = Annotated[
     Path | None, options.option("FILE", "First call: output of `tailboost certify --json`.")
 ]
 Confidence = Annotated[
     float,
     options.option(
-        "P", "First call, with targets: probability of no false alarm, ever.", callback=options.level
+        "P",
+        "First call, with targets: probability of no false alarm, ever.",
+        callback=options.level,
     ),
 ]
 ReferenceRows = Annotated[
-    Path | None, options.option("FILE", "First call: rows to compare columns with; default: DATA.")
+    Path | None,
+    options.option("FILE", "First call: rows to compare columns with; default: DATA."),
 ]
 Batch = Annotated[
-    str | None, options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels.")
+    str | None,
+    options.option("NAME", "Name of the batch; default: that of DATA. Again for late labels."),
 ]
 RowId = Annotated[
     str | None,
@@ -94,15 +101,24 @@ def monitor(
             stack.enter_context(held(state))
         stored = LabelFile.read_if_several(model) or read_model(model)
         columns, evidence = read_state(state, stored)
-        if evidence is not None and any(x is not None for x in (certificate, max_error, limit, reference)):
+        if evidence is not None and any(
+            x is not None for x in (certificate, max_error, limit, reference)
+        ):
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
                 "--max-error, --limit and --reference"
             )
-        tested = Tested.of(stored, certificate, max_error, limit) if evidence is None else None
+        if evidence is None:
+            tested = Tested.of(stored, certificate, max_error, limit)
+        else:
+            tested = None
         needed = stored.by_group or (tested is not None and tested.by_group)
-        columns = list(dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])]))
-        reading = Reading(Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,))
+        columns = list(
+            dict.fromkeys([*columns, *(stored.group_columns if needed else []), *(group or [])])
+        )
+        reading = Reading(
+            Purpose.MONITOR, columns, cluster, () if row_id is None else (row_id,)
+        )
         with shared.warnings_as_lines():
             rows = stored.read_rows(data, csv, reading)
             y = _labels(stored, rows, target)
@@ -141,23 +157,35 @@ def _tell(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> Non
 
 
 def _compared_with(
-    evidence: Monitor, stored: StoredModel, reference: Path | None, csv: options.CsvFormat, reading: Reading
+    evidence: Monitor,
+    stored: StoredModel,
+    reference: Path | None,
+    csv: options.CsvFormat,
+    reading: Reading,
 ) -> Monitor:
     """Return a monitor that compares columns with the rows of a file; without one with the first batch."""
     if reference is None:
         return evidence
-    first = stored.read_rows(reference, csv, replace(reading, purpose=Purpose.COMPARE, cluster=None))
-    return evidence.compared_with(monitored_columns(stored.model, _features(stored, first), first.groups))
+    first = stored.read_rows(
+        reference, csv, replace(reading, purpose=Purpose.COMPARE, cluster=None)
+    )
+    return evidence.compared_with(
+        monitored_columns(stored.model, _features(stored, first), first.groups)
+    )
 
 
-def read_state(state: Path, model: StoredModel, option: str = "--state") -> tuple[list[str], Monitor | None]:
+def read_state(
+    state: Path, model: StoredModel, option: str = "--state"
+) -> tuple[list[str], Monitor | None]:
     """Return the columns of groups and the monitor of a state file; no monitor if there is no file."""
     if not state.exists():
         return [], None
     with shared.bad_input(f"{option} {state}: "):
         with reading(STATE):
             document = shared.read_json(state)
-            columns, of_model, stated = list(document["group"]), document["model"], document["monitor"]
+            columns = list(document["group"])
+            of_model = document["model"]
+            stated = document["monitor"]
         evidence = Monitor.from_dict(stated)
     if of_model != model.digest():
         raise shared.BadInput(
@@ -177,27 +205,37 @@ class Tested:
     by_group: bool  # whether bounds are about groups
 
     @classmethod
-    def of(cls, stored: StoredModel, path: Path | None, max_error: Stated, limit: Any) -> Tested:
+    def of(
+        cls, stored: StoredModel, path: Path | None, max_error: Stated, limit: Any
+    ) -> Tested:
         """Return the statements of the options, or of the calibration or fit."""
         classifier = stored.classifier
-        targets, limits = stated.read_targets(max_error), stored.limits_of(stated.read_limits(limit))
+        targets = stated.read_targets(max_error)
+        limits = stored.limits_of(stated.read_limits(limit))
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
-        certificate = None if path is None else _certificate(path, stored.model)
+        if path is None:
+            certificate = None
+        else:
+            certificate = _certificate(path, stored.model)
         if not n_given:
             certificate = judged(classifier).certificate_
         if not n_given and certificate is None:
-            targets, limits = stated.fitted_targets(classifier), list(stated.fitted_limits(classifier) or ())
+            targets = stated.fitted_targets(classifier)
+            limits = list(stated.fitted_limits(classifier) or ())
             if targets is None and not limits:
                 raise shared.BadInput(
                     "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
                     "certify --json`), --max-error or --limit"
                 )
-        rates = (
-            [one.rate for one in limits] if certificate is None else [b.counted for b in certificate.tested]
+        if certificate is None:
+            rates = [one.rate for one in limits]
+        else:
+            rates = [b.counted for b in certificate.tested]
+        return cls(
+            classifier, certificate, targets, limits, any(rate.needs_groups for rate in rates)
         )
-        return cls(classifier, certificate, targets, limits, any(rate.needs_groups for rate in rates))
 
     def start(self, columns: list[str], groups: Groups, confidence: float) -> Monitor:
         """Return a monitor of the groups of the fit and of the first batch."""
@@ -205,7 +243,9 @@ class Tested:
             return Monitor.of(self.certificate)
         subgroups = None
         if columns:
-            known = [each for each in judged(self.classifier).groups_ if isinstance(each, tuple)]
+            known = [
+                each for each in judged(self.classifier).groups_ if isinstance(each, tuple)
+            ]
             new = sorted({(name, value) for name in columns for value in groups[name]})
             subgroups = list(dict.fromkeys([*known, *new]))
         if self.limits:
@@ -217,7 +257,9 @@ class Tested:
                 )
         targets = stated.targets_by_label(self.max_error, self.classifier.classes_, columns)
         with shared.bad_input("--max-error: "):
-            return Monitor.against(self.classifier, targets, subgroups=subgroups, confidence=confidence)
+            return Monitor.against(
+                self.classifier, targets, subgroups=subgroups, confidence=confidence
+            )
 
 
 def _certificate(path: Path, model: Model) -> Certificate:
@@ -231,7 +273,9 @@ def _certificate(path: Path, model: Model) -> Certificate:
 
 def _features(stored: StoredModel, rows: NewRows) -> Any:
     """Return the input of the whole stored model, read as at the fit."""
-    return rows.features if stored.encoder is None else stored.encoder.schema_.read(rows.table)
+    if stored.encoder is None:
+        return rows.features
+    return stored.encoder.schema_.read(rows.table)
 
 
 def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
@@ -245,5 +289,7 @@ def _labels(stored: StoredModel, rows: NewRows, target: str | None) -> Any:
     known = column.notna().to_numpy()
     labels = pd.Series([None] * len(column), dtype=object)
     if known.any():
-        labels[known] = known_labels(column[known], stored.classifier.classes_, name).astype(object)
+        labels[known] = known_labels(column[known], stored.classifier.classes_, name).astype(
+            object
+        )
     return labels.to_numpy()

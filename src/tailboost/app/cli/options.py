@@ -70,18 +70,25 @@ class CsvFormat(NamedTuple):
 CSV = CsvFormat()
 
 # Files and folders.
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Table: CSV (or .gz, .bz2, .xz) or Parquet file.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Table: CSV (or .gz, .bz2, .xz) or Parquet file.")
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`.")]
 ModelOrRule = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", help="Model file of `tailboost fit`, or rule file of `tailboost tune`."),
+    typer.Argument(
+        metavar="MODEL", help="Model file of `tailboost fit`, or rule file of `tailboost tune`."
+    ),
 ]
 ModelOut = Annotated[Path, option("FILE", "Model file to write.", "--model")]
 Out = Annotated[Path, option("DIR", "Folder for results.json and report.html.")]
 OutFile = Annotated[Path, option("FILE", "CSV file to write.")]
 Unlabeled = Annotated[
     Path | None,
-    option("FILE", "Rows without labels, which count too: features or scores, and groups (CSV or Parquet)."),
+    option(
+        "FILE",
+        "Rows without labels, which count too: features or scores, and groups (CSV or Parquet).",
+    ),
 ]
 TrainingRows = Annotated[
     Path | None,
@@ -91,7 +98,9 @@ TrainingRows = Annotated[
         "be among them.",
     ),
 ]
-Sep = Annotated[str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)]
+Sep = Annotated[
+    str, option("CHAR", "Separator of CSV files; `tab` is allowed.", callback=_separator)
+]
 Decimal = Annotated[
     Literal[".", ","] | None,
     option(
@@ -102,32 +111,49 @@ Decimal = Annotated[
 ]
 Encoding = Annotated[
     str | None,
-    option("NAME", "Encoding of CSV files, such as cp1252. Default: UTF-8 or UTF-16.", callback=_encoding),
+    option(
+        "NAME",
+        "Encoding of CSV files, such as cp1252. Default: UTF-8 or UTF-16.",
+        callback=_encoding,
+    ),
 ]
 #: The options of `CsvFormat`, by its fields.
 OF_CSV = {"sep": Sep, "decimal": Decimal, "encoding": Encoding}
 
 # Columns.
 Target = Annotated[str, option("COL", "Column to predict.")]
-Labels = Annotated[str | None, option("COL", "Column of the true labels; default: the target of the fit.")]
-Groups = Annotated[list[str] | None, option("COL", "Column of groups; may be repeated.", "--group")]
-Cluster = Annotated[str | None, option("COL", "Column of persons or sites, whose rows depend on each other.")]
+Labels = Annotated[
+    str | None, option("COL", "Column of the true labels; default: the target of the fit.")
+]
+Groups = Annotated[
+    list[str] | None, option("COL", "Column of groups; may be repeated.", "--group")
+]
+Cluster = Annotated[
+    str | None, option("COL", "Column of persons or sites, whose rows depend on each other.")
+]
 FitCluster = Annotated[
     str | None,
     option(
-        "COL", "Column of persons or sites; no feature. Splits keep the rows of each together.", "--cluster"
+        "COL",
+        "Column of persons or sites; no feature. Splits keep the rows of each together.",
+        "--cluster",
     ),
 ]
-Drop = Annotated[list[str] | None, option("COL", "Column that is no feature; may be repeated.", "--drop")]
+Drop = Annotated[
+    list[str] | None, option("COL", "Column that is no feature; may be repeated.", "--drop")
+]
 Keep = Annotated[
-    list[str] | None, option("COL", "Feature that only looks like an id; may be repeated.", "--keep")
+    list[str] | None,
+    option("COL", "Feature that only looks like an id; may be repeated.", "--keep"),
 ]
 Weight = Annotated[str | None, option("COL", "Column of row weights; no feature.")]
 
 # Scores.
 Positive = Annotated[
     list[str] | None,
-    option("LABEL", "Label of high scores, one for each score. Default: the label in its name."),
+    option(
+        "LABEL", "Label of high scores, one for each score. Default: the label in its name."
+    ),
 ]
 Kind = Annotated[
     Literal["probability", "logit", "number"],
@@ -148,7 +174,8 @@ Seed = Annotated[int, option(None, "Seed of all random numbers.", min=0)]
 # One core by default: threads of the tree library wait actively for each other. On shared cores a fit on a
 # few thousand rows took fifty times as long with two threads.
 Jobs = Annotated[
-    int, option(None, "Processor cores per fit; -1 takes all (for large tables).", callback=_jobs)
+    int,
+    option(None, "Processor cores per fit; -1 takes all (for large tables).", callback=_jobs),
 ]
 ErrorBudget = Annotated[
     float | None,
@@ -161,7 +188,10 @@ ErrorBudget = Annotated[
 
 # Rates.
 MaxError = Annotated[
-    str | None, option("TARGETS", "Errors allowed: .3, or 'yes=.2,*=.4' by class or group (*: all others).")
+    str | None,
+    option(
+        "TARGETS", "Errors allowed: .3, or 'yes=.2,*=.4' by class or group (*: all others)."
+    ),
 ]
 Objective = Annotated[
     str | None,
@@ -210,5 +240,7 @@ EqualRows = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Escape = Annotated[
     bool,
-    typer.Option("--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."),
+    typer.Option(
+        "--escape-formulas", help="Put ' before text that a spreadsheet would run (=, +, -, @)."
+    ),
 ]

@@ -21,7 +21,9 @@ from tailboost.selection.problem import Problem
 
 
 def _objective(value: Any) -> Any:
-    return read_objective(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return read_objective(value)
+    return value
 
 
 # Parameters whose text is read as that of --objective and --limit.
@@ -32,7 +34,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def configured(
-    method: Method, settings: Sequence[str], parameters: Mapping[str, Any], *, seed: int = 0, jobs: int = 1
+    method: Method,
+    settings: Sequence[str],
+    parameters: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    jobs: int = 1,
 ) -> Any:
     """Return the method's classifier with the parameters of the options, after its check of them.
 
@@ -58,10 +65,15 @@ def configured(
     for name, value in parameters.items():
         if value is None:
             continue
-        option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
+        if name == "limits":
+            option = "--limit"
+        else:
+            option = f"--{name.replace('_', '-')}"
         if name not in known:
             able = ", ".join(m.name for m in METHODS.values() if name in m.parameters)
-            raise BadInput(f"{option}: {method.name} has no {name}; take {able or 'another method'}")
+            raise BadInput(
+                f"{option}: {method.name} has no {name}; take {able or 'another method'}"
+            )
         if any(setting.partition("=")[0] == name for setting in settings):
             raise BadInput(f"{option} and --set {name}=… are the same; give one of them")
         given[name] = option
@@ -91,7 +103,9 @@ def _set(classifier: Model, option: str, name: str, value: Any) -> None:
     with bad_input(f"{option}: "):
         read = _READERS.get(name)
         classifier.set_params(**{name: value if read is None else read(value)})
-        if hasattr(classifier, "_parameter_constraints"):  # XGBoost checks its parameters in fit
+        if hasattr(
+            classifier, "_parameter_constraints"
+        ):  # XGBoost checks its parameters in fit
             classifier._validate_params()
         get_tags(classifier)  # they read the name of a learner
 

@@ -27,9 +27,12 @@ Shares = Annotated[
 ]
 Power = Annotated[float, options.option("P", "Probability of the certificates.")]
 Attempts = Annotated[
-    int | None, options.option("N", "Declared number of attempts; the rows are for the first.", min=1)
+    int | None,
+    options.option("N", "Declared number of attempts; the rows are for the first.", min=1),
 ]
-GroupBlind = Annotated[bool, options.option(None, "The rule does not read the groups.", "--group-blind")]
+GroupBlind = Annotated[
+    bool, options.option(None, "The rule does not read the groups.", "--group-blind")
+]
 
 
 def rows(

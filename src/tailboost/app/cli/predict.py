@@ -28,7 +28,9 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 def predict(
     model: options.ModelOrRule,
     data: options.Data,
-    out: Annotated[Path | None, options.option("FILE", "CSV file to write; default: print.")] = None,
+    out: Annotated[
+        Path | None, options.option("FILE", "CSV file to write; default: print.")
+    ] = None,
     id_column: Annotated[
         str | None, options.option("COL", "Column of DATA to repeat in the output.", "--id")
     ] = None,
@@ -48,10 +50,15 @@ def predict(
         shared.check_output("--out", out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
-    unused = [] if id_column is None else [id_column]
+    if id_column is None:
+        unused = []
+    else:
+        unused = [id_column]
     with shared.warnings_as_lines():
-        if (labelled := LabelFile.read_if_several(model)) is not None:
-            rules, rows = labelled.rules, labelled.scores_of(data, csv)
+        labelled = LabelFile.read_if_several(model)
+        if labelled is not None:
+            rules = labelled.rules
+            rows = labelled.scores_of(data, csv)
             with shared.bad_input(f"{data}: "):
                 answers: dict[str, Any] = {
                     f"prediction_{k}": v for k, v in rules.predict(rows.features).items()
@@ -60,7 +67,9 @@ def predict(
             stored = read_model(model)
             rows = stored.read_rows(data, csv, Reading(Purpose.PREDICT, unused=unused))
             with shared.bad_input(f"{data}: "):
-                answers = _predictions(stored.classifier, rows.features, stored.group_arguments(rows))
+                answers = _predictions(
+                    stored.classifier, rows.features, stored.group_arguments(rows)
+                )
         columns: dict[str, Any] = {"row": range(len(rows.table))}
         if id_column is not None:
             columns[id_column] = rows.column(id_column, "--id").to_numpy()
@@ -76,7 +85,9 @@ def _predictions(classifier: Model, features: Table, groups: dict[str, Any]) -> 
     if isinstance(classifier, RuleClassifier):
         answers = {"prediction": classifier.actions(features, **groups)}
         margin = classifier.margin(features, **groups)
-        return answers if margin is None else answers | {"margin": np.round(margin, 9)}
+        if margin is None:
+            return answers
+        return answers | {"margin": np.round(margin, 9)}
     columns = {"prediction": classifier.predict(features, **groups)}
     if judged(classifier).can_defer:
         columns["deferred"] = classifier.defers(features, **groups)
@@ -128,12 +139,18 @@ def _is_formula(label: Any) -> bool:
 def decide(
     model: options.Model,
     data: options.Data,
-    id_column: Annotated[str, options.option("COL", "Column of ids: stable, and all different.", "--id")],
-    secret_env: Annotated[str, options.option("VAR", "Environment variable that holds the secret.")],
+    id_column: Annotated[
+        str, options.option("COL", "Column of ids: stable, and all different.", "--id")
+    ],
+    secret_env: Annotated[
+        str, options.option("VAR", "Environment variable that holds the secret.")
+    ],
     out: options.OutFile,
     context: Annotated[
         str | None,
-        options.option("TEXT", "Name of the decision, such as loans-2026; default: the name of the target."),
+        options.option(
+            "TEXT", "Name of the decision, such as loans-2026; default: the name of the target."
+        ),
     ] = None,
     escape_formulas: options.Escape = False,
     csv: options.CsvFormat = options.CSV,
@@ -156,9 +173,13 @@ def decide(
     stored = StoredModel.read(model)
     context_name = context if context is not None else stored.target
     if context_name is None:
-        raise shared.BadInput("--context: the model does not name its target; give a name for the decision")
+        raise shared.BadInput(
+            "--context: the model does not name its target; give a name for the decision"
+        )
     with shared.bad_input(f"{model}: "):
-        policy = RandomizedDecision(stored.classifier, os.fsencode(os.environ[secret_env]), context_name)
+        policy = RandomizedDecision(
+            stored.classifier, os.fsencode(os.environ[secret_env]), context_name
+        )
     with shared.warnings_as_lines():
         rows = stored.read_rows(data, csv, Reading(Purpose.DECIDE, unused=[id_column]))
         ids = rows.column(id_column, "--id")
@@ -174,6 +195,9 @@ def decide(
     if judged(stored.classifier).can_defer:
         columns["deferred"] = decisions.deferred
     shared.write_out(out, _csv(columns, escape_formulas))
-    deferred = f", {int(decisions.deferred.sum()):,} deferred" if decisions.deferred.any() else ""
+    if decisions.deferred.any():
+        deferred = f", {int(decisions.deferred.sum()):,} deferred"
+    else:
+        deferred = ""
     shared.say(f"{len(decisions):,} decisions{deferred}: {out}")
     shared.say(f"Context: {context_name}")

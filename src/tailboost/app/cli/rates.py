@@ -36,13 +36,17 @@ def read_targets(text: str | None) -> Targets:
         try:
             error = read_number(number)
         except ValueError:
-            raise BadInput(f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'") from None
+            raise BadInput(
+                f"--max-error: {item.strip()!r} must be NAME=ERROR, as in 'yes=.2,*=.4'"
+            ) from None
         if not 0 < error <= 1:
             raise BadInput(f"--max-error: {number} is not in (0, 1]")
         if not equals and "," not in text:
             return error
         if not name or (key := None if name == "*" else name) in targets:
-            raise BadInput(f"--max-error: {item.strip()!r} has no name, or its name occurs twice")
+            raise BadInput(
+                f"--max-error: {item.strip()!r} has no name, or its name occurs twice"
+            )
         targets[key] = error
     return targets
 
@@ -59,7 +63,9 @@ def read_objective(text: str | None) -> Any:
 
 def spelt(objective: Stated) -> str | None:
     """Return an objective as text, for a file."""
-    return repr(objective) if rates.as_expression(objective) else objective
+    if rates.as_expression(objective):
+        return repr(objective)
+    return objective
 
 
 def read_limits(texts: Sequence[str] | None) -> list[rates.Limit]:
@@ -83,7 +89,9 @@ def read_curve_rate(option: str, text: str) -> Any:
     """Return a rate of a trade-off: a rate, the largest of a family, a gap or a ratio."""
     expression = _parse(option, text)
     if expression.limit is not None:
-        raise BadInput(f"{option}: {text!r} is a limit; leave out the number; the curve shows all bounds")
+        raise BadInput(
+            f"{option}: {text!r} is a limit; leave out the number; the curve shows all bounds"
+        )
     return expression
 
 
@@ -98,7 +106,9 @@ def _parse(option: str, text: str) -> rates.Expression:
 def rate_of(stated: Any) -> Any:
     """Return the rate of an objective or a limit; None for an objective given by name."""
     expression = rates.as_expression(stated)
-    return None if expression is None else expression.rate
+    if expression is None:
+        return None
+    return expression.rate
 
 
 def fitted_limits(classifier: Model) -> Sequence[rates.Limit]:
@@ -111,16 +121,22 @@ def fitted_limits(classifier: Model) -> Sequence[rates.Limit]:
 
 def fitted_targets(classifier: Model) -> Any:
     """Return the targets (``max_error``) of the fit, or the certified ones; None without targets."""
-    if certified := _certified_targets(classifier):
+    certified = _certified_targets(classifier)
+    if certified:
         return certified
     allowed = getattr(classifier, "max_error", None)
-    return None if allowed == "auto" else allowed
+    if allowed == "auto":
+        return None
+    return allowed
 
 
 def _certified_targets(classifier: Model) -> dict[Any, float]:
     """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
     certificate = judged(classifier).certificate_
-    bounds = [] if certificate is None else certificate.bounds
+    if certificate is None:
+        bounds = []
+    else:
+        bounds = certificate.bounds
     return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
 
 
@@ -134,7 +150,9 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     stated = [*([] if rate is None else [rate]), *fitted_limits(classifier)]
     if judged(classifier).can_defer:
         subgroups = [None, "class", *(["group"] if columns else [])]
-        deferral_rates = [make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups]
+        deferral_rates = [
+            make(by) for make in (rates.answered_error, rates.deferred) for by in subgroups
+        ]
         stated += [rate for rate in deferral_rates if rate not in map(rate_of, stated)]
     return stated
 
@@ -149,7 +167,9 @@ def targets_by_label(targets: Targets, classes: Any, columns: Sequence[str]) -> 
         if name is None or name in labels:
             return labels.get(name)
         column, equals, value = name.partition("=")
-        return (column, group_name(value)) if equals and column in columns else name
+        if equals and column in columns:
+            return (column, group_name(value))
+        return name
 
     return {subgroup(name): error for name, error in targets.items()}
 
@@ -169,13 +189,16 @@ def in_table_terms(
     expression = rates.as_expression(stated)
     if expression is None:
         return stated
-    rate, labels = expression.rate, {str(label): label for label in classes}
+    rate = expression.rate
+    labels = {str(label): label for label in classes}
     for name in rate.by if isinstance(rate.by, tuple) else (rate.by,):
         if name in ("group", "cell") and not columns:
             raise BadInput(f"{rate!r} needs groups; name their column: --group COL")
         if name not in (None, "class", "group", "cell") and str(name) not in columns:
             near = did_you_mean(str(name), columns)
-            raise BadInput(f"{rate!r} needs the groups of {name!r}; {near or f'add --group {name}'}")
+            raise BadInput(
+                f"{rate!r} needs the groups of {name!r}; {near or f'add --group {name}'}"
+            )
 
     def label(name: Any) -> Any:
         return labels.get(str(name), name)
@@ -193,11 +216,18 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function to spell the subgroups of ``by``: labels as in the table, groups as text."""
 
     def group(name: Any) -> Any:
-        return tuple(map(group, name)) if isinstance(name, tuple) else group_name(name)
+        if isinstance(name, tuple):
+            return tuple(map(group, name))
+        return group_name(name)
 
-    parts = ("class", "group") if by == "cell" else by
+    if by == "cell":
+        parts = ("class", "group")
+    else:
+        parts = by
     if not isinstance(parts, tuple):
-        return label if by == "class" else group
+        if by == "class":
+            return label
+        return group
     spellings = [label if part == "class" else group for part in parts]
     return lambda name: (
         tuple(spell(part) for spell, part in zip(spellings, name, strict=False))
@@ -212,7 +242,11 @@ def _subgroups(by: Any, label: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def measured_rates(
-    stated: Sequence[Any], stored: StoredModel, rows: NewRows, costs: Path | None, csv: CsvFormat
+    stated: Sequence[Any],
+    stored: StoredModel,
+    rows: NewRows,
+    costs: Path | None,
+    csv: CsvFormat,
 ) -> RateTable | None:
     """Return the rates of `predict` on new rows; None if there are none.
 
@@ -220,8 +254,14 @@ def measured_rates(
     """
     classifier = stored.classifier
     labels = classifier.classes_.tolist()
-    table = None if costs is None else CostTable.read(costs, labels, rows.y, rows.path, csv)
-    by_row = None if table is None else table.by_row
+    if costs is None:
+        table = None
+    else:
+        table = CostTable.read(costs, labels, rows.y, rows.path, csv)
+    if table is None:
+        by_row = None
+    else:
+        by_row = table.by_row
     named = [in_table_terms(each, labels, rows.group_columns, table) for each in stated]
     named = [each for each in named if by_row is not None or not rate_of(each).needs_costs]
     if not named:
@@ -231,7 +271,9 @@ def measured_rates(
         rows.y,
         classifier.predict(rows.features, **groups),
         groups=rows.groups,
-        deferred=classifier.defers(rows.features, **groups) if judged(classifier).can_defer else None,
+        deferred=classifier.defers(rows.features, **groups)
+        if judged(classifier).can_defer
+        else None,
         costs=by_row,
         labels=classifier.classes_,
     )
@@ -254,34 +296,48 @@ class CostTable:
     """Costs of predictions: a matrix by true label, or an array by row; columns in the order of labels."""
 
     labels: tuple[Any, ...]
-    matrix: Any = None  # shape (K, K) or (K, K + 1); the last of K + 1 columns is the cost of a deferral
+    matrix: Any = (
+        None  # shape (K, K) or (K, K + 1); the last of K + 1 columns is the cost of a deferral
+    )
     by_row: Any = None  # shape (n, K)
 
     def fill(self, rate: rates.Rate) -> rates.Rate:
         """Return a rate of costs with the matrix, if there is one."""
-        return (
-            rate if self.matrix is None else replace(rates.cost(self.matrix, by=rate.by), labels=self.labels)
-        )
+        if self.matrix is None:
+            return rate
+        return replace(rates.cost(self.matrix, by=rate.by), labels=self.labels)
 
     @classmethod
-    def read(cls, path: Path, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat) -> CostTable:
+    def read(
+        cls, path: Path, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat
+    ) -> CostTable:
         """Read a file of costs for the rows of DATA, which have the labels y."""
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, *csv)
             names = {str(label): label for label in classes}
             first, *rest = map(str, table.columns)
             is_by_row = first in names
-            columns = [first, *rest] if is_by_row else rest
-            if unknown := [name for name in columns if name not in names and name != HUMAN_REVIEW]:
-                deferral = "" if is_by_row else f", and {HUMAN_REVIEW} for a deferral"
+            if is_by_row:
+                columns = [first, *rest]
+            else:
+                columns = rest
+            unknown = [name for name in columns if name not in names and name != HUMAN_REVIEW]
+            if unknown:
+                if is_by_row:
+                    deferral = ""
+                else:
+                    deferral = f", and {HUMAN_REVIEW} for a deferral"
                 raise ValueError(
                     f"column {unknown[0]!r} is no label; the labels are {', '.join(names)}{deferral}"
                 )
-            if missing := [name for name in names if name not in columns]:
+            missing = [name for name in names if name not in columns]
+            if missing:
                 raise ValueError(f"there is no column for the prediction {missing[0]!r}")
             if is_by_row:
                 if HUMAN_REVIEW in columns:
-                    raise ValueError(f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row")
+                    raise ValueError(
+                        f"{HUMAN_REVIEW!r} needs a table by true label, this one is by row"
+                    )
                 if len(table) != len(y):
                     raise ValueError(
                         f"{len(table):,} rows, but {data.name} has {len(y):,}; a row is needed for each of "
@@ -296,16 +352,25 @@ class CostTable:
                     f"{', '.join(truths[:20])}"
                 )
             answers = [*names, *[HUMAN_REVIEW] * (HUMAN_REVIEW in columns)]
-            cells = [[table[name].iloc[truths.index(truth)] for name in answers] for truth in names]
+            cells = [
+                [table[name].iloc[truths.index(truth)] for name in answers] for truth in names
+            ]
             return cls._of_cells(tuple(classes), cells, y, data, csv)
 
     @classmethod
     def _of_cells(
-        cls, classes: tuple[Any, ...], cells: list[list[Any]], y: Column, data: Path, csv: CsvFormat
+        cls,
+        classes: tuple[Any, ...],
+        cells: list[list[Any]],
+        y: Column,
+        data: Path,
+        csv: CsvFormat,
     ) -> CostTable:
         """Return the costs of cells that are numbers, columns of DATA, or products of both."""
         try:
-            return cls(classes, matrix=np.array([[_number(cell) for cell in row] for row in cells]))
+            return cls(
+                classes, matrix=np.array([[_number(cell) for cell in row] for row in cells])
+            )
         except ValueError:
             pass
         if len(cells[0]) > len(classes):
@@ -332,7 +397,10 @@ def _amounts(cell: str, rows: Any, data: Path) -> Any:
     try:
         if name not in rows:
             return np.full(len(rows), _number(cell))
-        scale = _number(factor) if times else 1.0
+        if times:
+            scale = _number(factor)
+        else:
+            scale = 1.0
     except ValueError:
         hint = did_you_mean(name, map(str, rows))
         kinds = f"a number, a column of {data.name}, or a number times a column, as 5*amount"

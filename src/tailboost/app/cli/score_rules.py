@@ -30,7 +30,13 @@ from tailboost.app.cli.documents import (
 from tailboost.app.cli.label_files import LabelSettings
 from tailboost.app.cli.models import NewRows, Reading, StoredModel, check_model_output
 from tailboost.app.cli.parameters import configured
-from tailboost.app.cli.rates import in_table_terms, print_rates, read_limits, read_objective, spelt
+from tailboost.app.cli.rates import (
+    in_table_terms,
+    print_rates,
+    read_limits,
+    read_objective,
+    spelt,
+)
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
@@ -56,23 +62,31 @@ POSITIVE = ("1", "True", "true", "yes")
 
 def read_model(path: Path) -> StoredModel:
     """Read a model file, or a rule file as a model."""
-    return StoredRule.read(path) if is_rule_file(path) else StoredModel.read(path)
+    if is_rule_file(path):
+        return StoredRule.read(path)
+    return StoredModel.read(path)
 
 
 # Options of `tune`.
 ScoreColumns = Annotated[
-    list[str], options.option("COL", "Column of the score; again for the scores of further labels.")
+    list[str],
+    options.option("COL", "Column of the score; again for the scores of further labels."),
 ]
 Targets = Annotated[
     list[str],
     options.option(
-        "COL", "Column of the true labels; again, one for each score, for several labels per row."
+        "COL",
+        "Column of the true labels; again, one for each score, for several labels per row.",
     ),
 ]
-RuleOut = Annotated[Path, options.option("FILE", "Rule to write (.json), or model file (.model).")]
+RuleOut = Annotated[
+    Path, options.option("FILE", "Rule to write (.json), or model file (.model).")
+]
 LimitConfidence = Annotated[
     float | None,
-    options.option("P", "Estimated probability that all limits hold on new rows; tightens them."),
+    options.option(
+        "P", "Estimated probability that all limits hold on new rows; tightens them."
+    ),
 ]
 
 
@@ -103,15 +117,25 @@ def tune(
     """
     as_model = not is_rule_file(out)
     if as_model and out.suffix != SUFFIX:
-        raise shared.BadInput(f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)")
+        raise shared.BadInput(
+            f"--out: {str(out)!r} must end in {RULE_FILE} (a rule) or {SUFFIX} (a model)"
+        )
     if as_model:
         check_model_output(out, data, unlabeled, training_rows, option="--out")
     else:
         shared.check_output("--out", out, data, unlabeled, training_rows)
-    limits, minimised, columns = read_limits(limit), read_objective(objective), list(group or [])
+    limits = read_limits(limit)
+    minimised = read_objective(objective)
+    columns = list(group or [])
     several = len(target) > 1
     if several:
-        if as_model or columns or by_group or confidence is not None or training_rows is not None:
+        if (
+            as_model
+            or columns
+            or by_group
+            or confidence is not None
+            or training_rows is not None
+        ):
             raise shared.BadInput(
                 "--target: several labels per row need --out FILE.json and no --group, --confidence or "
                 "--training-rows"
@@ -125,10 +149,15 @@ def tune(
             "--confidence: only with --limit, of which it is the probability to hold on new rows"
         )
     check_options(kind, missing, objective=minimised, limits=limits, confidence=confidence)
-    joined = None if unlabeled is None else shared.digest_of(unlabeled)
+    if unlabeled is None:
+        joined = None
+    else:
+        joined = shared.digest_of(unlabeled)
     if several:
         names = tuple(score), tuple(target)
-        settings = LabelSettings(*names, kind, missing, spelt(minimised), shared.digest_of(data), joined)
+        settings = LabelSettings(
+            *names, kind, missing, spelt(minimised), shared.digest_of(data), joined
+        )
         settings.tune(data, out, csv, limits=limits, unlabeled=unlabeled)
         return
     with shared.warnings_as_lines():
@@ -152,7 +181,11 @@ def tune(
             classifier = selection.run(rows, more, trained_on)
     if as_model:
         about = {"data": data.name, "target": target[0], **selection.notes}
-        save_model(classifier, out, notes={**about, "not_features": [target[0], *selection.not_features]})
+        save_model(
+            classifier,
+            out,
+            notes={**about, "not_features": [target[0], *selection.not_features]},
+        )
     else:
         shared.write_out(out, selection.document(classifier, classifier.rule_))
     _print_rule(classifier, score[0], selection.labels[0])
@@ -189,8 +222,13 @@ def other_rows(
     columns: Sequence[str],
 ) -> tuple[NewRows | None, Table]:
     """Return rows without labels, and the scores of training rows; None without a file."""
-    more = None if unlabeled is None else score_rows(unlabeled, csv, score, columns=columns)
-    return more, None if training_rows is None else score_rows(training_rows, csv, score).features
+    if unlabeled is None:
+        more = None
+    else:
+        more = score_rows(unlabeled, csv, score, columns=columns)
+    return more, None if training_rows is None else score_rows(
+        training_rows, csv, score
+    ).features
 
 
 def _positives(
@@ -202,8 +240,11 @@ def _positives(
             f"--positive: {len(positive)} labels for {len(score)} scores; each score "
             "needs a label, in the order of --score"
         )
-    if unknown := [label for label in positive or () if label not in labels]:
-        raise shared.BadInput(f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}")
+    unknown = [label for label in positive or () if label not in labels]
+    if unknown:
+        raise shared.BadInput(
+            f"--positive: the labels are {', '.join(labels[:10])}, not {unknown[0]!r}"
+        )
     found = list(positive or ())
     for column in () if positive else score:
         named = [label for label in labels if column == label or column.endswith(f"_{label}")]
@@ -214,7 +255,14 @@ def _positives(
             )
         found.append(named[0])
     for label in found:
-        if len(same := [column for column, other in zip(score, found, strict=True) if other == label]) > 1:
+        if (
+            len(
+                same := [
+                    column for column, other in zip(score, found, strict=True) if other == label
+                ]
+            )
+            > 1
+        ):
             raise shared.BadInput(
                 f"--score: {' and '.join(same)} are scores of one label, {label!r}; tune combines no such "
                 "scores. `tailboost fit` with these columns as features does"
@@ -269,7 +317,9 @@ class RuleSelection:
         rows = score_rows(data, csv, score, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
-            raise shared.BadInput(f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}")
+            raise shared.BadInput(
+                f"{str(data)!r}: column {target!r} has the label {HUMAN_REVIEW!r}"
+            )
         asked = in_table_terms(objective, labels, columns)
         within = tuple(in_table_terms(one, labels, columns) for one in limits)
         names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
@@ -280,7 +330,9 @@ class RuleSelection:
         """The scores as a model."""
         several = len(self.scores) > 1
         columns, labels = (
-            (list(self.scores), list(self.labels)) if several else (self.scores[0], self.labels[0])
+            (list(self.scores), list(self.labels))
+            if several
+            else (self.scores[0], self.labels[0])
         )
         return Scores(columns, labels, kind=self.kind, missing=self.missing)
 
@@ -302,7 +354,9 @@ class RuleSelection:
             "not_features": self.not_features,
         }
 
-    def run(self, rows: NewRows, more: NewRows | None = None, training_rows: Table = None) -> Any:
+    def run(
+        self, rows: NewRows, more: NewRows | None = None, training_rows: Table = None
+    ) -> Any:
         """Select on labelled rows, and on more rows without labels."""
         return tune_rule(
             self.model,
@@ -336,7 +390,9 @@ class RuleSelection:
             "groups": list(judged(classifier).groups_),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
-                "selection": [rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON],
+                "selection": [
+                    rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON
+                ],
                 "attempts": 0 if certificate is None else len(certificate.attempts),
             },
             "ledger": classifier.ledger_.to_dict(),
@@ -354,7 +410,10 @@ class RuleSelection:
         if not lists["scores"] or len(lists["labels"]) != len(lists["scores"]):
             raise ValueError("each score needs a label")
         limits = tuple(rates.checked_limits(content["limits"]))
-        objective = rates.parse(objective) if "(" in (objective or "") else objective
+        if "(" in (objective or ""):
+            objective = rates.parse(objective)
+        else:
+            objective = objective
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
@@ -419,7 +478,10 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""
-        names = {} if groups is None else {"groups": np.asarray(groups).ravel()}
+        if groups is None:
+            names = {}
+        else:
+            names = {"groups": np.asarray(groups).ravel()}
         if isinstance(self.rule, ThresholdRule):
             return self.rule.predict(X[self.rule.column], **names)
         model = copy.copy(self.scores)
@@ -442,7 +504,9 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
         """Return the distance of the score to the nearest threshold; None with several scores."""
         if not isinstance(self.rule, ThresholdRule):
             return None
-        return self.rule.margin(X[self.rule.column], None if groups is None else np.asarray(groups).ravel())
+        return self.rule.margin(
+            X[self.rule.column], None if groups is None else np.asarray(groups).ravel()
+        )
 
 
 @dataclass(frozen=True)
@@ -461,12 +525,16 @@ class StoredRule(StoredDocument):
                 "monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(RULE):
-            settings, form = content["selection"], content.get("format", 1)
+            settings = content["selection"]
+            form = content.get("format", 1)
             if form != FORMAT:
-                raise ValueError(f"it has format {str(form)[:20]}, not {FORMAT}; run tune again")
+                raise ValueError(
+                    f"it has format {str(form)[:20]}, not {FORMAT}; run tune again"
+                )
             selection = RuleSelection.from_dict(settings)
             of = ThresholdRule if "bands" in content["rule"] else Rule
-            rule, certificate = of.from_dict(content["rule"]), content["certificate"]
+            rule = of.from_dict(content["rule"])
+            certificate = content["certificate"]
             if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
                 raise ValueError(f"its column {rule.column!r} is none of its scores")
             if (rule.groups is not None) != selection.by_group:
@@ -477,13 +545,20 @@ class StoredRule(StoredDocument):
             if certificate is not None:
                 classifier.certificate_ = Certificate.from_dict(certificate)
                 warn_if_left_out(path, content, classifier.certificate_)
-            selected, ledger = content["used"]["selection"], Ledger.from_dict(content["ledger"])
+            selected = content["used"]["selection"]
+            ledger = Ledger.from_dict(content["ledger"])
             spent = ledger.attempts[: int(content["used"]["attempts"])]
             classifier.used_rows_ = (
                 *map(UsedRows.from_dict, selected),
                 *(attempt.rows for attempt in spent),
             )
-        return cls(path, classifier, selection.notes, {"rule file of format": str(form)}, selection=selection)
+        return cls(
+            path,
+            classifier,
+            selection.notes,
+            {"rule file of format": str(form)},
+            selection=selection,
+        )
 
     @property
     def rule(self) -> str:
@@ -507,9 +582,13 @@ class StoredRule(StoredDocument):
                 f"--selection: {str(self.path)!r} was selected with --unlabeled too; tune again with --out "
                 "FILE.model, which keeps these rows"
             )
-        rows = score_rows(data, csv, selection.scores, target=selection.target, columns=selection.group)
+        rows = score_rows(
+            data, csv, selection.scores, target=selection.target, columns=selection.group
+        )
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
-            warnings.simplefilter("ignore", UserWarning)  # `tailboost tune` has printed them of the same rows
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
     def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
@@ -518,7 +597,9 @@ class StoredRule(StoredDocument):
 
     def selected_on(self, data: Path) -> StoredRule:
         """Return the content of the file of a rule that was selected on other rows."""
-        return replace(self, selection=replace(self.selection, data=shared.digest_of(data), unlabeled=None))
+        return replace(
+            self, selection=replace(self.selection, data=shared.digest_of(data), unlabeled=None)
+        )
 
     def save(self, classifier: Model, path: Path, **notes: Any) -> None:
         """Write the rule of another selection, with its own limits."""
@@ -532,7 +613,10 @@ class StoredRule(StoredDocument):
             raise shared.BadInput(
                 f"{str(data)!r} holds the selection data of the rule; fresh rows are needed"
             )
-        needed = self.selection.group if self.by_group else ()
+        if self.by_group:
+            needed = self.selection.group
+        else:
+            needed = ()
         columns = list(dict.fromkeys([*needed, *reading.columns]))
         rows = score_rows(data, csv, self.selection.scores, columns=columns)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)

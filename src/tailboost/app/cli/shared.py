@@ -50,7 +50,9 @@ def starting_now() -> Iterator[None]:
 def read_number(text: str) -> float:
     """Return a number written as .3 or 30%."""
     text = text.strip()
-    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    return float(text)
 
 
 class BadInput(Exception):
@@ -68,8 +70,12 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
         telling,
     )  # imports NumPy, which `tailboost -h` does not need
 
-    token, start = _quiet.set(quiet), _started.get()
-    patience = None if start is None else max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
+    token = _quiet.set(quiet)
+    start = _started.get()
+    if start is None:
+        patience = None
+    else:
+        patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
         with nullcontext() if quiet else telling(_show, clear=_clear, patience=patience):
             yield
@@ -104,7 +110,8 @@ def fail(message: str, code: int) -> int:
     """Print an error as one line and return the exit code."""
     line = f"tailboost: {printable(' '.join(_shortened(word) for word in message.split()))}"
     if len(line) > LONGEST_LINE:  # the end often names the remedy
-        start, end = line[: LONGEST_LINE - 150], line[-150:]
+        start = line[: LONGEST_LINE - 150]
+        end = line[-150:]
         line = f"{start.rpartition(' ')[0]} … {end.partition(' ')[2]}"
     print(line, file=sys.stderr)
     return code
@@ -113,7 +120,9 @@ def fail(message: str, code: int) -> int:
 def _shortened(word: str) -> str:
     """Return a word, if too long without its middle, for an error line."""
     half = LONGEST_WORD // 2
-    return word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}"
+    if len(word) <= LONGEST_WORD:
+        return word
+    return f"{word[:half]}…{word[-half:]}"
 
 
 def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | None) -> None:
@@ -121,7 +130,9 @@ def refuse_overwriting(option: str, outputs: Sequence[Path], *inputs: Path | Non
     for output in outputs:
         for path in inputs:
             if path is not None and is_same_file(output, path):
-                raise BadInput(f"{option}: {str(output)!r} would overwrite the input file {str(path)!r}")
+                raise BadInput(
+                    f"{option}: {str(output)!r} would overwrite the input file {str(path)!r}"
+                )
 
 
 def check_output(option: str, out: Path, *inputs: Path | None) -> None:
@@ -148,7 +159,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file; raise ValueError if it is no JSON object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):  # words of a decoder would not tell which file is meant
+    except (
+        ValueError,
+        RecursionError,
+    ):  # words of a decoder would not tell which file is meant
         raise ValueError("it is not JSON") from None
     if not isinstance(content, dict):
         raise ValueError("its JSON is no object {…}")
@@ -171,7 +185,9 @@ ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 def printable(text: str) -> str:
     """Return a text with escaped control characters, to be written as UTF-8."""
     return "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in ESCAPED else c.encode("unicode_escape").decode()
+        c
+        if c in "\n\t" or unicodedata.category(c) not in ESCAPED
+        else c.encode("unicode_escape").decode()
         for c in text
     )
 
@@ -182,7 +198,9 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield
-    for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+    for message in dict.fromkeys(
+        str(w.message) for w in caught if issubclass(w.category, UserWarning)
+    ):
         warn(message)
 
 
@@ -199,7 +217,9 @@ def is_quiet() -> bool:
 def console(*, stderr: bool = False) -> Console:
     """Return a console, 130 characters wide in a file or pipe."""
     terminal = Console(stderr=stderr, highlight=False)
-    return terminal if terminal.is_terminal else Console(stderr=stderr, highlight=False, width=130)
+    if terminal.is_terminal:
+        return terminal
+    return Console(stderr=stderr, highlight=False, width=130)
 
 
 # Moves to the start of a terminal's line and erases it.
@@ -248,16 +268,26 @@ def plain_table(
 
     In a narrow window names and headings wrap, and numbers do not.
     """
-    table, rows = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0)), list(rows)
+    table = Table(show_header=any(headings), box=None, padding=(0, 2, 0, 0))
+    rows = list(rows)
     cells = [[printable(row[j]) for row in rows] for j in range(len(headings))]
     longest = [
-        max((len(line) for cell in column for line in cell.splitlines()), default=0) for column in cells
+        max((len(line) for cell in column for line in cell.splitlines()), default=0)
+        for column in cells
     ]
-    fits = sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True)) <= console().width
+    fits = (
+        sum(max(len(head), n) + 2 for head, n in zip(headings, longest, strict=True))
+        <= console().width
+    )
     for j, heading in enumerate(headings):
         numbers = j >= left
-        shown = fill(heading, max(longest[j], 1), break_long_words=False) if numbers and not fits else heading
-        table.add_column(shown, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold")
+        if numbers and not fits:
+            shown = fill(heading, max(longest[j], 1), break_long_words=False)
+        else:
+            shown = heading
+        table.add_column(
+            shown, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold"
+        )
     colours = {"met": "green", "certified": "green", "missed": "bold red", "NO": "bold red"}
     for row in zip(*cells, strict=True):
         table.add_row(*(Text(cell, style=colours.get(cell.split(",")[0], "")) for cell in row))
@@ -270,6 +300,8 @@ def command_line(command: str, *arguments: Path, **options: Any) -> str:
     """Return the call of a command, quoted for a shell."""
     words = ["tailboost", command, *map(str, arguments)]
     for name, value in options.items():
-        for item in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
+        for item in (
+            value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        ):
             words += [f"--{name.replace('_', '-')}", str(item)]
     return printable(shlex.join(words))

@@ -27,12 +27,16 @@ MOST_POINTS = 20  # points of a curve in the printed table
 # Options of `tradeoff`.
 NewRows = Annotated[
     Path | None,
-    typer.Argument(metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."),
+    typer.Argument(
+        metavar="[DATA]", help="New rows, CSV or Parquet, on which predict is measured."
+    ),
 ]
 CurveFile = Annotated[
     Path | None, options.option("FILE", "File of the curve: .csv, .json, .png, .svg or .pdf.")
 ]
-Page = Annotated[Path | None, options.option("FILE", "HTML file with a slider over the points of the curve.")]
+Page = Annotated[
+    Path | None, options.option("FILE", "HTML file with a slider over the points of the curve.")
+]
 Limited = Annotated[
     str | None,
     options.option(
@@ -42,7 +46,8 @@ Limited = Annotated[
     ),
 ]
 Objective = Annotated[
-    str | None, options.option("RATE", "With --limited: rate to minimise; default: the overall error.")
+    str | None,
+    options.option("RATE", "With --limited: rate to minimise; default: the overall error."),
 ]
 Deferred = Annotated[
     list[float] | None,
@@ -55,9 +60,13 @@ Deferred = Annotated[
 ]
 Pick = Annotated[
     float | None,
-    options.option("X", "Limit of the point that --model stores.", parser=options.number_or_percent),
+    options.option(
+        "X", "Limit of the point that --model stores.", parser=options.number_or_percent
+    ),
 ]
-PickedModel = Annotated[Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")]
+PickedModel = Annotated[
+    Path | None, options.option("FILE", "Model file to write, with --pick.", "--model")
+]
 
 
 def tradeoff(
@@ -80,7 +89,9 @@ def tradeoff(
     point. --pick stores the model of one point. Of many points some are printed; --out and --json have all.
     """
     if (pick is None) != (picked is None):
-        raise shared.BadInput("--pick and --model belong together: the limit of a point, and its model file")
+        raise shared.BadInput(
+            "--pick and --model belong together: the limit of a point, and its model file"
+        )
     if objective is not None and limited is None:
         raise shared.BadInput("--objective: only with --limited, the other rate of the curve")
     if deferred and (pick is not None or data is not None):
@@ -91,7 +102,9 @@ def tradeoff(
         raise shared.BadInput("--page: not with --deferred; a page shows one curve")
     _check_outputs(out, page, picked, model, data)
     stated = {"--limited": limited, "--objective": objective}
-    asked = [read_curve_rate(option, text) for option, text in stated.items() if text is not None]
+    asked = [
+        read_curve_rate(option, text) for option, text in stated.items() if text is not None
+    ]
     stored = StoredModel.read(model)
     curve = _curve(stored, asked, deferred)
     shown = _Curves(curve if deferred else {None: curve})
@@ -125,7 +138,10 @@ def _check_outputs(
     """Raise `BadInput` if a file cannot be written."""
     if picked is not None:
         check_model_output(picked, model, data)
-    for option, path, endings in (("--out", out, (".csv", ".json", *PICTURES)), ("--page", page, PAGES)):
+    for option, path, endings in (
+        ("--out", out, (".csv", ".json", *PICTURES)),
+        ("--page", page, PAGES),
+    ):
         if path is None:
             continue
         shared.check_output(option, path, model, data)
@@ -178,7 +194,9 @@ class _Curves:
         for deferred, curve in self.curves.items():
             limited, objective = curve.values
             columns = {"limited": limited, "objective": objective}
-            tables.append(pd.DataFrame(columns if deferred is None else {"deferred": deferred} | columns))
+            tables.append(
+                pd.DataFrame(columns if deferred is None else {"deferred": deferred} | columns)
+            )
         points = pd.concat(tables, ignore_index=True)
         if self.measured is not None:
             points["predict_limited"], points["predict_objective"] = self.measured
@@ -188,11 +206,19 @@ class _Curves:
         """Return the curves for JSON: a list if deferral is limited."""
         documents: list[dict[str, Any]] = []
         for deferred, curve in self.curves.items():
-            names: dict[str, Any] = {"limited": str(curve.limited), "objective": str(curve.objective)}
+            names: dict[str, Any] = {
+                "limited": str(curve.limited),
+                "objective": str(curve.objective),
+            }
             points = replace(self, curves={None: curve}).points
-            about = {} if deferred is None else {"deferred": deferred}
+            if deferred is None:
+                about = {}
+            else:
+                about = {"deferred": deferred}
             documents.append(about | names | {"curve": points.to_dict("list")})
-        return documents[0] if None in self.curves else documents
+        if None in self.curves:
+            return documents[0]
+        return documents
 
     def print(self, data: Path | None) -> None:
         """Print the points as a table."""
@@ -213,12 +239,24 @@ class _Curves:
             for start, n in zip(np.cumsum([0, *sizes]).tolist(), sizes, strict=False)
         ])  # fmt: skip
         cells = cells.iloc[shown]
-        shared.plain_table([headings[name] for name in points], cells.to_numpy().tolist(), left=0)
+        shared.plain_table(
+            [headings[name] for name in points], cells.to_numpy().tolist(), left=0
+        )
         if len(shown) < len(points):
-            shared.tell(f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all.")
-        hint = " --pick X stores the model of a limit." if None in self.curves else ""
-        which = "All columns are" if data is None else "The first two columns are"
-        shared.tell(f"{which} measured on the selection data; the rates on new rows differ.{hint}")
+            shared.tell(
+                f"{len(shown)} of {len(points)} points; --out FILE.csv and --json have all."
+            )
+        if None in self.curves:
+            hint = " --pick X stores the model of a limit."
+        else:
+            hint = ""
+        if data is None:
+            which = "All columns are"
+        else:
+            which = "The first two columns are"
+        shared.tell(
+            f"{which} measured on the selection data; the rates on new rows differ.{hint}"
+        )
         if data is not None:
             shared.tell(f"predict: the same two rates on the rows of {data.name}.")
 
@@ -230,7 +268,8 @@ class _Curves:
             return str(self.points.to_csv(index=False))
         from matplotlib.figure import Figure
 
-        figure, picture = Figure(figsize=(6.4, 4.4), layout="constrained"), io.BytesIO()
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        picture = io.BytesIO()
         ax = figure.subplots()
         for deferred, curve in self.curves.items():
             if deferred is None:
@@ -240,6 +279,8 @@ class _Curves:
                     "limited_name": str(curve.limited),
                     "objective": str(curve.objective),
                 }
-                TradeOffDisplay(*curve.values, name=f"at most {deferred:.3g} deferred", **rates).plot(ax=ax)
+                TradeOffDisplay(
+                    *curve.values, name=f"at most {deferred:.3g} deferred", **rates
+                ).plot(ax=ax)
         figure.savefig(picture, format=suffix[1:])
         return picture.getvalue()

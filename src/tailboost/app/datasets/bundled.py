@@ -28,14 +28,18 @@ def _bundled(name: str, dtype: type) -> tuple[list[str], NDArray[Any], str]:
     return header.split(","), cells, (folder / "README.md").read_text(encoding="utf-8")
 
 
-def _as_asked(bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool) -> Any:
+def _as_asked(
+    bunch: Any, loader: str, target_name: str, return_X_y: bool, as_frame: bool
+) -> Any:
     """Return a bunch of arrays or frames, or its data and target."""
     if as_frame:
         pandas = import_pandas(f"{loader}(as_frame=True), unlike as_frame=False,")
         bunch.data = pandas.DataFrame(bunch.data, columns=bunch.feature_names)
         bunch.target = pandas.Series(bunch.target, name=target_name)
         bunch.groups = pandas.DataFrame(bunch.groups).astype("category")
-    return (bunch.data, bunch.target) if return_X_y else bunch
+    if return_X_y:
+        return (bunch.data, bunch.target)
+    return bunch
 
 
 def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
@@ -98,7 +102,8 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
     ((30000, 23), 6636)
     """
     names, table, descr = _bundled("credit_default", np.int64)
-    X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
+    X = np.ascontiguousarray(table[:, :-1])
+    y = table[:, -1].copy()
     column = dict(zip(names, table.T, strict=True))
     bunch = Bunch(
         data=X,
@@ -106,7 +111,9 @@ def load_credit_default(*, return_X_y: bool = False, as_frame: bool = True) -> A
         groups={
             "sex": np.array([_SEX[code] for code in column["SEX"].tolist()]),
             "age_band": _AGE_BANDS[np.searchsorted([30, 40, 50], column["AGE"], side="right")],
-            "education": np.array([_EDUCATION.get(code, "other") for code in column["EDUCATION"].tolist()]),
+            "education": np.array(
+                [_EDUCATION.get(code, "other") for code in column["EDUCATION"].tolist()]
+            ),
         },
         feature_names=names[:-1],
         target_names=np.array(["paid", "defaulted"]),

@@ -118,17 +118,31 @@ def load_table(
         If a CSV column with more than 20 different numbers has up to 5 % other values, which become missing.
     """
     raw = read_raw(path, sep, decimal, encoding)
-    source, is_text = repr(str(path)), is_csv(Path(path))
-    groups, dropped = ([names] if isinstance(names, str) else list(names) for names in (group, drop))
+    source = repr(str(path))
+    is_text = is_csv(Path(path))
+    groups, dropped = (
+        [names] if isinstance(names, str) else list(names) for names in (group, drop)
+    )
     names = checked_names(raw.columns, source)
-    typed = _typed(raw, source, {target, weight}, dropped) if is_text else raw
-    frame, written = (each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw))
-    roles = [("target", target), *(("group", name) for name in groups), *(("drop", name) for name in dropped)]
+    if is_text:
+        typed = _typed(raw, source, {target, weight}, dropped)
+    else:
+        typed = raw
+    frame, written = (
+        each.set_axis(names, axis=1).reset_index(drop=True) for each in (typed, raw)
+    )
+    roles = [
+        ("target", target),
+        *(("group", name) for name in groups),
+        *(("drop", name) for name in dropped),
+    ]
     for role, name in [*roles, *([] if weight is None else [("weight", weight)])]:
         if name not in names:
             raise ValueError(_no_column(role, name, names, source))
         if role != "target" and name == target:
-            raise ValueError(f"{source}: column {name!r} is the target; it cannot be the {role} column too")
+            raise ValueError(
+                f"{source}: column {name!r} is the target; it cannot be the {role} column too"
+            )
     left = [name for name in names if name not in {target, weight, *dropped}]
     if not left:
         raise ValueError(f"{source} has no feature columns besides the target {target!r}")
@@ -140,7 +154,9 @@ def load_table(
     return Bunch(
         data=data,
         target=y,
-        groups=pandas.DataFrame({name: _groups(written[name], source) for name in groups}, index=frame.index),
+        groups=pandas.DataFrame(
+            {name: _groups(written[name], source) for name in groups}, index=frame.index
+        ),
         weight=None if weight is None else _weights(frame[weight], source),
         schema=TableSchema.of(data, pandas.Series(y, name=target)),
         feature_names=left,
@@ -157,11 +173,16 @@ def read_frame(
     The parameters are those of `load_table`.
     """
     raw = read_raw(path, sep, decimal, encoding)
-    return _typed(raw, repr(str(path))) if is_csv(Path(path)) else raw
+    if is_csv(Path(path)):
+        return _typed(raw, repr(str(path)))
+    return raw
 
 
 def _typed(
-    raw: Any, source: str, other_roles: Collection[str | None] = (), unused: Collection[str] = ()
+    raw: Any,
+    source: str,
+    other_roles: Collection[str | None] = (),
+    unused: Collection[str] = (),
 ) -> Any:
     """Convert CSV columns of numbers from text; warn of other values, except in ``unused`` columns."""
     pandas = import_pandas("load_table")
@@ -171,9 +192,13 @@ def _typed(
         typed, n_odd = as_written(values, feature=name not in other_roles)
         columns[name] = column if typed is None else typed
         if (typed is None or n_odd) and name not in {*other_roles, *unused}:
-            refuse_commas([v for v in values if isinstance(v, str)], f"column {name!r} of {source}")
+            refuse_commas(
+                [v for v in values if isinstance(v, str)], f"column {name!r} of {source}"
+            )
         if n_odd and typed is not None and name not in unused:
-            odd = next(v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x)
+            odd = next(
+                v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x
+            )
             warnings.warn(
                 f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are no numbers "
                 f"and count as missing (such as {odd[:40]!r})",
@@ -185,42 +210,55 @@ def _typed(
 
 def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     message = f"{source} has no column {name!r} ({role})"
-    if advice := other_separator(names):
+    advice = other_separator(names)
+    if advice:
         return f"{message}: {advice}"
     if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
         return f"{message}; name each column by itself (in the shell: --{role} once for each)"
-    if hint := did_you_mean(str(name), names):
+    hint = did_you_mean(str(name), names)
+    if hint:
         return f"{message}; {hint.strip()}"
     return f"{message}; it has {', '.join(map(repr, names[:20]))}{', …' if len(names) > 20 else ''}"
 
 
 def _labels(column: Column, source: str, written: object = None) -> Any:
     what = f"target column {column.name!r} of {source}"
-    if missing := int(column.isna().sum()):
+    missing = int(column.isna().sum())
+    if missing:
         raise ValueError(f"{what} has {missing} missing values; drop those rows first")
     column = _feature(column, source)
     is_text = dtype_kind(column.dtype) == "categories"
-    y = np.asarray(column.astype(str), dtype=str) if is_text else np.asarray(column)
+    if is_text:
+        y = np.asarray(column.astype(str), dtype=str)
+    else:
+        y = np.asarray(column)
     if y.dtype.kind == "f" and (y % 1 != 0).any():
-        raise ValueError(f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed")
+        raise ValueError(
+            f"{what} holds continuous numbers, e.g. {y[0].item()!r}; classes are needed"
+        )
     if written is not None:
         y = np.asarray(written, dtype=str)
     classes = len(np.unique(y))
     if classes < 2:
         raise ValueError(f"{what} has a single class, {y[0].item()!r}; at least two are needed")
     if classes > max(_MAX_GROUPS, len(y) // 2):
-        raise ValueError(f"{what} has {classes} different values in {len(y)} rows; classes are needed")
+        raise ValueError(
+            f"{what} has {classes} different values in {len(y)} rows; classes are needed"
+        )
     return y
 
 
 def _groups(column: Column, source: str) -> Any:
     column = _feature(column, source)
-    if (count := column.nunique(dropna=False)) > _MAX_GROUPS:
+    count = column.nunique(dropna=False)
+    if count > _MAX_GROUPS:
         raise ValueError(
             f"group column {column.name!r} of {source} has {count} different values, more than "
             f"{_MAX_GROUPS}; put them into bands first"
         )
-    names = import_pandas("load_table").Series(group_names(column, "missing"), column.index, name=column.name)
+    names = import_pandas("load_table").Series(
+        group_names(column, "missing"), column.index, name=column.name
+    )
     return names.astype(str).astype("category")
 
 
@@ -248,7 +286,9 @@ def _feature(column: Column, source: str) -> Any:
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")
     if kind == "boolean" and not declared:
-        return column.astype(bool) if column.notna().all() else _text(column)
+        if column.notna().all():
+            return column.astype(bool)
+        return _text(column)
     if declared or kind not in NUMBERS:
         return _text(column)
     if not isinstance(column.dtype, np.dtype) or column.dtype == object:
@@ -269,6 +309,8 @@ def _all_dates(column: Column) -> bool:
     if not all(len(each) <= DATE_LENGTH and DATE.fullmatch(each) for each in texts):
         return False
     return any(
-        pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first).notna().all()
+        pandas.to_datetime(texts, format="mixed", errors="coerce", utc=True, dayfirst=day_first)
+        .notna()
+        .all()
         for day_first in (False, True)
     )

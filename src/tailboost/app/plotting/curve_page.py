@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 # Significant digits of rates on the page.
 DIGITS = 6
 # To copy of a point: the rule itself, or its limits for another fit.
-COPIED = ("this rule in Python", "this rule in the shell", "its limits in Python", "its limits in the shell")
+COPIED = (
+    "this rule in Python",
+    "this rule in the shell",
+    "its limits in Python",
+    "its limits in the shell",
+)
 
 
 def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MODEL") -> str:
@@ -50,7 +55,11 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     >>> tb.plotting.curve_page(clf.tradeoff())[:15]
     '<!doctype html>'
     """
-    from tailboost.app.report.html import inline_script, json_block, page  # needs jinja2, drawings do not
+    from tailboost.app.report.html import (
+        inline_script,
+        json_block,
+        page,
+    )  # needs jinja2, drawings do not
 
     tables = [curve.rates(place) for place in range(len(curve))]
     points = [_point(curve, place, tables[place], model) for place in range(len(curve))]
@@ -73,14 +82,21 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
         if measured is None
         else [[*map(_number, pair)] for pair in zip(*measured, strict=True)],
     }
-    notes = [f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(n for t in tables for n in t.notes)]
+    notes = [
+        f"{note[:1].upper()}{note[1:]}."
+        for note in dict.fromkeys(n for t in tables for n in t.notes)
+    ]
     return page(
         "curve.html.j2",
         curve=curve,
         points=points,
         start=points[start],
         by_error=str(error()) in (str(curve.limited), str(curve.objective)),
-        notes=[*notes, *["Rates are those of the label distribution, from which answers are drawn."] * draws],
+        notes=[
+            *notes,
+            *["Rates are those of the label distribution, from which answers are drawn."]
+            * draws,
+        ],
         data=json_block(document),
         **inline_script("curve.js"),
     )
@@ -99,7 +115,9 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
         options.append(f"objective=tb.rates.{minimised}")
         flags += ["--objective", minimised]
     command += ["--pick", repr(level), "--model", "point.model"]
-    (overall,) = (line.value for line in table if line.rate == str(error()) and line.subgroup is None)
+    (overall,) = (
+        line.value for line in table if line.rate == str(error()) and line.subgroup is None
+    )
     return {
         "limited": curve[place].limited,
         "value": curve[place].value,
@@ -111,7 +129,8 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
             _command(flags),
         ],
         "rates": [
-            [_number(x) for x in (line.value, line.low, line.high, line.rows, line.bound)] + [line.sense]
+            [_number(x) for x in (line.value, line.low, line.high, line.rows, line.bound)]
+            + [line.sense]
             for line in table
         ],
     }
@@ -140,4 +159,6 @@ def _command(words: Sequence[str]) -> str:
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(f"{value:.{DIGITS}g}")
+    if np.isnan(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")

@@ -68,12 +68,17 @@ class CVaRCurveDisplay(Display):
             raise ValueError(f"n_classes must be at least 2, got {n_classes}")
         if (lower is None) != (upper is None):
             raise ValueError("give both lower and upper, or neither")
-        self.n_classes, self.name = n_classes, name
+        self.n_classes = n_classes
+        self.name = name
         self.alphas, self.values, self.lower, self.upper = (
             None if array is None else np.asarray(array, dtype=np.float64)
             for array in (alphas, values, lower, upper)
         )
-        for what, array in {"values": self.values, "lower": self.lower, "upper": self.upper}.items():
+        for what, array in {
+            "values": self.values,
+            "lower": self.lower,
+            "upper": self.upper,
+        }.items():
             if array is not None and (array.ndim != 1 or array.shape != np.shape(alphas)):
                 raise ValueError(f"{what} has shape {array.shape}, alphas {np.shape(alphas)}")
 
@@ -117,21 +122,36 @@ class CVaRCurveDisplay(Display):
         ValueError
             As in `tailboost.metrics.cvar_curve`; or if ``reweight=True`` and there is no ``alpha_path``.
         """
-        name = type(estimator).__name__ if name is None else name
+        if name is None:
+            name = type(estimator).__name__
+        else:
+            name = name
         if not reweight:
-            kwargs |= {"alphas": alphas, "sample_weight": sample_weight, "labels": estimator.classes_}
+            kwargs |= {
+                "alphas": alphas,
+                "sample_weight": sample_weight,
+                "labels": estimator.classes_,
+            }
             shares = answer_shares(estimator, X)
             name = _saying(name, bool(((shares > 0) & (shares < 1)).any()))
             return cls.from_predictions(y, shares, name=name, ax=ax, **kwargs)
         final, rows = final_step(estimator, X)
         if not hasattr(final, "alpha_path"):
-            raise ValueError(f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}")
-        grid: NDArray[np.float64] = ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
-        labels, path = np.asarray(y), final.alpha_path(grid)
+            raise ValueError(
+                f"reweight=True needs a classifier with alpha_path, got {type(final).__name__}"
+            )
+        grid: NDArray[np.float64] = (
+            ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
+        )
+        labels = np.asarray(y)
+        path = final.alpha_path(grid)
         losses = np.zeros((path.shape[1], len(labels)))
         for j in np.flatnonzero(path.any(axis=0)):
             losses[j] = final.predict_with(rows, np.full(len(labels), j)) != labels
-        values = [metrics.cvar(row, a, sample_weight) for row, a in zip(path @ losses, grid, strict=True)]
+        values = [
+            metrics.cvar(row, a, sample_weight)
+            for row, a in zip(path @ losses, grid, strict=True)
+        ]
         name = _saying(name, bool(((path > 0) & (path < 1)).any()))
         return cls(grid, values, n_classes=len(final.classes_), name=name).plot(ax, **kwargs)
 
@@ -165,9 +185,16 @@ class CVaRCurveDisplay(Display):
         ValueError
             As in `tailboost.metrics.cvar_curve`.
         """
-        grid: NDArray[np.float64] = ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
-        curve = metrics.cvar_curve(y_true, y_proba, grid, sample_weight=sample_weight, labels=labels)
-        n_classes = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 2
+        grid: NDArray[np.float64] = (
+            ALPHAS if alphas is None else np.asarray(alphas, dtype=np.float64)
+        )
+        curve = metrics.cvar_curve(
+            y_true, y_proba, grid, sample_weight=sample_weight, labels=labels
+        )
+        if np.ndim(y_proba) == 2:
+            n_classes = np.shape(y_proba)[1]
+        else:
+            n_classes = 2
         return cls(grid, curve, n_classes=n_classes, name=name).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
@@ -181,7 +208,12 @@ class CVaRCurveDisplay(Display):
             )
         guess = 1 - 1 / self.n_classes
         self.guess_line_ = reference_line(ax, guess, f"random guess ({guess:.3g})")
-        ax.set(xlabel="tail mass α", ylabel="CVaR of the 0/1 loss of answers", ylim=(0, 1.02), xscale="log")
+        ax.set(
+            xlabel="tail mass α",
+            ylabel="CVaR of the 0/1 loss of answers",
+            ylim=(0, 1.02),
+            xscale="log",
+        )
         low, high = ax.get_xlim()
         ticks = TICKS[(low <= TICKS) & (high >= TICKS)]
         if low > TICKS[0] / 3 and len(ticks) > 1:  # otherwise matplotlib's ticks are better

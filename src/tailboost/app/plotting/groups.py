@@ -79,13 +79,20 @@ class GroupsDisplay(Display):
         labels: tuple[str, str] = ("before", "after"),
         name: str | None = None,
     ) -> None:
-        self.groups, self.rate, self.labels, self.name = list(groups), rate, labels, name
+        self.groups = list(groups)
+        self.rate = rate
+        self.labels = labels
+        self.name = name
         given = np.nan if bound is None else bound
         self.bound = np.broadcast_to(np.asarray(given, dtype=np.float64), len(self.groups))
-        self.before, self.after = (np.asarray(each, dtype=np.float64) for each in (before, after))
+        self.before, self.after = (
+            np.asarray(each, dtype=np.float64) for each in (before, after)
+        )
         for what, array in (("before", self.before), ("after", self.after)):
             if array.shape != (len(self.groups), 3):
-                raise ValueError(f"{what} must have shape ({len(self.groups)}, 3), got {array.shape}")
+                raise ValueError(
+                    f"{what} must have shape ({len(self.groups)}, 3), got {array.shape}"
+                )
 
     @classmethod
     def from_estimators(
@@ -127,15 +134,22 @@ class GroupsDisplay(Display):
             raise TypeError(f"rate must be a rate or a limit of tailboost.rates, got {rate!r}")
         limit = stated.limit
         tables = [
-            RateTable.measured([stated.rate], answers_to(estimator, X, y, groups), "these rows").lines
+            RateTable.measured(
+                [stated.rate], answers_to(estimator, X, y, groups), "these rows"
+            ).lines
             for estimator in (before, after)
         ]
-        names = ["all rows" if line.subgroup is None else unit_name(line.subgroup) for line in tables[0]]
+        names = [
+            "all rows" if line.subgroup is None else unit_name(line.subgroup)
+            for line in tables[0]
+        ]
         rates = [[(line.value, line.low, line.high) for line in lines] for lines in tables]
         bound = None
         if limit is not None and not limit.compares:
             bound = limit.bounds([line.subgroup for line in tables[0]])
-        display = cls(names, *rates, bound=bound, rate=str(stated.rate), labels=labels, name=name)
+        display = cls(
+            names, *rates, bound=bound, rate=str(stated.rate), labels=labels, name=name
+        )
         return display.plot(ax, **kwargs)
 
     def _size(self) -> tuple[float, float]:
@@ -147,7 +161,11 @@ class GroupsDisplay(Display):
         looks = ((self.before, GREY, 0.0), (self.after, BLUE, 0.27))
         for (values, colour, shift), label in zip(looks, self.labels, strict=True):
             style = {"height": 0.24, "color": colour, "linewidth": 0, "label": label}
-            drawn.append(ax.barh(at + shift, np.nan_to_num(values[:, 0]), **styled(style, kwargs, bars=True)))
+            drawn.append(
+                ax.barh(
+                    at + shift, np.nan_to_num(values[:, 0]), **styled(style, kwargs, bars=True)
+                )
+            )
             known = ~np.isnan(values).any(axis=1)
             arms = np.abs(values[known, 1:] - values[known, :1]).T
             ax.errorbar(
@@ -160,30 +178,56 @@ class GroupsDisplay(Display):
                 capsize=2.5,
             )
         self.before_, self.after_ = drawn
-        for place, group, one, two in zip(at, self.groups, self.before[:, 0], self.after[:, 0], strict=True):
-            fitted_text(ax, 0.0, place - 0.28, f"{group}: {_number(one)} → {_number(two)}", weight="bold")
+        for place, group, one, two in zip(
+            at, self.groups, self.before[:, 0], self.after[:, 0], strict=True
+        ):
+            fitted_text(
+                ax,
+                0.0,
+                place - 0.28,
+                f"{group}: {_number(one)} → {_number(two)}",
+                weight="bold",
+            )
         self.limits_: list[Any] = []
         for place, bound in zip(at, self.bound, strict=True):
             if not np.isnan(bound):
-                words = "_" if self.limits_ else "limit"
+                if self.limits_:
+                    words = "_"
+                else:
+                    words = "limit"
                 line = ax.plot(
-                    [bound] * 2, [place - 0.14, place + 0.41], color=text_colour(), linewidth=3.5, label=words
+                    [bound] * 2,
+                    [place - 0.14, place + 0.41],
+                    color=text_colour(),
+                    linewidth=3.5,
+                    label=words,
                 )
                 self.limits_ += line
         ax.set_ylim(len(self.groups) + 0.05, 0)
         ends = np.concatenate([self.before.ravel(), self.after.ravel(), self.bound])
-        finish_bars(ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name)
-        place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0 if not name else 1.1), "borderaxespad": 0.3}
+        finish_bars(
+            ax, min(0.0, np.nanmin(ends)), 1.04 * np.nanmax(ends) or 1.0, self.rate, name
+        )
+        place = {
+            "loc": "lower left",
+            "bbox_to_anchor": (0, 1.0 if not name else 1.1),
+            "borderaxespad": 0.3,
+        }
         keyed(ax, **place, ncols=3, frameon=False)
 
 
 def answers_to(estimator: Any, X: Table, y: ArrayLike, groups: Groups) -> Answered:
     """Return the answers of ``predict`` to rows, and which of them are deferred."""
     more = group_arguments(estimator, groups)
-    deferred = estimator.defers(X, **more) if judged(estimator).can_defer else None
+    if judged(estimator).can_defer:
+        deferred = estimator.defers(X, **more)
+    else:
+        deferred = None
     about = {"groups": groups, "deferred": deferred, "labels": estimator.classes_}
     return Answered.of(np.asarray(y), np.asarray(estimator.predict(X, **more)), **about)
 
 
 def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.3f}"
+    if np.isnan(value):
+        return "–"
+    return f"{value:.3f}"

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.groups import answers_to
-from tailboost.app.plotting.style import Display, finish_bars, fitted_text, styled, text_colour, verdict_style
+from tailboost.app.plotting.style import (
+    Display,
+    finish_bars,
+    fitted_text,
+    styled,
+    text_colour,
+    verdict_style,
+)
 from tailboost.core.array_types import Axes, Column, Groups, Model, Stated, Table
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Answered, checked_limits
@@ -57,8 +64,11 @@ class LimitsDisplay(Display):
 
     def __init__(self, lines: Sequence[LimitLine], *, name: str | None = None) -> None:
         if not lines:
-            raise ValueError("lines: there is no limit to draw; state limits=... in the fit, tune or certify")
-        self.lines, self.name = list(lines), name
+            raise ValueError(
+                "lines: there is no limit to draw; state limits=... in the fit, tune or certify"
+            )
+        self.lines = list(lines)
+        self.name = name
 
     @classmethod
     def from_estimator(
@@ -93,10 +103,15 @@ class LimitsDisplay(Display):
         ValueError
             If there is no limit, or a rate needs groups that are not given.
         """
-        stated = getattr(estimator, "limits", None) if limits is None else limits
+        if limits is None:
+            stated = getattr(estimator, "limits", None)
+        else:
+            stated = limits
         rows = f"rates of {type(estimator).__name__} on these {len(np.asarray(y)):,} rows"
         answered = answers_to(estimator, X, y, groups)
-        return cls._measured(answered, stated, rows if name is None else name).plot(ax, **kwargs)
+        return cls._measured(answered, stated, rows if name is None else name).plot(
+            ax, **kwargs
+        )
 
     @classmethod
     def from_predictions(
@@ -129,13 +144,20 @@ class LimitsDisplay(Display):
         ValueError
             As in `from_estimator`.
         """
-        name = f"rates on these {len(np.asarray(y_true)):,} rows" if name is None else name
-        answered = Answered.of(np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred)
+        if name is None:
+            name = f"rates on these {len(np.asarray(y_true)):,} rows"
+        else:
+            name = name
+        answered = Answered.of(
+            np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred
+        )
         return cls._measured(answered, limits, name).plot(ax, **kwargs)
 
     @classmethod
     def _measured(cls, answered: Answered, limits: Stated, name: str) -> Self:
-        return cls(RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name)
+        return cls(
+            RateTable.measured(checked_limits(limits), answered, name).limit_lines(), name=name
+        )
 
     def _size(self) -> tuple[float, float]:
         return 6.4, BLOCK * min(len(self.lines), MOST) + 0.9
@@ -150,7 +172,8 @@ class LimitsDisplay(Display):
         )  # a limit has the height 1: two lines of text, then the bar
         for k, line in enumerate(self.shown_):
             colour, mark = verdict_style(line.good)
-            at, value = k + 0.745, line.value
+            at = k + 0.745
+            value = line.value
             if value is not None:
                 style = {"height": 0.26, "color": colour, "linewidth": 0}
                 self.bars_.append(ax.barh(at, value, **styled(style, kwargs, bars=True)))
@@ -165,14 +188,30 @@ class LimitsDisplay(Display):
                     markersize=7,
                 )
             if line.bound is not None:
-                ax.plot([line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5)
-            verdict = f"{mark} {line.verdict}: " if line.verdict else ""
+                ax.plot(
+                    [line.bound] * 2, [k + 0.57, k + 0.92], color=text_colour(), linewidth=3.5
+                )
+            if line.verdict:
+                verdict = f"{mark} {line.verdict}: "
+            else:
+                verdict = ""
             fitted_text(ax, 0.0, k + 0.15, f"{verdict}{line.name}", weight="bold")
-            fitted_text(ax, 0.0, k + 0.41, f"{line.numbers}{f'; limit {line.limit}' if line.limit else ''}")
+            fitted_text(
+                ax,
+                0.0,
+                k + 0.41,
+                f"{line.numbers}{f'; limit {line.limit}' if line.limit else ''}",
+            )
         numbers = [
-            x for line in self.lines for x in (line.value, line.low, line.high, line.bound) if x is not None
+            x
+            for line in self.lines
+            for x in (line.value, line.low, line.high, line.bound)
+            if x is not None
         ]
-        low, high = min([0.0, *numbers]), max([0.0, *numbers])
+        low = min([0.0, *numbers])
+        high = max([0.0, *numbers])
         more = len(self.lines) - len(self.shown_)
-        words = "rate; thick line: limit" + (f"; {more} more limits are not drawn" if more else "")
+        words = "rate; thick line: limit" + (
+            f"; {more} more limits are not drawn" if more else ""
+        )
         finish_bars(ax, low, high + 0.04 * (high - low) if high > low else 1.0, words, name)

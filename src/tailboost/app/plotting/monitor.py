@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import BLUE, VERMILLION, Display, fitted_text, styled, text_colour
+from tailboost.app.plotting.style import (
+    BLUE,
+    VERMILLION,
+    Display,
+    fitted_text,
+    styled,
+    text_colour,
+)
 from tailboost.core.array_types import Axes
 from tailboost.guarantees.recheck import down, up
 
@@ -81,11 +88,19 @@ class MonitorDisplay(Display):
         evidence: ArrayLike | None = None,
         name: str | None = None,
     ) -> None:
-        self.batches, self.names, self.alarms, self.name = list(batches), list(names), list(alarms), name
+        self.batches, self.names, self.alarms, self.name = (
+            list(batches),
+            list(names),
+            list(alarms),
+            name,
+        )
         if not self.batches:
             raise ValueError("batches: there is none to draw; add rows to the monitor first")
         self.rates = np.asarray(rates, dtype=np.float64)
-        self.lower, self.upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+        self.lower, self.upper = (
+            np.asarray(lower, dtype=np.float64),
+            np.asarray(upper, dtype=np.float64),
+        )
         m = len(self.names)
         given = np.zeros(m) if evidence is None else evidence
         self.evidence = np.asarray(given, dtype=np.float64)
@@ -99,7 +114,9 @@ class MonitorDisplay(Display):
                 raise ValueError(f"{what} must have shape {expected}, got {shape}")
 
     @classmethod
-    def from_monitor(cls, monitor: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any) -> Self:
+    def from_monitor(
+        cls, monitor: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any
+    ) -> Self:
         """Draw a `tailboost.Monitor`.
 
         Parameters
@@ -119,12 +136,21 @@ class MonitorDisplay(Display):
     @classmethod
     def of(cls, monitor: Any, name: str | None = None) -> Self:
         """Return the display of a monitor, not yet drawn."""
-        tested, looks = monitor.certificate.tested, [batch for batch in monitor.batches if batch.labelled]
-        rates = [[np.nan if error is None else error for _, error in batch.errors] for batch in looks]
-        ends = [[np.nan if end is None else end for end in (b.claim.lower, b.claim.upper)] for b in tested]
+        tested = monitor.certificate.tested
+        looks = [batch for batch in monitor.batches if batch.labelled]
+        rates = [
+            [np.nan if error is None else error for _, error in batch.errors] for batch in looks
+        ]
+        ends = [
+            [np.nan if end is None else end for end in (b.claim.lower, b.claim.upper)]
+            for b in tested
+        ]
         lower, upper = np.reshape(ends, (-1, 2)).T
         alarms = [
-            next((k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold), None)
+            next(
+                (k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold),
+                None,
+            )
             for j in range(len(tested))
         ]
         return cls(
@@ -141,7 +167,9 @@ class MonitorDisplay(Display):
     @property
     def _order(self) -> list[int]:
         first = np.argsort(-self.evidence, kind="stable")[:MOST].tolist()
-        return sorted(first) if len(self.names) <= MOST else first
+        if len(self.names) <= MOST:
+            return sorted(first)
+        return first
 
     def _size(self) -> tuple[float, float]:
         return 6.4, PANEL * len(self._order) + 0.8
@@ -155,7 +183,9 @@ class MonitorDisplay(Display):
         more = len(self.names) - len(self.shown_)
         words = [name or "", f"{more} bounds with less evidence are not drawn" if more else ""]
         for k, j in enumerate(self.shown_):
-            panel = ax.figure.add_subplot(grid[k, 0], sharex=self.axes_[0] if self.axes_ else None)
+            panel = ax.figure.add_subplot(
+                grid[k, 0], sharex=self.axes_[0] if self.axes_ else None
+            )
             self.axes_.append(panel)
             self.lines_.append(self._panel(panel, j, kwargs))
             panel.tick_params(labelbottom=k == len(self.shown_) - 1)
@@ -181,7 +211,8 @@ class MonitorDisplay(Display):
     def _panel(self, ax: Axes, j: int, kwargs: dict[str, Any]) -> Any:
         from matplotlib.transforms import offset_copy
 
-        values, alarm = self.rates[:, j], self.alarms[j]
+        values = self.rates[:, j]
+        alarm = self.alarms[j]
         places = np.arange(len(values))
         defaults = {"color": BLUE, "marker": "o", "linewidth": 1.5}
         (line,) = ax.plot(places, values, **styled(defaults, kwargs))
@@ -191,21 +222,40 @@ class MonitorDisplay(Display):
         if alarm is not None:
             ax.axvline(alarm, color=VERMILLION, linewidth=2)
             known = not np.isnan(values[alarm])
-            ax.plot(alarm, values[alarm] if known else ends[0], marker="X", markersize=10, color=VERMILLION)
+            ax.plot(
+                alarm,
+                values[alarm] if known else ends[0],
+                marker="X",
+                markersize=10,
+                color=VERMILLION,
+            )
             shift, side = (5, "left") if alarm < len(values) / 2 else (-5, "right")
             ax.annotate(
                 "alarm", (alarm, 1), (shift, -3), xycoords=("data", "axes fraction"), ha=side, va="top",
                 textcoords="offset points", color=VERMILLION, weight="bold",
             )  # fmt: skip
         seen = [*values[~np.isnan(values)], *ends]
-        low, high = min(seen), max(seen)
+        low = min(seen)
+        high = max(seen)
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         ax.set_ylim(low - room, high + 2 * room)
-        mark = "✓ no alarm" if alarm is None else "✗ alarm"
+        if alarm is None:
+            mark = "✓ no alarm"
+        else:
+            mark = "✗ alarm"
         # The bound has a line of its own: a long name is cut, a bound never.
-        least = [] if np.isnan(self.lower[j]) else [f"≥ {down(self.lower[j])}"]
-        most = [] if np.isnan(self.upper[j]) else [f"≤ {up(self.upper[j])}"]
-        lines = {"bold": f"{mark}: {self.names[j]}", "normal": f"bound {' and '.join([*least, *most])}"}
+        if np.isnan(self.lower[j]):
+            least = []
+        else:
+            least = [f"≥ {down(self.lower[j])}"]
+        if np.isnan(self.upper[j]):
+            most = []
+        else:
+            most = [f"≤ {up(self.upper[j])}"]
+        lines = {
+            "bold": f"{mark}: {self.names[j]}",
+            "normal": f"bound {' and '.join([*least, *most])}",
+        }
         for height, (weight, words) in zip((1.6, 0.6), lines.items(), strict=True):
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * height, units="points")
             fitted_text(ax, 0.0, 1.0, words, margin=NUMBERS, weight=weight, transform=place)
@@ -214,4 +264,6 @@ class MonitorDisplay(Display):
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= 12 else f"{name[:11]}…"
+    if len(name) <= 12:
+        return name
+    return f"{name[:11]}…"

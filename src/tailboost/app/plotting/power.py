@@ -8,7 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled, text_colour
+from tailboost.app.plotting.style import (
+    Display,
+    keyed,
+    next_style,
+    reference_line,
+    styled,
+    text_colour,
+)
 from tailboost.core.array_types import Axes
 
 POINTS = 25  # numbers of rows in a curve
@@ -94,10 +101,15 @@ class PowerDisplay(Display):
     @classmethod
     def of(cls, needed: Any, *, have: int | None = None, name: str | None = None) -> Self:
         """Return the display of a `tailboost.rows_needed`, not yet drawn."""
-        rows, power, totals = [], [], [each.total for each in needed.limits]
+        rows = []
+        power = []
+        totals = [each.total for each in needed.limits]
         for k, total in enumerate(totals):
-            least, most = min(total, have or total) / SPAN, 2.0 * max(total, have or total)
-            grid = np.unique(np.geomspace(max(1.0, least), most, POINTS).round().astype(np.intp))
+            least = min(total, have or total) / SPAN
+            most = 2.0 * max(total, have or total)
+            grid = np.unique(
+                np.geomspace(max(1.0, least), most, POINTS).round().astype(np.intp)
+            )
             grid = np.union1d(grid, [total])
             rows.append(grid)
             power.append(needed.powers(grid)[k])
@@ -106,7 +118,13 @@ class PowerDisplay(Display):
 
     @classmethod
     def from_rows_needed(
-        cls, needed: Any, *, have: int | None = None, name: str | None = None, ax: Axes = None, **kwargs: Any
+        cls,
+        needed: Any,
+        *,
+        have: int | None = None,
+        name: str | None = None,
+        ax: Axes = None,
+        **kwargs: Any,
     ) -> Self:
         """Draw the result of `tailboost.rows_needed`.
 
@@ -122,20 +140,40 @@ class PowerDisplay(Display):
         return cls.of(needed, have=have, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        self.lines_, self.have_ = [], None
+        self.lines_ = []
+        self.have_ = None
         for rows, power, words, needed, more in zip(
             self.rows, self.power, self.names, self.needed, self.more, strict=True
         ):
-            lacking = f", {more:,} more" if self.have is not None and more else ""
-            style = next_style(ax, "power") | {"linewidth": 2, "label": f"{words}: {needed:,} rows{lacking}"}
+            if self.have is not None and more:
+                lacking = f", {more:,} more"
+            else:
+                lacking = ""
+            style = next_style(ax, "power") | {
+                "linewidth": 2,
+                "label": f"{words}: {needed:,} rows{lacking}",
+            }
             (line,) = ax.plot(rows, power, **styled(style, kwargs))
-            ax.plot(needed, np.interp(needed, rows, power), marker="o", markersize=8, color=line.get_color())
+            ax.plot(
+                needed,
+                np.interp(needed, rows, power),
+                marker="o",
+                markersize=8,
+                color=line.get_color(),
+            )
             self.lines_.append(line)
         reference_line(ax, self.target, f"probability {self.target:g}")
         if self.have is not None:
             label = f"at hand: {self.have:,} rows"
-            self.have_ = ax.axvline(self.have, color=text_colour(), linewidth=1.5, linestyle=":", label=label)
-        ax.set(xscale="log", ylim=(0, 1.02), xlabel="calibration rows", ylabel="probability of a certificate")
+            self.have_ = ax.axvline(
+                self.have, color=text_colour(), linewidth=1.5, linestyle=":", label=label
+            )
+        ax.set(
+            xscale="log",
+            ylim=(0, 1.02),
+            xlabel="calibration rows",
+            ylabel="probability of a certificate",
+        )
         ax.xaxis.set_major_formatter("{x:,.0f}")
         if name:
             ax.figure.suptitle(name)

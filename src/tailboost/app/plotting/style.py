@@ -13,7 +13,8 @@ from tailboost.core.array_types import Axes
 BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#83888F"
 STYLES = [
-    (colour, line) for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
+    (colour, line)
+    for line, colour in product(("-", "--", "-.", ":"), (BLUE, VERMILLION, GREEN, PURPLE))
 ]
 
 
@@ -56,7 +57,8 @@ class Display(ABC):
         if ax is None:
             _, ax = plt.subplots(layout="constrained", figsize=self._size())
         self._draw(ax, self.name if name is None else name, kwargs)
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax
+        self.figure_ = ax.figure
         return self
 
 
@@ -65,7 +67,9 @@ def verdict_style(good: bool | None) -> tuple[str, str]:
     return {True: (BLUE, "✓"), False: (VERMILLION, "✗"), None: (GREY, "–")}[good]
 
 
-def fitted_text(ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any) -> Any:
+def fitted_text(
+    ax: Axes, x: float, y: float, words: str, *, margin: float = 24.0, **options: Any
+) -> Any:
     """Write words from the left edge of the axes at y, cut to the figure's width less a margin in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
@@ -117,16 +121,26 @@ def reference_line(ax: Axes, y: float, label: str) -> Any:
         if line.get_gid() == label:
             return line
     return ax.axhline(
-        y, color=text_colour(), alpha=0.7, linestyle=(0, (4, 3)), linewidth=1, label=label, gid=label
+        y,
+        color=text_colour(),
+        alpha=0.7,
+        linestyle=(0, (4, 3)),
+        linewidth=1,
+        label=label,
+        gid=label,
     )
 
 
-def styled(defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False) -> dict[str, Any]:
+def styled(
+    defaults: dict[str, Any], options: dict[str, Any], *, bars: bool = False
+) -> dict[str, Any]:
     """Merge options of lines or bars; the caller's override defaults, also under an alias such as ``lw``."""
     from matplotlib import lines, patches
     from matplotlib.cbook import normalize_kwargs
 
-    return defaults | dict(normalize_kwargs(options, patches.Rectangle if bars else lines.Line2D))
+    return defaults | dict(
+        normalize_kwargs(options, patches.Rectangle if bars else lines.Line2D)
+    )
 
 
 def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None) -> None:

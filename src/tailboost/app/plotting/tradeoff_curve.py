@@ -78,9 +78,14 @@ class TradeOffDisplay(Display):
         name: str | None = None,
     ) -> None:
         self.limited, self.value = _arrays(limited, value)
-        self.selection = None if selection is None else _arrays(*selection)
+        if selection is None:
+            self.selection = None
+        else:
+            self.selection = _arrays(*selection)
         self.point, self.others, self.limit = point, dict(others or {}), limit
-        self.limited_name, self.objective, self.name = limited_name, objective, name
+        self.limited_name = limited_name
+        self.objective = objective
+        self.name = name
 
     @classmethod
     def from_estimator(
@@ -126,7 +131,10 @@ class TradeOffDisplay(Display):
         ValueError
             As in ``predicted`` of the curve.
         """
-        name = type(estimator).__name__ if name is None else name
+        if name is None:
+            name = type(estimator).__name__
+        else:
+            name = name
         curve = estimator.tradeoff(*rates)
         about_rows = {"sample_weight": sample_weight, "groups": groups}
         drawn = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
@@ -159,15 +167,30 @@ class TradeOffDisplay(Display):
         """
         point, limit = curve.marked
         others = dict(points or {})
-        names: dict[str, Any] = {"limited_name": str(curve.limited), "objective": str(curve.objective)}
+        names: dict[str, Any] = {
+            "limited_name": str(curve.limited),
+            "objective": str(curve.objective),
+        }
         if measured is None:
-            return cls(*curve.values, point=point, limit=limit, name=name or "on the selection data", **names)
-        names |= {"selection": tuple(curve.values), "point": others.pop(SELECTED, None), "others": others}
+            return cls(
+                *curve.values,
+                point=point,
+                limit=limit,
+                name=name or "on the selection data",
+                **names,
+            )
+        names |= {
+            "selection": tuple(curve.values),
+            "point": others.pop(SELECTED, None),
+            "others": others,
+        }
         limited, value = measured
         return cls(limited, value, limit=limit, name=name or "on the given rows", **names)
 
     @classmethod
-    def from_curve(cls, curve: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any) -> Self:
+    def from_curve(
+        cls, curve: Any, *, name: str | None = None, ax: Axes = None, **kwargs: Any
+    ) -> Self:
         """Draw a trade-off on the selection data, with the selected rule and its limit.
 
         Parameters
@@ -180,13 +203,24 @@ class TradeOffDisplay(Display):
         return cls.of(curve, name=name).plot(ax, **kwargs)
 
     def _draw(self, ax: Axes, name: str | None, kwargs: dict[str, Any]) -> None:
-        style = next_style(ax, "trade-off") | {"linestyle": "-", "linewidth": 2, "marker": ".", "label": name}
-        (self.line_,) = ax.plot(*without_jumps(self.limited, self.value), **styled(style, kwargs))
+        style = next_style(ax, "trade-off") | {
+            "linestyle": "-",
+            "linewidth": 2,
+            "marker": ".",
+            "label": name,
+        }
+        (self.line_,) = ax.plot(
+            *without_jumps(self.limited, self.value), **styled(style, kwargs)
+        )
         colour = self.line_.get_color()
         self.limit_line_ = None
         if self.limit is not None:
             self.limit_line_ = ax.axvline(
-                self.limit, color=text_colour(), linewidth=1.5, linestyle=":", label=f"limit {self.limit:g}"
+                self.limit,
+                color=text_colour(),
+                linewidth=1.5,
+                linestyle=":",
+                label=f"limit {self.limit:g}",
             )
         self.selection_line_ = self.point_ = None
         if self.selection is not None:
@@ -215,7 +249,9 @@ class TradeOffDisplay(Display):
 
 def plain_models(classifier: Model) -> dict[str, Any]:
     """Return the plain model of a classifier by its name; none for a rule on scores of any kind."""
-    return {} if judged(classifier).reads_scores else {"plain model": PlainModel(classifier)}
+    if judged(classifier).reads_scores:
+        return {}
+    return {"plain model": PlainModel(classifier)}
 
 
 @dataclass(frozen=True)
@@ -241,7 +277,10 @@ def without_jumps(limited: Floats, value: Floats) -> tuple[Floats, Floats]:
 
 def _arrays(limited: ArrayLike, value: ArrayLike) -> tuple[Floats, Floats]:
     """Return both rates of a curve as arrays."""
-    x, y = np.asarray(limited, dtype=np.float64), np.asarray(value, dtype=np.float64)
+    x = np.asarray(limited, dtype=np.float64)
+    y = np.asarray(value, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape or not x.size:
-        raise ValueError(f"limited and value must have one shape (m,), got {x.shape} and {y.shape}")
+        raise ValueError(
+            f"limited and value must have one shape (m,), got {x.shape} and {y.shape}"
+        )
     return x, y

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.app.plotting import CVaRCurveDisplay, GroupsDisplay, LimitsDisplay, MonitorDisplay
-from tailboost.app.report.comparison_table import WORDS, WORST_CLASS, WORST_GROUP, ComparisonTable, figure_of
+from tailboost.app.plotting import (
+    CVaRCurveDisplay,
+    GroupsDisplay,
+    LimitsDisplay,
+    MonitorDisplay,
+)
+from tailboost.app.report.comparison_table import (
+    WORDS,
+    WORST_CLASS,
+    WORST_GROUP,
+    ComparisonTable,
+    figure_of,
+)
 from tailboost.app.report.svg import CURRENT, SOFT, both, tagged
 from tailboost.core.array_types import Axes
 
@@ -29,7 +40,17 @@ HUES = (
     ("#5d4037", "#c8a593"),
 )
 OTHERS = ("#55595f", "#b4b9c0")
-MARKERS = {"●": "o", "■": "s", "◆": "D", "▲": "^", "▼": "v", "✚": "P", "✖": "X", "★": "*", "⬢": "h"}
+MARKERS = {
+    "●": "o",
+    "■": "s",
+    "◆": "D",
+    "▲": "^",
+    "▼": "v",
+    "✚": "P",
+    "✖": "X",
+    "★": "*",
+    "⬢": "h",
+}
 # Hue and symbol of methods, the same on every page: the hue shows the models, the symbol the method.
 LOOKS = {
     "robustmixture": (0, "●"), "worstclassboost": (3, "●"), "groupdroboost": (5, "●"), "adalpboost": (6, "●"),
@@ -80,12 +101,16 @@ def comparison_charts(table: ComparisonTable, styles: Sequence[Style]) -> dict[s
     charts = {
         "tradeoff": tradeoff_chart(table, styles),
         "cvar": cvar_chart(table, styles),
-        "classes": error_chart(table, styles, ("class_errors",), classes_drawn(table), "by class"),
+        "classes": error_chart(
+            table, styles, ("class_errors",), classes_drawn(table), "by class"
+        ),
     }
     if table.data["groups"]:
         charts["group_tradeoff"] = tradeoff_chart(table, styles, WORST_GROUP)
     for name, counts in table.data["groups"].items():
-        charts[f"group {name}"] = error_chart(table, styles, ("group_errors", name), counts, f"by {name}")
+        charts[f"group {name}"] = error_chart(
+            table, styles, ("group_errors", name), counts, f"by {name}"
+        )
     return charts
 
 
@@ -110,7 +135,13 @@ def tradeoff_chart(
             ax.axhline(table.random_error, color=SOFT, linestyle=":")
             right = ax.get_yaxis_transform()
             ax.text(
-                1.0, table.random_error, "random guess", color=SOFT, ha="right", va="bottom", transform=right
+                1.0,
+                table.random_error,
+                "random guess",
+                color=SOFT,
+                ha="right",
+                va="bottom",
+                transform=right,
             )
         for style in reversed(styles):
             _method(ax, style, worst, table.curve(style["method"], worst))
@@ -118,21 +149,30 @@ def tradeoff_chart(
         _names(ax, [s for s in styles if s["shown"]], places)
 
     label = (
-        f"Scatter of the overall error against the {title}, one mark per method. The table lists the numbers."
+        f"Scatter of the overall error against the {title}, one mark per method. The table lists "
+        "the numbers."
     )
     return both(draw, label, 410)
 
 
 def _method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
-    error, level = style["figures"]["error"], style["figures"][worst]
-    name = tagged(style["kind"], f"{style['title']}: overall {_text(error)}, worst {_text(level)}")
+    error = style["figures"]["error"]
+    level = style["figures"][worst]
+    name = tagged(
+        style["kind"], f"{style['title']}: overall {_text(error)}, worst {_text(level)}"
+    )
     if len(curve) > 1:
         points = dict.fromkeys((p["error"]["mean"], p[worst]["mean"]) for p in curve)
         x, y = np.array([*points]).T
         line = tagged(f"{style['kind']} curve", style["title"])
         ax.plot(x, y, color=CURRENT, linewidth=1.5, marker=".", gid=line)
     if style["shown"] and error["high"] is not None:
-        whiskers = {"color": CURRENT, "linewidth": 1.2, "alpha": 0.55, "gid": tagged(style["kind"])}
+        whiskers = {
+            "color": CURRENT,
+            "linewidth": 1.2,
+            "alpha": 0.55,
+            "gid": tagged(style["kind"]),
+        }
         ax.plot([error["low"], error["high"]], [level["mean"]] * 2, **whiskers)
         ax.plot([error["mean"]] * 2, [level["low"], level["high"]], **whiskers)
     ax.plot(
@@ -149,7 +189,11 @@ def _method(ax: Axes, style: Style, worst: str, curve: Sequence[Any]) -> None:
 def _marker(style: Style) -> dict[str, Any]:
     """Return marker and size of a method: a symbol, or a number."""
     known = MARKERS.get(style["symbol"])
-    return {"marker": known or f"${style['symbol']}$", "markersize": 8 if known else 9, "markeredgewidth": 0}
+    return {
+        "marker": known or f"${style['symbol']}$",
+        "markersize": 8 if known else 9,
+        "markeredgewidth": 0,
+    }
 
 
 def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, float]]) -> None:
@@ -161,8 +205,13 @@ def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, floa
     for style, (x, y), point in zip(styles, pixels, points, strict=False):
         width = 0.69 * 12 * len(style["title"])
 
-        def box(dy: float, right: bool, x: float = x, y: float = y, width: float = width) -> Box:
-            left = x + 9 if right else x - 9 - width
+        def box(
+            dy: float, right: bool, x: float = x, y: float = y, width: float = width
+        ) -> Box:
+            if right:
+                left = x + 9
+            else:
+                left = x - 9 - width
             return left, y + dy - 4, left + width, y + dy + 12
 
         def faults(place: tuple[float, bool], box: Any = box) -> int:
@@ -174,9 +223,10 @@ def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, floa
 
         dy, right = min(itertools.product(LABEL_HEIGHTS, (True, False)), key=faults)
         occupied.append(box(dy, right))
-        leader = (
-            {"arrowprops": {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}} if abs(dy) > 20 else {}
-        )
+        if abs(dy) > 20:
+            leader = {"arrowprops": {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}}
+        else:
+            leader = {}
         ax.annotate(
             style["title"], point, (9 if right else -9, dy), textcoords="offset points", weight="bold",
             ha="left" if right else "right", color=CURRENT, gid=tagged(f"{style['kind']} name"),
@@ -196,10 +246,21 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
                 for end in ("low", "mean", "high")
             )
             banded = style["shown"] and not np.isnan(low).any()
-            ends = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)} if banded else {}
-            looks = _marker(style) if style["shown"] else {"marker": "None"}
-            looks |= {"linestyle": "--" if style["dash"] else "-", "markevery": (style["index"] % 3, 3)}
-            display = CVaRCurveDisplay(alphas, mean, n_classes=classes, name=style["title"], **ends)
+            if banded:
+                ends = {"lower": low.clip(0, 1), "upper": high.clip(0, 1)}
+            else:
+                ends = {}
+            if style["shown"]:
+                looks = _marker(style)
+            else:
+                looks = {"marker": "None"}
+            looks |= {
+                "linestyle": "--" if style["dash"] else "-",
+                "markevery": (style["index"] % 3, 3),
+            }
+            display = CVaRCurveDisplay(
+                alphas, mean, n_classes=classes, name=style["title"], **ends
+            )
             display.plot(ax, color=CURRENT, gid=tagged(style["kind"], style["title"]), **looks)
             if display.band_ is not None:
                 display.band_.set_gid(tagged(style["kind"]))
@@ -228,7 +289,11 @@ def cvar_chart(table: ComparisonTable, styles: Sequence[Style]) -> str:
 
 
 def error_chart(
-    table: ComparisonTable, styles: Sequence[Style], path: tuple[str, ...], counts: Mapping[str, int], by: str
+    table: ComparisonTable,
+    styles: Sequence[Style],
+    path: tuple[str, ...],
+    counts: Mapping[str, int],
+    by: str,
 ) -> str:
     """Draw the errors by class or group: a block per class or group, a dot with interval per shown method.
 
@@ -252,12 +317,20 @@ def error_chart(
             words = f"{_shortened(name, most)} (n = {n:,})"
             place = ax.get_yaxis_transform()
             ax.text(
-                0.0, block * i + 0.8, words, weight="bold", va="center", transform=place, parse_math=False
+                0.0,
+                block * i + 0.8,
+                words,
+                weight="bold",
+                va="center",
+                transform=place,
+                parse_math=False,
             )
             for k, (style, by_name) in enumerate(errors):
-                if not (figure := by_name.get(name)):
+                figure = by_name.get(name)
+                if not figure:
                     continue
-                at, tip = block * i + 1.9 + k, f"{style['title']}, {name}: {_text(figure)}"
+                at = block * i + 1.9 + k
+                tip = f"{style['title']}, {name}: {_text(figure)}"
                 if figure["high"] is not None:
                     ax.plot(
                         [figure["low"], figure["high"]],
@@ -266,7 +339,13 @@ def error_chart(
                         alpha=0.55,
                         gid=tagged(style["kind"]),
                     )
-                ax.plot(figure["mean"], at, color=CURRENT, gid=tagged(style["kind"], tip), **_marker(style))
+                ax.plot(
+                    figure["mean"],
+                    at,
+                    color=CURRENT,
+                    gid=tagged(style["kind"], tip),
+                    **_marker(style),
+                )
         ax.set_xlabel("error")
         ax.set_yticks([])
         _tidy(ax, "x")
@@ -299,7 +378,9 @@ def monitor_chart(monitor: Monitor) -> str:
     if not any(batch.labelled for batch in monitor.batches):
         return ""
     display = MonitorDisplay.of(monitor, name="")
-    label = "Line charts: the rate of each batch against its bound. The tables have the numbers."
+    label = (
+        "Line charts: the rate of each batch against its bound. The tables have the numbers."
+    )
     return both(display.plot, label, INCH * display._size()[1])
 
 
@@ -323,11 +404,15 @@ def _tidy(ax: Axes, axis: Any) -> None:
 
 def _text(figure: Figure) -> str:
     value = f"{figure['mean']:.3f}"
-    return value if figure["high"] is None else f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
+    if figure["high"] is None:
+        return value
+    return f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
 
 
 def _shortened(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 1]}…"
 
 
 def _numbers(figure: Figure) -> list[float]:
@@ -347,9 +432,11 @@ def _ends(styles: Iterable[Style], key: str) -> list[float]:
 
 def _span(values: Sequence[float], also: float | None = None) -> tuple[float, float]:
     """Return the limits of an axis within [0, 1]; ``also`` is included if it is near the values."""
-    low, high = max(0.0, min(values)), min(1.0, max(values))
+    low = max(0.0, min(values))
+    high = min(1.0, max(values))
     pad = 0.07 * (high - low) + 0.008
-    low, high = max(0.0, low - pad), min(1.0, high + pad)
+    low = max(0.0, low - pad)
+    high = min(1.0, high + pad)
     if also is not None and also < high + 0.15 * (high - low):
         high = max(high, also + 0.01)
     return (0.0 if low < 0.25 * (high - low) else low), high

@@ -20,7 +20,13 @@ from sklearn.utils import get_tags
 from tailboost import metrics, rates
 from tailboost.app.datasets import TableChangedWarning
 from tailboost.app.registry import METHODS, Method, get_method
-from tailboost.app.report.results import INTERVAL_NOTE, LEVEL, SCHEMA_VERSION, Results, summarise
+from tailboost.app.report.results import (
+    INTERVAL_NOTE,
+    LEVEL,
+    SCHEMA_VERSION,
+    Results,
+    summarise,
+)
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
@@ -29,7 +35,23 @@ from tailboost.core.schema import group_name
 from tailboost.core.subgroups import revealing_features
 from tailboost.core.versions import versions
 
-CURVE_ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+CURVE_ALPHAS = (
+    0.01,
+    0.02,
+    0.03,
+    0.05,
+    0.07,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.8,
+    1.0,
+)
 # Largest number of classes for which a confusion matrix is stored.
 MOST_CONFUSED = 20
 # Error budgets at which a trade-off is measured: increases of the overall error; 1 sets no limit.
@@ -109,14 +131,18 @@ def compare(
     if not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats must be an integer of at least 1, got {repeats!r}")
     table, labels = _checked_table(X, y)
-    columns, cluster = _group_columns(groups, len(labels)), np.arange(len(labels))
+    columns = _group_columns(groups, len(labels))
+    cluster = np.arange(len(labels))
     if clusters is not None:
         cluster = np.unique(np.asarray(clusters), return_inverse=True)[1]
         if cluster.shape != labels.shape:
             raise ValueError(f"clusters must have shape {labels.shape}, got {cluster.shape}")
     data = {"name": data_name} | _described(table, labels, columns)
     selected, left_out = _selected(methods, len(data["classes"]), with_groups=bool(columns))
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if random_state is None else random_state
+    if random_state is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    else:
+        seed = random_state
     document: dict[str, Any] = {
         "schema": "tailboost.results",
         "schema_version": SCHEMA_VERSION,
@@ -134,7 +160,11 @@ def compare(
             "clusters": clusters is not None,
             "random_state": seed,
             "n_jobs": n_jobs,
-            "interval": {"level": LEVEL, "kind": "Student t over repeats", "note": INTERVAL_NOTE},
+            "interval": {
+                "level": LEVEL,
+                "kind": "Student t over repeats",
+                "note": INTERVAL_NOTE,
+            },
         },
         "left_out": left_out,
         "splits": [],
@@ -148,7 +178,9 @@ def compare(
     return _measured_on(document, selected, splits, on_progress)
 
 
-def _described(table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]) -> dict[str, Any]:
+def _described(
+    table: Table, labels: NDArray[Any], columns: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
     """Return the description of the data for the results."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2:
@@ -158,7 +190,9 @@ def _described(table: Table, labels: NDArray[Any], columns: dict[str, NDArray[An
         "n_features": int(table.shape[1]),
         "classes": [str(c) for c in classes],
         "class_counts": counts.tolist(),
-        "groups": {name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()},
+        "groups": {
+            name: dict(sorted(Counter(v.tolist()).items())) for name, v in columns.items()
+        },
         "group_features": {name: _revealing(table, v) for name, v in columns.items()},
     }
 
@@ -170,7 +204,8 @@ def _measured_on(
     report: Callable[[Results], None],
 ) -> Results:
     """Return the results of each method on each split, which are added to the document."""
-    results, name = Results(document), document["data"]["name"]
+    results = Results(document)
+    name = document["data"]["name"]
     total = document["settings"]["repeats"] * len(methods)
     try:
         with noticing_interrupts() as interrupted, steps(f"fits on {name}", total) as done:
@@ -190,7 +225,10 @@ def _measured_on(
                     else:
                         entry["repeats"].append({"repeat": repeat, **record})
                         entry["figures"] = summarise(
-                            [{k: v for k, v in r.items() if k not in UNSUMMARISED} for r in entry["repeats"]]
+                            [
+                                {k: v for k, v in r.items() if k not in UNSUMMARISED}
+                                for r in entry["repeats"]
+                            ]
                         )
                     done(detail=method.title)
         document["status"] = "complete"
@@ -234,15 +272,23 @@ def _splits(
     settings: dict[str, Any],
 ) -> Iterator[tuple[DataSplit, dict[str, Any]]]:
     """Yield each split with its description for the results."""
-    seed, joint = settings["random_state"], joint_groups(groups)
-    splitter = StratifiedShuffleSplit(settings["repeats"], test_size=settings["test_size"], random_state=seed)
+    seed = settings["random_state"]
+    joint = joint_groups(groups)
+    splitter = StratifiedShuffleSplit(
+        settings["repeats"], test_size=settings["test_size"], random_state=seed
+    )
     strata = _rarest_label(labels, cluster)
     for repeat, sides in enumerate(splitter.split(np.zeros(len(strata)), strata)):
         # Without clusters the order of the splitter stays: some learners depend on the order of rows.
         train, test = (
-            (np.flatnonzero(np.isin(cluster, side)) for side in sides) if settings["clusters"] else sides
+            (np.flatnonzero(np.isin(cluster, side)) for side in sides)
+            if settings["clusters"]
+            else sides
         )
-        rows = table.iloc if hasattr(table, "iloc") else table
+        if hasattr(table, "iloc"):
+            rows = table.iloc
+        else:
+            rows = table
         split = DataSplit(
             rows[train],
             rows[test],
@@ -253,7 +299,15 @@ def _splits(
             np.unique(labels),
         )
         fit_seed = int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-        yield split, {"repeat": repeat, "fit_seed": fit_seed, "n_train": len(train), "n_test": len(test)}
+        yield (
+            split,
+            {
+                "repeat": repeat,
+                "fit_seed": fit_seed,
+                "n_train": len(train),
+                "n_test": len(test),
+            },
+        )
 
 
 def _rarest_label(labels: NDArray[Any], cluster: NDArray[Any]) -> NDArray[Any]:
@@ -269,26 +323,38 @@ def _measure(
     method: Method, split: DataSplit, settings: dict[str, Any], seed: int
 ) -> tuple[dict[str, Any] | None, str, list[str]]:
     """Return the record of one method on one split (None after an error), the error, and the warnings."""
-    record, failure = None, ""
+    record = None
+    failure = ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             record = _fit_and_measure(method, split, settings, seed)
         except Exception as error:  # the other methods go on
             failure = f"{type(error).__name__}: {error}"
-    return record, failure, [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return (
+        record,
+        failure,
+        [str(w.message) for w in caught if issubclass(w.category, UserWarning)],
+    )
 
 
-def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any], seed: int) -> dict[str, Any]:
-    alphas, main_alpha, curve = settings["alphas"], settings["main_alpha"], settings["curve_alphas"]
+def _fit_and_measure(
+    method: Method, split: DataSplit, settings: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    alphas = settings["alphas"]
+    main_alpha = settings["main_alpha"]
+    curve = settings["curve_alphas"]
     classifier = method.make(alpha=main_alpha, random_state=seed, n_jobs=settings["n_jobs"])
     split = _prepared(split, classifier)
     start = time.perf_counter()
-    classifier.fit(split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {}))
-    fitted = time.perf_counter()
-    models = (
-        {a: classifier.reweight(alpha=a) for a in curve} if method.uses_alpha else {main_alpha: classifier}
+    classifier.fit(
+        split.X_train, split.y_train, **(split.joint_train if method.uses_groups else {})
     )
+    fitted = time.perf_counter()
+    if method.uses_alpha:
+        models = {a: classifier.reweight(alpha=a) for a in curve}
+    else:
+        models = {main_alpha: classifier}
     reweighted = time.perf_counter()
     answers = np.asarray(models[main_alpha].predict(split.X_test))
     predicted = time.perf_counter()
@@ -307,14 +373,21 @@ def _fit_and_measure(method: Method, split: DataSplit, settings: dict[str, Any],
         "predict_seconds": predicted - reweighted,
     }
     if len(split.classes) <= MOST_CONFUSED:
-        record["confusion"] = confusion_matrix(split.y_test, answers, labels=split.classes).tolist()
-    if hasattr(classifier, "tradeoff") and hasattr(classifier, "reweight") and not method.uses_alpha:
+        record["confusion"] = confusion_matrix(
+            split.y_test, answers, labels=split.classes
+        ).tolist()
+    if (
+        hasattr(classifier, "tradeoff")
+        and hasattr(classifier, "reweight")
+        and not method.uses_alpha
+    ):
         record["tradeoff"] = [
             {"error_budget": budget}
             | _errors(classifier.reweight(error_budget=budget).predict(split.X_test), split)
             for budget in BUDGETS
         ]
-    if (summary := getattr(models[main_alpha], "summary_", None)) is not None:
+    summary = getattr(models[main_alpha], "summary_", None)
+    if summary is not None:
         record["fit_summary"] = str(summary)
     return record
 
@@ -323,7 +396,10 @@ def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
     """Return a split with the tables as numbers, which the classifier takes."""
     steps = preparation(classifier)
     if not hasattr(split.X_train, "iloc"):
-        steps = steps[1:] if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f" else []
+        if isinstance(split.X_train, np.ndarray) and split.X_train.dtype.kind == "f":
+            steps = steps[1:]
+        else:
+            steps = []
     if not steps:
         return split
     pipeline = Pipeline(steps).fit(split.X_train)
@@ -335,16 +411,21 @@ def _prepared(split: DataSplit, classifier: Model) -> DataSplit:
 
 def _errors(answers: Column, split: DataSplit) -> dict[str, Any]:
     """Return the errors of answers to the test rows; a class without test rows is left out."""
-    y, answers = split.y_test, np.asarray(answers)
+    y = split.y_test
+    answers = np.asarray(answers)
     by_class = metrics.class_errors(y, answers, labels=split.classes)
     class_errors = {str(k): float(v) for k, v in by_class.items() if not np.isnan(v)}
-    by_group = {name: metrics.group_errors(y, answers, v) for name, v in split.groups_test.items()}
+    by_group = {
+        name: metrics.group_errors(y, answers, v) for name, v in split.groups_test.items()
+    }
     worst = {name: float(max(errors.values())) for name, errors in by_group.items()}
     return {
         "error": float(np.mean(rates.wrong(answers, y))),
         "class_errors": class_errors,
         "worst_class_error": max(class_errors.values()),
-        "group_errors": {g: {str(k): float(v) for k, v in errors.items()} for g, errors in by_group.items()},
+        "group_errors": {
+            g: {str(k): float(v) for k, v in errors.items()} for g, errors in by_group.items()
+        },
         "worst_group_errors": worst,
         "worst_group_error": max(worst.values(), default=None),
     }
@@ -375,9 +456,15 @@ def _selected(
         else:
             selected[method.name] = method
     for method in [] if with_groups else list(selected.values()):
-        twins = [m.name for m in selected.values() if m.factory is method.factory and not m.uses_groups]
+        twins = [
+            m.name
+            for m in selected.values()
+            if m.factory is method.factory and not m.uses_groups
+        ]
         if method.uses_groups and twins:
-            left_out.append({"title": method.title, "reason": f"without groups it equals {twins[0]}"})
+            left_out.append(
+                {"title": method.title, "reason": f"without groups it equals {twins[0]}"}
+            )
             del selected[method.name]
     if not selected:
         reasons = [method["reason"] for method in left_out]
@@ -386,7 +473,12 @@ def _selected(
 
 
 def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
-    table = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
+    if hasattr(X, "tocsr"):
+        table = X.tocsr()
+    elif hasattr(X, "iloc"):
+        table = X
+    else:
+        table = np.asarray(X)
     if table.ndim != 2:
         raise ValueError(f"X must have two dimensions, got shape {table.shape}")
     labels = np.asarray(y)
@@ -401,7 +493,9 @@ def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
 def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
     columns = {}
     for name in () if groups is None else groups:
-        columns[str(name)] = np.array([group_name(v) for v in np.asarray(groups[name]).tolist()], dtype=str)
+        columns[str(name)] = np.array(
+            [group_name(v) for v in np.asarray(groups[name]).tolist()], dtype=str
+        )
     for name, values in columns.items():
         if len(values) != n:
             raise ValueError(f"group column {name!r} has {len(values)} rows, X has {n}")
@@ -411,4 +505,6 @@ def _group_columns(groups: Groups, n: int) -> dict[str, NDArray[Any]]:
 def _revealing(table: Table, values: NDArray[Any]) -> list[str] | None:
     """Return the names of features that reveal a group column; None if this is unknown."""
     (features,) = revealing_features(table, np.unique(values, return_inverse=True)[1])
-    return None if features is None else [str(feature) for feature in features]
+    if features is None:
+        return None
+    return [str(feature) for feature in features]

@@ -15,7 +15,8 @@ ComparedMethod = Mapping[str, Any]  # an entry of "methods" in the document
 
 # Numbers are printed with three decimals. Smaller differences are printed as 0.000.
 NO_DIFFERENCE = 5e-4
-WORST_CLASS, WORST_GROUP = "worst_class_error", "worst_group_error"
+WORST_CLASS = "worst_class_error"
+WORST_GROUP = "worst_group_error"
 WORDS = {WORST_CLASS: "worst class", WORST_GROUP: "worst group"}
 
 
@@ -55,11 +56,18 @@ class Difference:
     @property
     def cell(self) -> Cell:
         """The difference for the table."""
-        mean, half = self.interval["mean"], _half(self.interval)
+        mean = self.interval["mean"]
+        half = _half(self.interval)
         if abs(mean) < NO_DIFFERENCE:
             return Cell("0.000", half)
         significant = half is not None and abs(mean) > half
-        mark = ("lower" if mean < 0 else "higher") if significant else ""
+        if significant:
+            if mean < 0:
+                mark = "lower"
+            else:
+                mark = "higher"
+        else:
+            mark = ""
         return Cell(f"{mean:+.3f}".replace("-", "−"), half, mark)
 
 
@@ -79,7 +87,8 @@ class ComparisonTable:
         if label is not None:
             methods = [_of_class(method, label) for method in self.document["methods"]]
             self.document = {**self.document, "methods": methods}
-        self.data, self.settings = self.document["data"], self.document["settings"]
+        self.data = self.document["data"]
+        self.settings = self.document["settings"]
 
     @cached_property
     def finished(self) -> list[ComparedMethod]:
@@ -112,11 +121,18 @@ class ComparisonTable:
 
         A CVaR is left out if no method is better than a random guess.
         """
-        measures: dict[str, tuple[str, ...]] = {"error": ("error",), "worst class": (WORST_CLASS,)}
-        measures |= {f"worst by {name}": ("worst_group_errors", name) for name in self.data["groups"]}
+        measures: dict[str, tuple[str, ...]] = {
+            "error": ("error",),
+            "worst class": (WORST_CLASS,),
+        }
+        measures |= {
+            f"worst by {name}": ("worst_group_errors", name) for name in self.data["groups"]
+        }
         tails = {f"CVaR {a:g}": ("cvar", f"{a:g}") for a in self.settings["alphas"]}
         return measures | {
-            title: path for title, path in tails.items() if self._lowest(path) < self.random_error
+            title: path
+            for title, path in tails.items()
+            if self._lowest(path) < self.random_error
         }
 
     def _lowest(self, path: tuple[str, ...]) -> float:
@@ -135,12 +151,20 @@ class ComparisonTable:
             cells: list[Cell | None] = []
             for path in self.measures.values():
                 figure = figure_of(method, *path)
-                best = round(figure["mean"], 3) == self._lowest(path) < self.random_error - NO_DIFFERENCE
+                best = (
+                    round(figure["mean"], 3)
+                    == self._lowest(path)
+                    < self.random_error - NO_DIFFERENCE
+                )
                 cells.append(Cell(f"{figure['mean']:.3f}", _half(figure), "best" * best))
-            differences = (self.differences.get((worst, method["name"])) for worst in self.references)
+            differences = (
+                self.differences.get((worst, method["name"])) for worst in self.references
+            )
             cells += [d.cell if d else None for d in differences]
             seconds = method["figures"]["fit_seconds"]
-            rows.append(MethodRow(method, [*cells, Cell(f"{seconds['mean']:.3f}", _half(seconds))]))
+            rows.append(
+                MethodRow(method, [*cells, Cell(f"{seconds['mean']:.3f}", _half(seconds))])
+            )
         return rows
 
     def curve(self, method: ComparedMethod, worst: str) -> list[Any]:
@@ -162,7 +186,9 @@ class ComparisonTable:
         """
         references = {}
         for worst in WORDS:
-            eligible = [m for m in self.finished_methods(ours=True) if len(self.curve(m, worst)) > 1]
+            eligible = [
+                m for m in self.finished_methods(ours=True) if len(self.curve(m, worst)) > 1
+            ]
             if worst == WORST_CLASS:
                 eligible = eligible or self.finished_methods(ours=True)
             if eligible and self.finished_methods(ours=False):
@@ -182,7 +208,9 @@ class ComparisonTable:
             for baseline in self.finished_methods(ours=False)
             if _shared(ours, baseline) and self._position(ours, baseline, worst)
         ]
-        return {(w, b["name"]): self._difference(ours, b, w, len(pairs)) for w, ours, b in pairs}
+        return {
+            (w, b["name"]): self._difference(ours, b, w, len(pairs)) for w, ours, b in pairs
+        }
 
     def _position(
         self, ours: ComparedMethod, baseline: ComparedMethod, worst: str
@@ -205,8 +233,15 @@ class ComparisonTable:
         points = self.curve(ours, worst)
         values = []
         for our_record, baseline_record in _shared(ours, baseline):
-            our_points = [our_record] if len(points) == 1 else our_record["tradeoff"]
-            values.append((1 - t) * our_points[j][worst] + t * our_points[k][worst] - baseline_record[worst])
+            if len(points) == 1:
+                our_points = [our_record]
+            else:
+                our_points = our_record["tradeoff"]
+            values.append(
+                (1 - t) * our_points[j][worst]
+                + t * our_points[k][worst]
+                - baseline_record[worst]
+            )
         counts = [self.data["class_counts"]]
         if worst == WORST_GROUP:
             counts = [list(by_group.values()) for by_group in self.data["groups"].values()]
@@ -216,7 +251,9 @@ class ComparisonTable:
         if (_half(interval) or 0.0) >= 1.0:
             interval |= {"low": None, "high": None}  # it would hold every possible difference
         measures = ("error", worst)
-        our_error, our_worst = ((1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures)
+        our_error, our_worst = (
+            (1 - t) * points[j][m]["mean"] + t * points[k][m]["mean"] for m in measures
+        )
         baseline_at = (figure_of(baseline, "error")["mean"], figure_of(baseline, worst)["mean"])
         return Difference(ours, baseline, (our_error, our_worst), baseline_at, interval)
 
@@ -235,13 +272,17 @@ class ComparisonTable:
             return "The comparison needs at least one of our methods and one baseline."
         if self.headline is None:
             return "Each baseline has a lower overall error than our methods; no errors are compared."
-        d, mean = self.headline, 100 * self.headline.interval["mean"]
+        d = self.headline
+        mean = 100 * self.headline.interval["mean"]
         (error, worst), (baseline_error, baseline_worst) = d.ours_at, d.baseline_at
-        ours, baseline = d.ours["title"], d.baseline["title"]
-        if (half := d.cell.half) is None:
+        ours = d.ours["title"]
+        baseline = d.baseline["title"]
+        half = d.cell.half
+        if half is None:
             difference = f"{mean:+.1f} percentage points, no interval from {splits_words(d.interval['n'])}"
         else:
-            low, high = max(mean - 100 * half, -100.0), min(mean + 100 * half, 100.0)
+            low = max(mean - 100 * half, -100.0)
+            high = min(mean + 100 * half, 100.0)
             difference = f"{mean:+.1f} percentage points, 95 % interval {low:.1f} to {high:.1f}"
             difference += "" if d.cell.mark else ", not significant"
         difference = f"difference {difference}".replace(" -", " −")
@@ -259,13 +300,18 @@ class ComparisonTable:
     @property
     def problems(self) -> list[str]:
         """A sentence for an interruption, each method left out, and each failed method."""
-        methods, repeats = self.document["methods"], self.settings["repeats"]
-        done, total = sum(len(m["repeats"]) for m in methods), repeats * len(methods)
+        methods = self.document["methods"]
+        repeats = self.settings["repeats"]
+        done = sum(len(m["repeats"]) for m in methods)
+        total = repeats * len(methods)
         sentences = [
-            f"{m['title']} is not in the comparison: {m['reason']}" for m in self.document["left_out"]
+            f"{m['title']} is not in the comparison: {m['reason']}"
+            for m in self.document["left_out"]
         ]
         if self.document["status"] != "complete":
-            sentences.insert(0, f"The comparison was interrupted: {done} of {total} fits are finished.")
+            sentences.insert(
+                0, f"The comparison was interrupted: {done} of {total} fits are finished."
+            )
         for method, failures in ((m, m["failures"]) for m in methods if m["failures"]):
             splits = f"{len(failures)} of {repeats} splits"
             sentences.append(f"{method['title']} failed on {splits}: {failures[0]['error']}")
@@ -283,7 +329,9 @@ class ComparisonTable:
     def shown_first(self, most: int) -> list[ComparedMethod]:
         """Return at most ``most`` methods for the charts: compared ones first, then by worst-class error."""
         compared = [*self.references.values(), *(d.baseline for d in [self.headline] if d)]
-        order = sorted(self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"]))
+        order = sorted(
+            self.finished, key=lambda m: (m not in compared, figure_of(m, WORST_CLASS)["mean"])
+        )
         return order[:most]
 
 
@@ -291,7 +339,10 @@ def figure_of(method: ComparedMethod, *path: str) -> Any:
     """Return one result of a method, under nested keys; None if a key is absent."""
     figure = method["figures"]
     for key in path:
-        figure = None if figure is None else figure.get(key)
+        if figure is None:
+            figure = None
+        else:
+            figure = figure.get(key)
     return figure
 
 
@@ -300,23 +351,38 @@ def _of_class(method: ComparedMethod, label: str) -> ComparedMethod:
 
     def replaced(record: Mapping[str, Any]) -> dict[str, Any]:
         points = [replaced(point) for point in record.get("tradeoff") or ()]
-        more = {"tradeoff": points} if points else {}
+        if points:
+            more = {"tradeoff": points}
+        else:
+            more = {}
         return {**record, WORST_CLASS: record["class_errors"].get(label), **more}
 
     figures = method["figures"] and replaced(method["figures"])
-    return {**method, "repeats": [replaced(record) for record in method["repeats"]], "figures": figures}
+    return {
+        **method,
+        "repeats": [replaced(record) for record in method["repeats"]],
+        "figures": figures,
+    }
 
 
 def splits_words(n: int) -> str:
     """Return the number of splits, too few for an interval, in words."""
-    return "a single split" if n == 1 else f"{n} splits"
+    if n == 1:
+        return "a single split"
+    return f"{n} splits"
 
 
 def _half(figure: Mapping[str, Any]) -> float | None:
-    return None if figure["high"] is None else float(figure["high"] - figure["mean"])
+    if figure["high"] is None:
+        return None
+    return float(figure["high"] - figure["mean"])
 
 
 def _shared(ours: ComparedMethod, baseline: ComparedMethod) -> Sequence[tuple[Any, Any]]:
     """Return pairs of records of the splits on which both methods finished."""
     records = {record["repeat"]: record for record in baseline["repeats"]}
-    return [(record, records[record["repeat"]]) for record in ours["repeats"] if record["repeat"] in records]
+    return [
+        (record, records[record["repeat"]])
+        for record in ours["repeats"]
+        if record["repeat"] in records
+    ]

@@ -55,7 +55,14 @@ class UseCase:
 
     @classmethod
     def of(
-        cls, model: Model, X: Table, y: Column, limits: Sequence[Limit], label: str, cases: str, seed: int
+        cls,
+        model: Model,
+        X: Table,
+        y: Column,
+        limits: Sequence[Limit],
+        label: str,
+        cases: str,
+        seed: int,
     ) -> tuple[Self, Any, Any]:
         """Fit a model, select a rule within the limits, certify it, and measure both; each on other rows.
 
@@ -65,16 +72,26 @@ class UseCase:
         parts = np.split(order, [int(part * len(y)) for part in PARTS])
         train, select, fresh, test = parts
         model.fit(X.iloc[train], y[train])
-        selected = tailboost.tune([("boosted trees", model)], X.iloc[select], y[select], limits=limits)
+        selected = tailboost.tune(
+            [("boosted trees", model)], X.iloc[select], y[select], limits=limits
+        )
         try:
-            rule, reason = tailboost.calibrate(selected, X.iloc[fresh], y[fresh]), ""
+            rule = tailboost.calibrate(selected, X.iloc[fresh], y[fresh])
+            reason = ""
         except tailboost.NotCertifiedError as failure:
-            rule, reason = selected, str(failure)
+            rule = selected
+            reason = str(failure)
         wrong = [one.predict(X.iloc[test]) != y[test] for one in (model, rule)]
         counted = {"missed": y[test] == label, "error": np.ones(len(test), dtype=bool)}
-        before, after = ({name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong)
-        differences = {name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()}
-        sizes = dict(zip(("training", "selection", "certificate", "test"), map(len, parts), strict=True))
+        before, after = (
+            {name: _rate(w[rows]) for name, rows in counted.items()} for w in wrong
+        )
+        differences = {
+            name: _paired(*(w[rows] for w in wrong)) for name, rows in counted.items()
+        }
+        sizes = dict(
+            zip(("training", "selection", "certificate", "test"), map(len, parts), strict=True)
+        )
         rows = sizes | {label: int(counted["missed"].sum())}
         use = cls(model, rule, limits, label, cases, rows, before, after, differences, reason)
         return use, X.iloc[test], y[test]
@@ -88,9 +105,16 @@ class UseCase:
         ]
         names = [f"missed {self.cases}", "wrong answers, all clients"]
         bounds = [float(self.limits[0].bound), math.nan]
-        after = "selected rule" if self.not_certified else "certified rule"
+        if self.not_certified:
+            after = "selected rule"
+        else:
+            after = "certified rule"
         return GroupsDisplay(
-            names, *rates, bound=bounds, rate="share of the clients", labels=("plain model", after)
+            names,
+            *rates,
+            bound=bounds,
+            rate="share of the clients",
+            labels=("plain model", after),
         )
 
 
@@ -102,7 +126,8 @@ def _rate(wrong: Any) -> Figure:
 def _paired(before: Any, after: Any) -> Figure:
     """Return the mean difference on the same rows, with its normal 95 % interval."""
     changes = after.astype(float) - before
-    mean, half = float(changes.mean()), NORMAL * float(changes.std(ddof=1)) / math.sqrt(len(changes))
+    mean = float(changes.mean())
+    half = NORMAL * float(changes.std(ddof=1)) / math.sqrt(len(changes))
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
@@ -131,14 +156,18 @@ class Demo:
 
         Strongest is the difference farthest from 0, in half-widths of its interval.
         """
-        use, sentences = self.use, {}
+        use = self.use
+        sentences = {}
         change = use.differences["missed"]
         if change["high"] < 0:
             before, after = (
                 {name: 100 * figure["mean"] for name, figure in rates.items()}
                 for rates in (use.before, use.after)
             )
-            rule = "selected" if use.not_certified else "certified"
+            if use.not_certified:
+                rule = "selected"
+            else:
+                rule = "certified"
             sentences[change["mean"] / (change["high"] - change["mean"])] = (
                 f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the {rule} rule "
                 f"{after['missed']:.0f}; overall error changes from {before['error']:.1f} to "
@@ -151,10 +180,14 @@ class Demo:
                     f"{100 * d.ours_at[1]:.0f} % {self._measure(name)}, {d.baseline['title']} "
                     f"{100 * d.baseline_at[1]:.0f} %."
                 )
-        return sentences[min(sentences)] if sentences else "No difference of this run is significant."
+        if sentences:
+            return sentences[min(sentences)]
+        return "No difference of this run is significant."
 
     def _measure(self, name: str) -> str:
-        return f"missed {self.use.cases}" if name == self.credit.data["name"] else "worst-class error"
+        if name == self.credit.data["name"]:
+            return f"missed {self.use.cases}"
+        return "worst-class error"
 
     @property
     def differences(self) -> dict[str, list[LimitLine]]:
@@ -162,11 +195,20 @@ class Demo:
 
         The keys name our method, the error and the data; significant differences come first.
         """
-        verdicts = {"lower": ("better", True), "higher": ("worse", False), "": ("not significant", None)}
+        verdicts = {
+            "lower": ("better", True),
+            "higher": ("worse", False),
+            "": ("not significant", None),
+        }
         charts: dict[str, list[LimitLine]] = {}
         for name, d in self._differences():
-            mean, half = d.interval["mean"], d.cell.half
-            low, high = (None, None) if half is None else (max(-1.0, mean - half), min(mean + half, 1.0))
+            mean = d.interval["mean"]
+            half = d.cell.half
+            low, high = (
+                (None, None)
+                if half is None
+                else (max(-1.0, mean - half), min(mean + half, 1.0))
+            )
             ends = f"no interval from {splits_words(d.interval['n'])}"
             if low is not None and high is not None:
                 ends = f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
@@ -174,7 +216,9 @@ class Demo:
             numbers = f"{100 * mean:+.1f} points, {ends}".replace("-", "−")
             words = f"instead of {d.baseline['title']}"
             line = LimitLine(verdict, good, words, "", numbers, mean, low, high, 0.0)
-            charts.setdefault(f"{d.ours['title']}: {self._measure(name)}, {name}", []).append(line)
+            charts.setdefault(f"{d.ours['title']}: {self._measure(name)}, {name}", []).append(
+                line
+            )
         order = {True: 0, False: 1, None: 2}
         return {
             name: sorted(lines, key=lambda line: (order[line.good], line.value))
@@ -190,7 +234,9 @@ class Demo:
             if method["name"] not in TAILS:
                 continue
             figures = [figure_of(method, "cvar", alpha) for alpha in alphas]
-            halves = ["" if f["high"] is None else f" ± {f['high'] - f['mean']:.3f}" for f in figures]
+            halves = [
+                "" if f["high"] is None else f" ± {f['high'] - f['mean']:.3f}" for f in figures
+            ]
             cells = [f"{f['mean']:.3f}{half}" for f, half in zip(figures, halves, strict=True)]
             rows.append([method["title"], *cells])
         return ["method", *(f"α = {alpha}" for alpha in alphas)], rows

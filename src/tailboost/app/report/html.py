@@ -62,10 +62,17 @@ def render_demo(demo: Demo) -> str:
     str
         The page. The content security policy forbids requests and scripts.
     """
-    use, credit, wine = demo.use, demo.credit, demo.wine
+    use = demo.use
+    credit = demo.credit
+    wine = demo.wine
     looks = {table.data["name"]: charts.method_styles(table) for table in (credit, wine)}
     curves = [
-        {**style, "title": "what you use today" if style["method"]["name"] == TODAY else style["title"]}
+        {
+            **style,
+            "title": "what you use today"
+            if style["method"]["name"] == TODAY
+            else style["title"],
+        }
         for style in looks[credit.data["name"]]
     ]
     certificate = judged(use.rule).certificate_
@@ -76,12 +83,15 @@ def render_demo(demo: Demo) -> str:
         certified="" if certificate is None else charts.limits_chart(certificate.limit_lines()),
         groups=charts.groups_chart(use.display),
         differences={
-            name: charts.limits_chart(lines, DIFFERENCES) for name, lines in demo.differences.items()
+            name: charts.limits_chart(lines, DIFFERENCES)
+            for name, lines in demo.differences.items()
         },
         styles=[looks[table.data["name"]] for table in (credit, wine)],
         credit=charts.tradeoff_chart(credit, curves, title=f"missed {use.cases}"),
         wine=charts.tradeoff_chart(wine, looks[wine.data["name"]]),
-        tails=(tails := [s for s in looks[credit.data["name"]] if s["method"]["name"] in TAILS]),
+        tails=(
+            tails := [s for s in looks[credit.data["name"]] if s["method"]["name"] in TAILS]
+        ),
         cvar=charts.cvar_chart(credit, tails),
     )
 
@@ -117,7 +127,10 @@ def page(template: str, **values: Any) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.globals["is_words"] = _is_words
     return environment.get_template(template).render(css=_asset("report.css"), **values)

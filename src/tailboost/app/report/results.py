@@ -86,12 +86,15 @@ def resampled_interval(
     .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003).
     """
     d = np.asarray(differences, dtype=np.float64)
-    mean, low, high = float(d.mean()), None, None
+    mean = float(d.mean())
+    low = None
+    high = None
     if d.size >= LEAST_SPLITS:
         spread = math.sqrt(float(d.var(ddof=1)) + step**2 / 12)
         quantile = float(stats.t.isf((1 - LEVEL) / 2 / tests, d.size - 1))
         half = quantile * spread * math.sqrt(1 / d.size + test_to_train)
-        low, high = mean - half, mean + half
+        low = mean - half
+        high = mean + half
     return {"mean": mean, "low": low, "high": high, "n": int(d.size)}
 
 
@@ -139,8 +142,11 @@ class Results:
             raise ValueError(f"{name} is not JSON: {error}") from error
         if not isinstance(document, dict) or document.get("schema") != "tailboost.results":
             raise ValueError(f"{name} holds no results of a comparison")
-        if (version := document.get("schema_version")) != SCHEMA_VERSION:
-            raise ValueError(f"{name} has schema version {version}, this tailboost reads {SCHEMA_VERSION}")
+        version = document.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise ValueError(
+                f"{name} has schema version {version}, this tailboost reads {SCHEMA_VERSION}"
+            )
         return cls(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -57,7 +57,9 @@ def both(draw: Callable[[Any], Any], label: str, height: float | tuple[float, fl
     return svg(draw, label, WIDE, wide, "wide") + svg(draw, label, NARROW, narrow, "narrow")
 
 
-def svg(draw: Callable[[Any], Any], label: str, width: float, height: float, kind: str = "") -> str:
+def svg(
+    draw: Callable[[Any], Any], label: str, width: float, height: float, kind: str = ""
+) -> str:
     """Return a chart as an element of a page."""
     import io
 
@@ -69,7 +71,9 @@ def svg(draw: Callable[[Any], Any], label: str, width: float, height: float, kin
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the fonts of the page have it
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         draw(figure.subplots())
-        figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure.savefig(
+            written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     return _embedded(written.getvalue(), label, kind)
 
 
@@ -89,7 +93,9 @@ def _embedded(document: str, label: str, kind: str) -> str:
     body = re.sub("<[^>]+>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag[0]), body)
     body = re.sub(r"; font-family: [^;\"]*|font-family: [^;\"]*; ", "", body)
     body = re.sub(r"font: (?:(\w+) )?([\d.]+)px [^;\"]*", _font, body)
-    mark = digest(f"{label}{body}".encode())[:6]  # names are unique on a page with several charts
+    mark = digest(f"{label}{body}".encode())[
+        :6
+    ]  # names are unique on a page with several charts
     body = re.sub(r'(id="|url\(#|href="#)([mp][0-9a-f]{10})', rf"\1c{mark}\2", body)
     for colour, variable in COLOURS.items():
         body = body.replace(colour, variable)

@@ -87,15 +87,22 @@ class AdditivePlayer(Player[AdditiveState], ABC):
         round) the mean test error was .155 with this rule, .188 with the flawless model alone and .159 with
         scikit-learn's step.
         """
-        wrong, verdict = np.asarray(losses) > 0, ""
+        wrong = np.asarray(losses) > 0
+        verdict = ""
         if self.flawless(wrong, state):
             a = max(state.steps, default=PERFECT_STEP)
             verdict = "a base model made no error; it got the longest step so far"
         else:
-            a = self.step(wrong, state) if self.weights(state)[~wrong].sum() > 0 else 0.0
+            if self.weights(state)[~wrong].sum() > 0:
+                a = self.step(wrong, state)
+            else:
+                a = 0.0
             if not 0 < a < np.inf:
                 # An infinite step of a model with errors: the weights of its wrong rows have underflowed.
-                verdict = "the newest base model errs only on rows without weight" if a > 0 else self.no_step
+                if a > 0:
+                    verdict = "the newest base model errs only on rows without weight"
+                else:
+                    verdict = self.no_step
                 return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
             a *= self.learning_rate
         margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
@@ -103,7 +110,9 @@ class AdditivePlayer(Player[AdditiveState], ABC):
 
     def finished(self, state: AdditiveState) -> Stop | None:
         """Return the reason to end the game, or None to continue."""
-        return Stop(StopKind.RULE, state.verdict) if state.verdict else None
+        if state.verdict:
+            return Stop(StopKind.RULE, state.verdict)
+        return None
 
 
 def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
@@ -144,7 +153,9 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> floa
     """
     mean = tilted(base, -margins)[1]
     with np.errstate(divide="ignore"):
-        centred = np.expm1(-margins - mean)  # e^(−m) over its mean, minus 1: the variance does not cancel
+        centred = np.expm1(
+            -margins - mean
+        )  # e^(−m) over its mean, minus 1: the variance does not cancel
         variance = np.log(base @ (centred - base @ centred) ** 2)
         return 2 * mean + float(np.logaddexp(0.0, np.log(variance_weight) + variance))
 
@@ -187,7 +198,9 @@ class VadaBoost(VariancePenalised):
     def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
         """Return the minimiser of the bound along the base model."""
         u = self.fit_weights(self.row_weights(state), state)
-        return exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
+        return (
+            exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
+        )
 
 
 @dataclass(frozen=True)
@@ -206,7 +219,8 @@ class EBBoost(VariancePenalised):
 
         def half(rows: NDArray[np.bool_]) -> float:  # P or Q
             return float(
-                (1 - self.variance_weight) * w[rows].sum() ** 2 + self.variance_weight * square[rows].sum()
+                (1 - self.variance_weight) * w[rows].sum() ** 2
+                + self.variance_weight * square[rows].sum()
             )
 
         return exponential_step(half(~wrong), half(wrong), self.n_classes) / 2

@@ -36,11 +36,17 @@ class History:
     def add(self, losses: NDArray[Any]) -> History:
         """Return the history with one more loss vector of shape (m,)."""
         if losses.dtype == np.bool_:
-            bits = self.losses if isinstance(self.losses, BitLosses) else BitLosses(len(losses))
+            if isinstance(self.losses, BitLosses):
+                bits = self.losses
+            else:
+                bits = BitLosses(len(losses))
             stacked: BitLosses | Floats = bits.append(losses)
         else:
             row = np.asarray(losses, dtype=np.float64)[None, :]
-            stacked = row if isinstance(self.losses, BitLosses) else np.vstack([self.losses, row])
+            if isinstance(self.losses, BitLosses):
+                stacked = row
+            else:
+                stacked = np.vstack([self.losses, row])
         return replace(self, losses=stacked, cumulative=self.cumulative + losses)
 
 
@@ -81,7 +87,9 @@ class TotallyCorrective(Player[History], ABC):
         """Return the history with the newest losses and a new solution."""
         past = state.add(losses)
         solution = self.solve(past)
-        return replace(past, weights=solution.unit_weights, multipliers=solution.mixture, gap=solution.gap)
+        return replace(
+            past, weights=solution.unit_weights, multipliers=solution.mixture, gap=solution.gap
+        )
 
     def best(self, state: History) -> float:
         """Return the CVaR_α of the best mixture of the base models so far, on the losses of the game."""
@@ -111,7 +119,9 @@ def entropic_theory(alpha: float, delta: float) -> tuple[float, int]:
     by Zhai et al. 2021.
     """
     log_inverse = math.log(1 / alpha)
-    return max(2 / delta * log_inverse, 0.5), math.ceil(max(32 / delta**2 * log_inverse, 8 / delta))
+    return max(2 / delta * log_inverse, 0.5), math.ceil(
+        max(32 / delta**2 * log_inverse, 8 / delta)
+    )
 
 
 @dataclass(frozen=True)
@@ -134,9 +144,16 @@ class EntropicLP(TotallyCorrective):
     @property
     def symbols(self) -> dict[str, str]:
         """Meaning of β."""
-        return {"β": f"{self.beta:g}: 1/β is the strength of the penalty on the distance from p"}
+        return {
+            "β": f"{self.beta:g}: 1/β is the strength of the penalty on the distance from p"
+        }
 
     def solve(self, past: History) -> EntropicSolution:
         """Solve the regularised program, starting from the last multipliers and 0 for the newest model."""
-        start = None if past.multipliers is None else np.append(past.multipliers, 0.0)
-        return entropic_weights(past.losses, self.alpha, self.beta, self.inliers(past), start=start)
+        if past.multipliers is None:
+            start = None
+        else:
+            start = np.append(past.multipliers, 0.0)
+        return entropic_weights(
+            past.losses, self.alpha, self.beta, self.inliers(past), start=start
+        )

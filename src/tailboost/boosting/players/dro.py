@@ -117,7 +117,9 @@ class WorstCase(AdditivePlayer):
         """Return the state with its worst case; the gap is relative to the largest loss."""
         if isinstance(state, WorstCaseState):
             return state
-        losses, log_top = scaled_losses(self.loss, np.where(state.base > 0, state.margins, np.inf))
+        losses, log_top = scaled_losses(
+            self.loss, np.where(state.base > 0, state.margins, np.inf)
+        )
         solution = worst_case_weights(
             losses,
             self.uncertainty,
@@ -127,7 +129,9 @@ class WorstCase(AdditivePlayer):
         )
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
-        return WorstCaseState(**vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap)
+        return WorstCaseState(
+            **vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap
+        )
 
     def _relative_smoothing(self, log_top: float) -> float:
         """Return σ divided by the largest loss, at most e^LOG_LARGE."""
@@ -170,15 +174,30 @@ class WorstCase(AdditivePlayer):
 
         def descent(a: float) -> float:
             tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
-            return float((self.fit_weights(tried.w, tried) * z).sum())  # no BLAS, which would start threads
+            return float(
+                (self.fit_weights(tried.w, tried) * z).sum()
+            )  # no BLAS, which would start threads
 
         if not high > _LEAST_STEP:
             return 0.0
-        low, high = 0.0, min(high, 1.0 + float(np.ptp(state.margins)))
+        low = 0.0
+        high = min(high, 1.0 + float(np.ptp(state.margins)))
         while descent(high) > 0:
-            low, high = high, 2.0 * high
-        a = float(brentq(descent, low, high, xtol=_STEP_ACCURACY, rtol=4 * np.finfo(float).eps, maxiter=500))
-        return a if a > _LEAST_STEP else 0.0
+            low = high
+            high = 2.0 * high
+        a = float(
+            brentq(
+                descent,
+                low,
+                high,
+                xtol=_STEP_ACCURACY,
+                rtol=4 * np.finfo(float).eps,
+                maxiter=500,
+            )
+        )
+        if a > _LEAST_STEP:
+            return a
+        return 0.0
 
     def log_cost(self, state: AdditiveState) -> float:
         """Return ``log F``."""
@@ -214,9 +233,13 @@ class RealWorstCase(WorstCase):
             a = self.learning_rate * self.minimiser(z, 1.0, state)
             if a == 0.0:
                 return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
-        elif self.n_classes == 2:  # right on all rows: the cost falls with the length of the step
+        elif (
+            self.n_classes == 2
+        ):  # right on all rows: the cost falls with the length of the step
             a = max(state.steps, default=PERFECT_STEP)
             verdict = "a base model made no error; it got the longest step so far"
         else:  # longer steps never raise the cost, but the true class's positive score may not be the largest
             a = self.learning_rate * PERFECT_STEP
-        return self.worst_case(AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict))
+        return self.worst_case(
+            AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict)
+        )

@@ -24,7 +24,9 @@ def theory_eta(count: float, n_rounds: int) -> float:
 
 def eta_for(eta: float | str, count: float, n_rounds: int) -> float:
     """Return η for a classifier's parameter: a number, or "theory" for `theory_eta`."""
-    return theory_eta(count, n_rounds) if isinstance(eta, str) else float(eta)
+    if isinstance(eta, str):
+        return theory_eta(count, n_rounds)
+    return float(eta)
 
 
 def theory_rounds(count: float, gamma: float) -> int:

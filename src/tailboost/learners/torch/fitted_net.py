@@ -36,11 +36,18 @@ class Architecture:
             If the callable does not return a module.
         """
         given = isinstance(self.module, nn.Module)
-        net = copy.deepcopy(self.module) if given else self.module(self.input_shape, self.n_classes)
+        if given:
+            net = copy.deepcopy(self.module)
+        else:
+            net = self.module(self.input_shape, self.n_classes)
         if not isinstance(net, nn.Module):
-            raise TypeError(f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed")
+            raise TypeError(
+                f"module={self.module!r} returned {type(net).__name__}; an nn.Module is needed"
+            )
         if any(isinstance(p, nn.UninitializedParameter) for p in net.parameters()):
-            net.eval()(torch.zeros(2, *self.input_shape))  # lazy layers take their shape from the first rows
+            net.eval()(
+                torch.zeros(2, *self.input_shape)
+            )  # lazy layers take their shape from the first rows
         return net
 
     @cached_property
@@ -78,9 +85,13 @@ class FittedNet:
         eval_batch_size: int,
         state: dict[str, Tensor],
     ) -> None:
-        self.architecture, self.table_, self.eval_batch_size = architecture, table, eval_batch_size
+        self.architecture = architecture
+        self.table_ = table
+        self.eval_batch_size = eval_batch_size
         # Copies on the CPU: tied weights must not share memory in this format.
-        self.weights: bytes = save({k: v.detach().cpu().clone().contiguous() for k, v in state.items()})
+        self.weights: bytes = save(
+            {k: v.detach().cpu().clone().contiguous() for k, v in state.items()}
+        )
 
     def state(self) -> dict[str, Tensor]:
         """Return the module's ``state_dict``, on the CPU."""
@@ -92,8 +103,11 @@ class FittedNet:
 
     @torch.inference_mode()
     def _logits(self, table: Tensor) -> Tensor:
-        net, device = self.net(), find_device(self.table_.device)
-        parts = (self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size))
+        net = self.net()
+        device = find_device(self.table_.device)
+        parts = (
+            self.table_.batch(rows, device) for rows in torch.split(table, self.eval_batch_size)
+        )
         with threads_for(net, table, self.eval_batch_size):
             return torch.cat([net(x).float() for x in parts])
 

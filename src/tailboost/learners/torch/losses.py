@@ -51,7 +51,9 @@ def weighted_cross_entropy(logits: Tensor, y: Tensor, class_counts: Tensor) -> T
     return (weight[y] * functional.cross_entropy(logits, y, reduction="none")).mean()
 
 
-def focal(logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamma: float = 2.0) -> Tensor:
+def focal(
+    logits: Tensor, y: Tensor, class_counts: Tensor | None = None, *, gamma: float = 2.0
+) -> Tensor:
     """Mean of −(1 − p_y)^γ log p_y [1]_.
 
     Parameters
@@ -75,7 +77,9 @@ def focal_terms(cross_entropies: Tensor, gamma: float) -> Tensor:
     return (-torch.expm1(-cross_entropies)).clamp(min=tiny) ** gamma * cross_entropies
 
 
-def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.0) -> Tensor:
+def logit_adjustment(
+    logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: float = 1.0
+) -> Tensor:
     """Cross-entropy of z + τ log π, with π_k = n_k / n (LA) [1]_.
 
     Parameters
@@ -93,7 +97,9 @@ def logit_adjustment(logits: Tensor, y: Tensor, class_counts: Tensor, *, tau: fl
     return functional.cross_entropy(logits + tau * torch.log(counts / counts.sum()), y)
 
 
-def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: float = 0.9999) -> Tensor:
+def class_balanced(
+    logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: float = 0.9999
+) -> Tensor:
     """Cross-entropy weighted by (1 − β) / (1 − β^{n_y}), the inverse effective number of rows (CB) [1]_.
 
     Parameters
@@ -108,7 +114,9 @@ def class_balanced(logits: Tensor, y: Tensor, class_counts: Tensor, *, beta: flo
     ----------
     .. [1] Y. Cui et al., "Class-Balanced Loss Based on Effective Number of Samples", CVPR 2019.
     """
-    return (_effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)).mean()
+    return (
+        _effective_weights(class_counts.to(logits), beta)[y] * _cross_entropies(logits, y)
+    ).mean()
 
 
 def influence_balanced(
@@ -144,7 +152,9 @@ def influence_balanced(
        2021.
     """
     factor = _inverse_influence(logits, y, features, alpha, epsilon)
-    return (_inverse_counts(class_counts.to(logits))[y] * factor * _cross_entropies(logits, y)).mean()
+    return (
+        _inverse_counts(class_counts.to(logits))[y] * factor * _cross_entropies(logits, y)
+    ).mean()
 
 
 def influence_balanced_cb(
@@ -152,7 +162,9 @@ def influence_balanced_cb(
 ) -> Tensor:
     """`influence_balanced` with the weights of `class_balanced` in place of the inverse counts (IB + CB)."""
     weight = _effective_weights(class_counts.to(logits), 0.9999)
-    return (weight[y] * _inverse_influence(logits, y, features) * _cross_entropies(logits, y)).mean()
+    return (
+        weight[y] * _inverse_influence(logits, y, features) * _cross_entropies(logits, y)
+    ).mean()
 
 
 def influence_balanced_focal(
@@ -161,7 +173,9 @@ def influence_balanced_focal(
     """`influence_balanced` of the focal loss, γ = 1, in place of the cross-entropy (IB + focal)."""
     terms = focal_terms(_cross_entropies(logits, y), 1.0)
     return (
-        _inverse_counts(class_counts.to(logits))[y] * _inverse_influence(logits, y, features) * terms
+        _inverse_counts(class_counts.to(logits))[y]
+        * _inverse_influence(logits, y, features)
+        * terms
     ).mean()
 
 
@@ -279,21 +293,33 @@ def cvar_doro(
     check_number(outlier_fraction, "outlier_fraction", 0, 1, closed=True, below=True)
     losses = _cross_entropies(logits, y).sort(descending=True).values
     # Each row has an interval of length 1/m; the part from ε to ε + α (1 − ε) counts.
-    low, high = outlier_fraction, outlier_fraction + alpha * (1 - outlier_fraction)
-    edges = torch.linspace(0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device).clamp(low, high)
+    low = outlier_fraction
+    high = outlier_fraction + alpha * (1 - outlier_fraction)
+    edges = torch.linspace(
+        0, 1, len(losses) + 1, dtype=losses.dtype, device=losses.device
+    ).clamp(low, high)
     inside = edges.diff()
     return (inside * torch.where(inside > 0, losses, 0)).sum() / (high - low)
 
 
 def _inverse_influence(
-    logits: Tensor, y: Tensor, features: Tensor | None, alpha: float | None = None, epsilon: float = 1e-3
+    logits: Tensor,
+    y: Tensor,
+    features: Tensor | None,
+    alpha: float | None = None,
+    epsilon: float = 1e-3,
 ) -> Tensor:
     # ‖p − e_y‖₁ = 2 (1 − p_y)
-    influence = -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
+    influence = (
+        -2 * torch.expm1(functional.log_softmax(logits, dim=1).gather(1, y[:, None]))[:, 0]
+    )
     if features is not None:
         influence = influence * features.flatten(1).abs().sum(dim=1)
     if alpha is None:
-        alpha = 1.0 if features is None else 1000.0
+        if features is None:
+            alpha = 1.0
+        else:
+            alpha = 1000.0
     return alpha / (influence + epsilon)
 
 
@@ -303,7 +329,10 @@ def _inverse_counts(class_counts: Tensor) -> Tensor:
 
 def _effective_weights(class_counts: Tensor, beta: float) -> Tensor:
     # (1 − β)/(1 − β^n) up to its constant factor; expm1 avoids cancellation for β^n ≈ 1.
-    weight = torch.ones_like(class_counts) if beta == 0 else -1 / torch.expm1(class_counts * np.log(beta))
+    if beta == 0:
+        weight = torch.ones_like(class_counts)
+    else:
+        weight = -1 / torch.expm1(class_counts * np.log(beta))
     return _summing_to_classes(weight)
 
 
@@ -336,7 +365,9 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.device | None = None) -> Loss:
+def make_loss(
+    loss: str | Loss, class_counts: ArrayLike, device: str | torch.device | None = None
+) -> Loss:
     """Return a callable ``(logits, y) -> mean loss`` with the class counts filled in.
 
     Parameters
@@ -372,9 +403,16 @@ def make_loss(loss: str | Loss, class_counts: ArrayLike, device: str | torch.dev
     if not takes(loss, "class_counts") or "class_counts" in getattr(loss, "keywords", ()):
         return loss
     counts = np.asarray(class_counts, dtype=np.float64)
-    if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
+    if (
+        counts.ndim != 1
+        or not np.isfinite(counts).all()
+        or (counts < 0).any()
+        or not counts.any()
+    ):
         raise ValueError(
             f"class_counts must be finite numbers ≥ 0, one per class, not all zero: got {counts}"
         )
     counts = np.where(counts > 0, counts, counts[counts > 0].min())
-    return partial(loss, class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device))
+    return partial(
+        loss, class_counts=torch.as_tensor(counts, dtype=torch.float32, device=device)
+    )

@@ -66,7 +66,10 @@ class RowPreparation:
         # PyTorch warns of read-only arrays, so they are copied. Warning filters are shared by all threads.
         table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))
         device = find_device(self.device)
-        if device.type == "cuda" and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
+        if (
+            device.type == "cuda"
+            and table.nbytes > SHARE_OF_DEVICE * torch.cuda.mem_get_info(device)[0]
+        ):
             return table
         return table.to(device)
 
@@ -77,7 +80,9 @@ class RowPreparation:
             x = x.float().div_(255)
         if x.ndim == 2:
             return x
-        return x.unsqueeze(1) if x.ndim == 3 else x.movedim(-1, 1)
+        if x.ndim == 3:
+            return x.unsqueeze(1)
+        return x.movedim(-1, 1)
 
 
 def find_device(name: str) -> torch.device:
@@ -89,11 +94,9 @@ def find_device(name: str) -> torch.device:
         If PyTorch does not know the device, or the machine does not have it.
     """
     if name == "auto":
-        return (
-            torch.device("cuda", torch.cuda.current_device())
-            if torch.cuda.is_available()
-            else torch.device("cpu")
-        )
+        if torch.cuda.is_available():
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -47,9 +47,16 @@ class TorchSession:
     keeps_stages = True  # each stage copies the weights
 
     def __init__(
-        self, learner: TorchClassifier, X: NDArray[Any], y: Ints, n_classes: int, sample_weight: Floats
+        self,
+        learner: TorchClassifier,
+        X: NDArray[Any],
+        y: Ints,
+        n_classes: int,
+        sample_weight: Floats,
     ) -> None:
-        self.learner, self.y, self.sample_weight = learner, y, sample_weight
+        self.learner = learner
+        self.y = y
+        self.sample_weight = sample_weight
         device = find_device(learner.device)
         self.feed = RowPreparation.of(X, learner.device)
         self.architecture = Architecture(learner.module, self.feed.input_shape, n_classes)
@@ -74,13 +81,17 @@ class TorchSession:
 
     def _try(self) -> None:
         """Try module, augmentation and loss on two rows before any training."""
-        learner, recipe, K = self.learner, self.recipe, self.architecture.n_classes
+        learner = self.learner
+        recipe = self.recipe
+        K = self.architecture.n_classes
         with Randomness(self.seed, recipe.device).in_use():
             net = self.architecture.build().to(recipe.device).eval()
             if not any(p.requires_grad for p in net.parameters()):
                 raise ValueError(f"module={learner.module!r} has no parameter to train")
             x = self.feed.batch(self.X[:2], recipe.device)
-            shown = f"rows of shape {tuple(x.shape[1:])}" + (" (channels first)" if x.ndim > 2 else "")
+            shown = f"rows of shape {tuple(x.shape[1:])}" + (
+                " (channels first)" if x.ndim > 2 else ""
+            )
             try:
                 scores = net(x)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
@@ -91,8 +102,12 @@ class TorchSession:
                     f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} is needed, one "
                     f"score for each of the {K} classes"
                 )
-            if learner.augment is not None and _shape(other := learner.augment(x.clone())) != tuple(x.shape):
-                raise ValueError(f"augment returned {_shape(other)} for a batch of shape {tuple(x.shape)}")
+            if learner.augment is not None and _shape(
+                other := learner.augment(x.clone())
+            ) != tuple(x.shape):
+                raise ValueError(
+                    f"augment returned {_shape(other)} for a batch of shape {tuple(x.shape)}"
+                )
             loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
             if _shape(loss) not in ((), (len(x),)):
                 raise ValueError(
@@ -102,24 +117,36 @@ class TorchSession:
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
         chosen = slice(None) if rows is None else rows
         counts = np.bincount(
-            self.y[chosen], weights=self.sample_weight[chosen], minlength=self.architecture.n_classes
+            self.y[chosen],
+            weights=self.sample_weight[chosen],
+            minlength=self.architecture.n_classes,
         )
         return make_loss(self.learner.loss, counts, self.recipe.device)
 
     def _drawn_from(self, rows: Mask | None) -> Ints:
-        return self.order if rows is None else self.order[rows[self.order]]
+        if rows is None:
+            return self.order
+        return self.order[rows[self.order]]
 
     def begin(self, weight: Floats, seed: int, rows: Mask | None) -> Training:
         """Return the training of a round, before its first step."""
         learner = self.learner
         index = self._drawn_from(rows)
         milestones = tuple(round(share * learner.steps) for share in learner.milestones)
-        start = self._start(rows) if learner.warmup_steps else None
-        return Training(self.recipe, self._loss(rows), seed, index, weight[index], start, milestones)
+        if learner.warmup_steps:
+            start = self._start(rows)
+        else:
+            start = None
+        return Training(
+            self.recipe, self._loss(rows), seed, index, weight[index], start, milestones
+        )
 
     def _start(self, rows: Mask | None) -> Start:
         """Return the model warmed up on these rows; each fold has one."""
-        key = "all" if rows is None else digest(rows.tobytes())
+        if rows is None:
+            key = "all"
+        else:
+            key = digest(rows.tobytes())
         if key not in self.starts:
             self.starts[key] = self.warm_up(rows)
         return self.starts[key]
@@ -127,7 +154,9 @@ class TorchSession:
     def warm_up(self, rows: Mask | None) -> Start:
         """Return weights and optimiser state after ERM on these rows."""
         index = self._drawn_from(rows)
-        training = Training(self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index])
+        training = Training(
+            self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index]
+        )
         training.advance(self.learner.warmup_steps)
         return training.position()
 
@@ -135,7 +164,9 @@ class TorchSession:
         state = training.net.state_dict()
         return FittedNet(self.architecture, self.feed, self.learner.eval_batch_size, state)
 
-    def stages(self, weight: Floats, seed: int, rows: Mask | None = None) -> Iterator[FittedNet]:
+    def stages(
+        self, weight: Floats, seed: int, rows: Mask | None = None
+    ) -> Iterator[FittedNet]:
         """Yield the net after every ``growth`` steps, up to ``steps``; the last is the result of `fit`."""
         return self.grown(self.begin(weight, seed, rows))
 
@@ -154,12 +185,17 @@ class TorchSession:
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        table = self.X if rows is None else self.X[torch.from_numpy(rows).to(self.X.device)]
+        if rows is None:
+            table = self.X
+        else:
+            table = self.X[torch.from_numpy(rows).to(self.X.device)]
         return model.predict_table(table)
 
 
 def _shape(value: object) -> tuple[int, ...] | str:
-    return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+    if isinstance(value, Tensor):
+        return tuple(value.shape)
+    return type(value).__name__
 
 
 class TorchClassifier(ClassifierMixin, BaseEstimator):
@@ -299,13 +335,20 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_optimizer(self, parameters: Any) -> torch.optim.Optimizer:
         parameters = [p for p in parameters if p.requires_grad]
-        make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(self.optimizer, self.optimizer)
+        make: Callable[..., torch.optim.Optimizer] = OPTIMIZERS.get(
+            self.optimizer, self.optimizer
+        )
         if make is self.optimizer:
             return make(parameters)
-        more = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
+        if self.optimizer == "sgd":
+            more = {"momentum": self.momentum}
+        else:
+            more = {}
         return make(parameters, lr=self.learning_rate, weight_decay=self.weight_decay, **more)
 
-    def open_session(self, X: Table, y: Ints, n_classes: int, sample_weight: Floats) -> TorchSession:
+    def open_session(
+        self, X: Table, y: Ints, n_classes: int, sample_weight: Floats
+    ) -> TorchSession:
         """Return a session on these rows; labels are class numbers 0 … K − 1."""
         self._validate_params()
         bad = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]

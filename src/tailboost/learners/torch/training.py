@@ -127,7 +127,9 @@ class Training:
         self, recipe: Recipe, loss: Loss, seed: int, index: Ints, weight: Floats,
         start: Start | None = None, milestones: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
-        self.recipe, self.loss, self.milestones = recipe, loss, milestones
+        self.recipe = recipe
+        self.loss = loss
+        self.milestones = milestones
         self.done = 0
         self.rows = np.random.default_rng(seed)
         self.index = index
@@ -148,7 +150,9 @@ class Training:
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
         if linear and takes(loss, "features"):
             linear[-1].register_forward_pre_hook(self._see)
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(self.net) if recipe.compile else self.net
+        self.forward: Callable[[Tensor], Tensor] = (
+            torch.compile(self.net) if recipe.compile else self.net
+        )
 
     def draw(self, n_steps: int) -> Tensor:
         """Draw the rows of the coming steps with replacement by weight, shape (n_steps, batch size)."""
@@ -188,7 +192,11 @@ class Training:
         if recipe.augment is not None:
             x = recipe.augment(x)
         # Only the forward pass is mixed; loss, gradients and weights are float32.
-        with torch.autocast(recipe.device.type, dtype=torch.bfloat16) if self.mixed else nullcontext():
+        with (
+            torch.autocast(recipe.device.type, dtype=torch.bfloat16)
+            if self.mixed
+            else nullcontext()
+        ):
             logits = self.forward(x)
         loss = self.loss(logits.float(), y, **self.seen)
         self.seen = {}  # releases this step's autograd graph, whose nodes belong to one stream
@@ -218,4 +226,6 @@ def copy_state(state: Any) -> Any:
         return state.detach().clone()
     if isinstance(state, dict):
         return {k: copy_state(v) for k, v in state.items()}
-    return [copy_state(v) for v in state] if isinstance(state, list) else state
+    if isinstance(state, list):
+        return [copy_state(v) for v in state]
+    return state
