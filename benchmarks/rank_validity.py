@@ -254,7 +254,9 @@ def setting(
             found = sequence(limits, *rows_of, groups, by_group=by_group, worse=worse)
         elif compares:
             if sizes not in known:
-                known[sizes] = ranks_of_comparison(limits[0], sizes, ordered_selection, on_selection, LEVEL)
+                known[sizes] = ranks_of_comparison(
+                    limits[0], sizes, ordered_selection, on_selection, LEVEL, ordered=drawn
+                )
             reached = known[sizes]
             rows, breaks = ordered(ScoredRows(s, place, np.zeros((len(s), 2))), selection, drawn, rng)
             found = None if reached is None else at_ranks(fresh, reached, rows, m)

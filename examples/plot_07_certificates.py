@@ -13,9 +13,8 @@ from sklearn.model_selection import train_test_split
 import tailboost as tb
 
 data = tb.datasets.load_credit_default()
-X, X_new, y, y_new = train_test_split(
-    data.data, data.target, train_size=6000, stratify=data.target, random_state=0
-)
+# Without stratify=: both parts must be independent.
+X, X_new, y, y_new = train_test_split(data.data, data.target, train_size=6000, random_state=0)
 clf = tb.RobustMixtureClassifier(random_state=0).fit(X, y)
 X_certify, X_test, y_certify, y_test = train_test_split(X_new, y_new, test_size=0.8, random_state=1)
 certificate = tb.certify(clf, X_certify, y_certify)

@@ -15,6 +15,7 @@ CALLS = {
     "cvar.py": ["--only", "digits", "--splits", "1"],
     "certificates.py": ["--only", "worst", "--repeats", "20"],
     "confidence.py": ["--only", "a miss rate", "--draws", "2"],
+    "dependence.py": ["--draws", "2"],
     "deferral.py": [".", "--only", "noise", "--splits", "1"],
     "monitor.py": ["--years", "20"],
     "prediction.py": ["paired", "--only", "moons"],

@@ -98,6 +98,27 @@ def test_few_of_few_certificates_are_false(name):
     assert false <= draws * 0.05 + 3 * np.sqrt(draws * 0.05 * 0.95)
 
 
+@pytest.mark.slow
+def test_the_best_of_equal_thresholds_is_rarely_certified():
+    """The label is a coin, and groups divide the score: no threshold has the precision of the limit."""
+    draws, false = 300, 0
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        u = rng.random(3000)
+        T, y = pd.DataFrame({"s": 0.2 + 0.6 * u}), (rng.random(3000) < 0.5).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            try:
+                tb.calibrate(
+                    tb.Scores("s", 1), T, y, limits=["precision(1) >= .5001"], groups=(10 * u).astype(int),
+                    selection_share=0.1, random_state=seed, attempts=1,
+                )  # fmt: skip
+            except tb.NotCertifiedError:
+                continue
+        false += 1
+    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
 # -- the parts ---------------------------------------------------------------------------------------------
 
 

@@ -357,6 +357,22 @@ def persons(n, rng):
     return pd.DataFrame({"s": s}), y, g, np.tile(np.arange(n), 2)
 
 
+@pytest.mark.slow
+def test_a_gap_of_groups_that_share_persons_is_rarely_certified_falsely():
+    """Ranks would take the groups as independent; the best thresholds have a larger gap than the limit."""
+    draws, false = 40, 0
+    T, y, g, _ = persons(1500, np.random.default_rng(1))
+    limits = ["gap(selected(1, by=group)) <= .15"]
+    clf = tb.tune(tb.Scores("s", 1), T, y, groups=g, by_group=True, limits=limits)
+    for seed in range(draws):
+        T, y, g, person = persons(500, np.random.default_rng(1000 + seed))
+        rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g, clusters=person, attempts=1)
+        grid = (np.arange(20_000) + 0.5) / 20_000
+        a, b = (rule.predict(pd.DataFrame({"s": grid}), groups=np.repeat(k, 20_000)).mean() for k in "ab")
+        false += abs(a - b) > 0.15 + 1e-4
+    assert false <= draws * 0.05 + 2 * np.sqrt(draws * 0.05 * 0.95)
+
+
 def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
     rng = np.random.default_rng(1)
     T, y, g, _ = persons(500, rng)

@@ -1,0 +1,153 @@
+"""False certificates of `tailboost.calibrate` where rows, groups or parts of a batch depend on each other.
+
+    python benchmarks/dependence.py --draws 1000 --out benchmarks/dependence.json
+
+Every rule that can be certified is at the boundary: its true rate breaks the limit by `BEYOND`. So each
+certificate of such a rule is false, and with 95 % confidence at most 5 % of the draws may have one.
+
+* *One batch.* The label is a coin, so all thresholds have the same precision. Groups divide the score into
+  bins. If the selecting rows were drawn evenly from each class and group, the threshold with the best
+  precision on them would also look good on the others.
+* *Deferral.* One group goes to human review, a fixed share of the rows. The selection prefers a group that is
+  rare on its rows.
+* *Clusters.* Each person has a row in group a and one in group b, with opposite scores. Scores of b are
+  shifted, so all common thresholds have the same gap of selection; for thresholds by group the best gap is
+  beyond the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+import tailboost as tb
+
+BEYOND = 1e-4  # by which the rules break the limit
+LEVEL = 0.05
+
+
+def one_batch(groups: int, n: int, share: float, seed: int) -> bool:
+    """Return whether a precision is certified whose limit all thresholds break."""
+    rng = np.random.default_rng(seed)
+    u = rng.random(n)
+    table, y = pd.DataFrame({"s": 0.2 + 0.6 * u}), (rng.random(n) < 0.5).astype(int)
+    given = {"groups": (u * groups).astype(int), "selection_share": share, "random_state": seed}
+    limits = [f"precision(1) >= {0.5 + BEYOND}"]
+    return certified(lambda: tb.calibrate(tb.Scores("s", 1), table, y, limits=limits, attempts=1, **given))
+
+
+def deferral(groups: int, n: int, seed: int) -> bool:
+    """Return whether the deferral of one or more groups is certified to be rarer than one group."""
+    rng = np.random.default_rng(seed)
+    g, s = rng.integers(groups, size=n), rng.choice([0.01, 0.5], n)
+    y = (rng.random(n) < s).astype(int)
+    limits = [f"deferred() <= {0.5 / groups - BEYOND}"]
+    given = {"groups": g, "by_group": True, "random_state": seed}
+    found: list[Any] = []
+
+    def call() -> None:
+        table = pd.DataFrame({"s": s})
+        found.append(tb.calibrate(tb.Scores("s", 1), table, y, limits=limits, attempts=1, **given))
+
+    if not certified(call):
+        return False
+    each = np.repeat(np.arange(groups), 2)
+    values = pd.DataFrame({"s": np.tile([0.01, 0.5], groups)})
+    return bool(found[0].defers(values, groups=each).mean() > 0.5 / groups - BEYOND)
+
+
+def persons(n: int, shift: float, rng: Any) -> tuple[Any, Any, Any, Any]:
+    """Return two rows of each of n persons with opposite scores, those of group b lower by a shift."""
+    u = rng.random(n)
+    x = np.r_[u, 1.0 - u - shift]
+    g, s = np.repeat(["a", "b"], n), (x + shift) / (1.0 + shift)
+    y = (rng.random(2 * n) < s).astype(int)
+    return pd.DataFrame({"s": s}), y, g, np.tile(np.arange(n), 2)
+
+
+MODELS: dict[Any, Any] = {}  # selected rules by setting: the fresh rows differ, not the selection
+
+
+def clusters(by_group: bool, n: int, seed: int) -> bool:
+    """Return whether a gap is certified that is beyond its limit."""
+    shift = 0.3
+    bound = shift - BEYOND
+    stated = f"gap(selected(1, by=group)) <= {bound}"
+    if by_group not in MODELS:
+        T, y, g, _ = persons(60, shift, np.random.default_rng(0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            MODELS[by_group] = tb.tune(tb.Scores("s", 1), T, y, groups=g, by_group=by_group, limits=[stated])
+    T, y, g, person = persons(n, shift, np.random.default_rng(1 + seed))
+    found: list[Any] = []
+
+    def call() -> None:
+        model = copy.deepcopy(MODELS[by_group])
+        found.append(tb.calibrate(model, T, y, groups=g, clusters=person, attempts=1))
+
+    if not certified(call):
+        return False
+    grid = np.linspace(0.0, 1.0, 20_001)
+    a, b = (
+        found[0].predict(
+            pd.DataFrame({"s": grid}), **({"groups": np.repeat(k, len(grid))} if by_group else {})
+        )
+        for k in "ab"
+    )
+    in_a, in_b = grid * (1.0 + shift) - shift >= 0.0, grid * (1.0 + shift) <= 1.0
+    return bool(abs(a[in_a].mean() - b[in_b].mean()) > bound - 1e-3)
+
+
+def certified(call: Any) -> bool:
+    """Return whether a call certifies; other errors of a draw are raised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            call()
+        except tb.NotCertifiedError:
+            return False
+    return True
+
+
+SETTINGS = {
+    "one batch, precision, 10 groups, 3,000 rows, share .1": lambda seed: one_batch(10, 3000, 0.1, seed),
+    "one batch, precision, 20 groups, 2,000 rows, share .1": lambda seed: one_batch(20, 2000, 0.1, seed),
+    "one batch, precision, 10 groups, 1,000 rows, share .3": lambda seed: one_batch(10, 1000, 0.3, seed),
+    "one batch, deferral, 6 groups, 900 rows": lambda seed: deferral(6, 900, seed),
+    "clusters, gap, common threshold, 300 persons": lambda seed: clusters(False, 300, seed),
+    "clusters, gap, thresholds by group, 300 persons": lambda seed: clusters(True, 300, seed),
+}
+
+
+def main() -> None:
+    """Run the settings and write the record."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--only", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    found = []
+    for name in arguments.only:
+        began, of = time.process_time(), range(arguments.first, arguments.first + arguments.draws)
+        false = sum(SETTINGS[name](seed) for seed in of)
+        p = binomtest(false, arguments.draws, LEVEL, alternative="greater").pvalue
+        found.append({"setting": name, "draws": arguments.draws, "false": false, "p": round(float(p), 4)})
+        print(found[-1], round(time.process_time() - began, 1), flush=True)
+    if arguments.out:
+        record = {"command": f"python benchmarks/dependence.py --draws {arguments.draws}", "settings": found}
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The table of docs/reliability.md: each procedure with each feature is valid, refused or left to another."""
+
+import copy
+import re
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailboost as tb
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text(encoding="utf-8")
+ROWS, COLUMNS = 700, 8
+
+
+def read_table():
+    """Return the words "valid", "next" and "refused" of each entry."""
+    lines = re.findall(
+        r"^\|.*\|$", PAGE.partition("## Procedures and features")[2].partition("\n## ")[0], re.M
+    )
+    header, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {
+        (row[0], name): set(re.findall("valid|next|refused", cell))
+        for row in body
+        for name, cell in zip(header[1:], row[1:], strict=True)
+    }
+
+
+TABLE = read_table()
+
+
+# -- the calls ---------------------------------------------------------------------------------------------
+
+
+def draw(n, rng):
+    u, g = rng.random(n), rng.choice(["a", "b"], n)
+    y = (rng.random(n) < np.where(g == "a", u**0.8, u**1.4)).astype(int)
+    return pd.DataFrame({"s": u}), y, g
+
+
+RNG = np.random.default_rng(0)
+SELECTION, FRESH = draw(300, RNG), draw(ROWS, RNG)
+MORE, _, MORE_GROUPS = draw(300, RNG)
+ACROSS = np.arange(ROWS) // 2
+CLUSTERS = {"across": ACROSS, "inside": np.where(FRESH[2] == "a", ACROSS, ACROSS + ROWS)}
+UNLABELED = {"X_unlabeled": MORE, "groups_unlabeled": MORE_GROUPS}
+COST = "cost([[0, 1], [2, 0]]) <= 1"
+BY_ROW = {"costs": np.full((ROWS, 2), 0.5), "cost_range": (0, 1)}
+# What each procedure is asked for, and its name in certificates.
+ASKED = {
+    "ranks, limits on one side": (["miss(1, by=group) <= .5"], "ranks"),
+    "ranks, a gap or ratio": (["gap(selected(1, by=group)) <= .3"], "ranks"),
+    "sequences of thresholds": (["precision(1) >= .6"], "sequences of thresholds"),
+    "path of rules": (["gap(selected(1, by=group)) <= .4", "gap(miss(1, by=group)) <= .5"], "path of rules"),
+}
+CELLS = {
+    "ranks, limits on one side": ["selected(1, by=cell) <= .95"],
+    "ranks, a gap or ratio": ["gap(selected(1, by=cell)) <= .9"],
+    "sequences of thresholds": ["error(by=cell) <= .6"],
+    "path of rules": ["gap(selected(1, by=cell)) <= .9"],
+}
+OF_LABELS = {
+    "ranks, limits on one side": ["miss(1, by=label) <= .5"],
+    "ranks, a gap or ratio": ["gap(selected(1, by=label)) <= .5"],
+    "sequences of thresholds": ["precision(1, by=label) >= .5"],
+    "path of rules": ["selected(1) <= .8"],
+}
+
+
+@cache
+def tuned(limits, **params):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        T, y, g = SELECTION
+        return tb.tune(tb.Scores("s", 1), T, y, groups=g, by_group=True, limits=list(limits), **params)
+
+
+@cache
+def rules_of_labels():
+    X, Y = labelled(300, np.random.default_rng(1))
+    return tb.tune_labels([tb.Scores("p", "p"), tb.Scores("q", "q")], X, Y)
+
+
+def labelled(n, rng):
+    """Return two scores, and two labels that depend on each other."""
+    u = rng.random((n, 2))
+    X = pd.DataFrame({"p": u[:, 0], "q": (u[:, 0] + u[:, 1]) / 2})
+    return X, pd.DataFrame({name: (rng.random(n) < X[name]).astype(int) for name in X})
+
+
+def calibrated(procedure, *, limits=None, more=(), randomized="auto", **given):
+    """Calibrate limits on fresh rows by a procedure."""
+    stated, _ = ASKED[procedure]
+    clf = tuned((*(limits or stated), *more), randomized=randomized)
+    T, y, g = FRESH
+    return tb.calibrate(copy.deepcopy(clf), T, y, groups=g, attempts=1, **given).certificate_
+
+
+def certified(**given):
+    T, y, g = FRESH
+    limits = given.pop("limits", ["gap(selected(1, by=group)) <= .5", "miss(1, by=group) <= .9"])
+    clf = tuned(tuple(limits), **given.pop("params", {}))
+    return tb.certify(clf, T, y, groups=g, **given)
+
+
+def largest(**given):
+    T, y, g = FRESH
+    clf = tuned(("miss(1) <= .9", *given.pop("more", ())), **given.pop("params", {}))
+    target = given.pop("max_error", 0.9)
+    return tb.calibrate(copy.deepcopy(clf), T, y, target, groups=g, attempts=1, **given).certificate_
+
+
+def of_labels(procedure, **given):
+    X, Y = labelled(ROWS, np.random.default_rng(2))
+    rules = copy.deepcopy(rules_of_labels())
+    limits = OF_LABELS.get(procedure)
+    if procedure == "`certify`":
+        return rules.certify(X, Y, limits=["miss(1, by=label) <= .9"])
+    return rules.calibrate(X, Y, limits=limits, attempts=1, **given).certificate_
+
+
+def calls(procedure, feature):
+    """Return the calls that an entry of the table is about."""
+    if feature == "several labels":
+        given = {"max_error": 0.5} if procedure == "largest errors" else {}
+        return [lambda: of_labels(procedure, **given)]
+    ask = {"`certify`": certified, "largest errors": largest}.get(
+        procedure, lambda **given: calibrated(procedure, **given)
+    )
+    defers = {"more": ("deferred() <= .5",)}
+    of = {
+        "clusters": [{"clusters": CLUSTERS["across"]}, {"clusters": CLUSTERS["inside"]}],
+        "weights": [{"sample_weight": np.ones(ROWS)}, {"sample_weight": np.arange(1.0, ROWS + 1)}],
+        "rows without labels": [UNLABELED, UNLABELED | {"clusters": ACROSS}],
+        "deferral": [defers],
+        "randomised": [{"randomized": True}],
+        "costs": [{"more": (COST,)}, BY_ROW],
+        "cells": [{"limits": CELLS.get(procedure)}],
+    }[feature]
+    if procedure == "`certify`":
+        of = {
+            "deferral": [{"limits": ["miss(1) <= .9", "deferred() <= .3"], "rates": ["deferred() <= .6"]}],
+            "randomised": [{"params": {"randomized": True}}],
+            "costs": [{"limits": [COST]}, {"rates": ["cost() <= .9"], **BY_ROW}],
+            "cells": [{"limits": CELLS["path of rules"]}],
+        }.get(feature, of)
+    if procedure == "largest errors":
+        of = {
+            "randomised": [{"rule": "randomised", "params": {"randomized": True}}],
+            "costs": [BY_ROW],
+            "cells": [{"max_error": {(1, "a"): 0.9}}],
+        }.get(feature, of)
+    return [lambda given=given: ask(**given) for given in of]
+
+
+# What the error of a refusal names.
+NAMED = {
+    "clusters": "clusters",
+    "weights": "sample_weight",
+    "rows without labels": "clusters|X_unlabeled",
+    "costs": "costs",
+    "several labels": "by='label'|max_error",
+}
+
+
+def outcome(procedure, feature, call):
+    """Return "valid", "next" or "refused"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            certificate = call()
+        except tb.NotCertifiedError:
+            raise
+        except (ValueError, TypeError) as error:
+            assert re.search(NAMED[feature], str(error))  # noqa: PT017
+            return "refused"
+    words = str(certificate)
+    assert certificate.certified
+    name = ASKED.get(procedure, ("", ""))[1]
+    if f"Does not apply: {name}:" in words:
+        return "next"
+    if name == "ranks":
+        assert {bound.method for bound in certificate.rates} == {"ranks"}
+    if name == "path of rules":
+        assert "Does not apply: sequences of thresholds" in words
+    return "valid"
+
+
+def test_the_table_is_complete():
+    procedures, features = ({entry[k] for entry in TABLE} for k in (0, 1))
+    assert procedures == {"`certify`", *ASKED, "largest errors"}
+    assert len(features) == COLUMNS
+    assert len(TABLE) == len(procedures) * len(features)
+
+
+@pytest.mark.thinned(24)
+@pytest.mark.parametrize(("procedure", "feature"), TABLE)
+def test_each_entry_of_the_table_is_what_a_call_does(procedure, feature):
+    found = {outcome(procedure, feature, call) for call in calls(procedure, feature)}
+    assert found == TABLE[procedure, feature]
+
+
+def test_later_batches_of_groups_that_share_clusters_are_refused():
+    certificate = certified(clusters=ACROSS)
+    T, y, g = draw(ROWS, np.random.default_rng(5))
+    certificate.recheck(T, y, groups=g, clusters=np.where(g == "a", ACROSS, ACROSS + ROWS))
+    with pytest.raises(ValueError, match="clusters have rows in several of the subgroups"):
+        certificate.recheck(T, y, groups=g, clusters=ACROSS)
