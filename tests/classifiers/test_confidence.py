@@ -108,15 +108,10 @@ def test_what_is_not_reached_is_said_and_the_rule_stays_useful():
     assert mix.limits_probability_ < 0.9
     assert "with probability 0.9, by an estimate" in said
     assert "hold together with a probability" not in str(mix.rates_)
-    assert "asked: 0.02" in said
-    assert "Fewest rows: " in said
+    fewest = np.bincount(g).argmin()
+    assert f"Fewest rows: {fewest}, {np.bincount(g).min()}." in said
     share = np.mean(mix.predict({"m": P}, groups={"g": g}) == 1)
     assert 0.05 <= share <= 0.95
-    # The named limit holds with probability .9.
-    ((limit, more),) = mix.rates_.outlook.wider
-    rows = Answered.of(y, mix.predict({"m": P}, groups={"g": g}), groups={"g": g}, labels=[0, 1])
-    wider = rates.gap(rates.selected(1, by="g")) <= limit.bound + more
-    assert outlook([wider], rows.strata, rows.counts, refit=False).probability >= 0.9
 
 
 def test_a_limit_that_holds_anyway_is_not_tightened():

@@ -241,7 +241,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     BoundNotMetWarning
         Names the violated limits on the selection data.
     ConfidenceNotReachedWarning
-        Says which limits hold with ``confidence``, or why this is not known.
+        Says that no rule reaches ``confidence``, or why this is not known.
     SmallSubgroupsWarning
         Names the subgroups with fewer than 10 different rows of selection data.
 

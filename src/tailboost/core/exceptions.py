@@ -43,7 +43,7 @@ class UselessRuleWarning(UserWarning):
 
 
 class ConfidenceNotReachedWarning(UserWarning):
-    """No rule has the probability ``confidence`` for its limits; the message gives the best probability."""
+    """No rule has the probability ``confidence`` for its limits; or it is not known."""
 
 
 class DeterminismWarning(UserWarning):

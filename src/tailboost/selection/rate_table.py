@@ -285,26 +285,22 @@ def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
 
 @dataclass(frozen=True)
 class LimitsOutlook:
-    """Probability of keeping all limits on new rows, and limits kept with a stated confidence.
+    """Probability of keeping all limits on new rows, an estimate from the selection data.
 
-    Both are estimates from the selection data. For gaps and ratios they are on the safe side.
+    For gaps and ratios it is too small.
 
     Parameters
     ----------
     probability : float
         Fraction of simulated confusion counts within all limits.
     confidence : float
-        The asked confidence, which is also that of ``wider``.
-    wider : tuple of (Limit, float)
-        Increase of each bound with which all limits hold together with this confidence; limits without
-        increase are left out.
+        The asked confidence.
     fewest : tuple of (str, float) or None
         The limited subgroup with the fewest effective rows, and their number.
     """
 
     probability: float
     confidence: float
-    wider: tuple[tuple[Limit, float], ...]
     fewest: tuple[str, float] | None
 
     @property
@@ -317,41 +313,13 @@ class LimitsOutlook:
             "estimate from the confusion counts of this rule"
         )
 
-    @property
-    def shortfall(self) -> str:
-        """Limits kept with the confidence, as text; empty if the stated limits are."""
-        if not self.wider:
-            return ""
-        each = "; ".join(_widened(limit, by) for limit, by in self.wider)
-        if self.fewest is None:
-            few = ""
-        else:
-            few = f". Fewest rows: {self.fewest[0]}, {self.fewest[1]:,.0f}"
-        return f"limits that hold together with {self.confidence:g}: {each}{few}"
-
     def to_dict(self) -> dict[str, Any]:
         """Return the outlook as plain types, for JSON."""
         return {
             "probability": self.probability,
             "confidence": self.confidence,
-            "wider": [{"limit": str(limit), "by": by} for limit, by in self.wider],
             "fewest": None if self.fewest is None else list(self.fewest),
         }
-
-
-def _widened(limit: Limit, by: float) -> str:
-    """Return a widened limit as text."""
-    if limit.from_above:
-        moved = by
-    else:
-        moved = -by
-    if isinstance(limit.bound, tuple):
-        return f"{limit}, each moved by {moved:+.2g}"
-    if limit.rate.kind == "cost":
-        bound = limit.bound + moved
-    else:
-        bound = float(np.clip(limit.bound + moved, 0, 1))
-    return f"{replace(limit, bound=round(bound, 3))} (asked: {limit.bound:g})"
 
 
 def outlook(
@@ -367,8 +335,8 @@ def outlook(
     Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
     So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
     subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
-    The ``confidence`` is for ``wider``. ``refit`` and ``spread`` are those of `CountedRate.of`. The result is
-    None without limits, for costs of rows, and under a refit of unknown spread.
+    ``refit`` and ``spread`` are those of `CountedRate.of`. The result is None without limits, for costs of
+    rows, and under a refit of unknown spread.
     """
     if (
         not limits
@@ -378,14 +346,8 @@ def outlook(
         return None
     excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
     holds = (excess <= ROUNDING).all(axis=1)
-    excess[~np.isfinite(excess)] = 0.0  # a draw without rows of a subgroup
-    scale = excess.std(axis=0)
-    steps = quotient(excess, scale).max(axis=1)
-    wider = max(0.0, float(np.quantile(steps, confidence, method="higher"))) * scale
-    wider = np.where(scale > 0, wider, np.maximum(excess.max(axis=0), 0.0))
-    needed = []
     sizes = []
-    for limit, more in zip(limits, wider.tolist(), strict=True):
+    for limit in limits:
         terms = limit.rate.terms(strata)
         rows = effective_rows(terms, strata, counts)
         if limit.compares:
@@ -394,12 +356,8 @@ def outlook(
             bounded = ~np.isnan(limit.bounds(terms.names))
         names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
         sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
-        if more > ROUNDING:
-            needed.append((limit, float(more)))
-    fewest = min(
-        ((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None
-    )
-    return LimitsOutlook(float(holds.mean()), confidence, tuple(needed), fewest)
+    fewest = min(((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None)
+    return LimitsOutlook(float(holds.mean()), confidence, fewest)
 
 
 def _excesses(

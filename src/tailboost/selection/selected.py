@@ -568,10 +568,11 @@ class SelectedRule(Selected):
                 ConfidenceNotReachedWarning,
             )
         elif likely.probability < confidence:
+            name, rows = likely.fewest or (self.words, np.nan)
             warn_user(
                 f"no rule found satisfies all limits on new rows with probability {confidence:g}, by an "
-                f"estimate from these rows; {likely.shortfall}. Widen the limits, bring more rows, or lower "
-                "confidence=",
+                f"estimate from these rows. Fewest rows: {name}, {rows:,.0f}. Widen the limits, bring more "
+                "rows, or lower confidence=",
                 ConfidenceNotReachedWarning,
             )
 
