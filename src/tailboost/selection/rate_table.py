@@ -356,7 +356,9 @@ def outlook(
             bounded = ~np.isnan(limit.bounds(terms.names))
         names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
         sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
-    fewest = min(((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None)
+    fewest = min(
+        ((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None
+    )
     return LimitsOutlook(float(holds.mean()), confidence, fewest)
 
 
