@@ -64,7 +64,7 @@ EXEMPT = (
     "docs/guardrail.md", "docs/multi-label.md",
 )  # fmt: skip
 #: Settings and definitions: figures that no measurement produced.
-SETTINGS = {".02", ".05", ".40", ".31", "65 %", "40 %", "20 %"}
+SETTINGS = {".001", ".02", ".05", ".40", ".31", "65 %", "40 %", "20 %"}
 #: An error as .123 or a percentage; 95 % is a confidence level. Text in backquotes is code.
 FIGURE = re.compile(r"(?<![\w.])[−+]?(?:0?\.\d{2,}|(?!95 %)\d+(?:\.\d+)? %)")
 #: Larger entries contain a match for almost any row by chance.

@@ -175,8 +175,8 @@ def test_a_column_of_lists_is_named(made):
         with pytest.raises(ValueError, match=named):
             fit(lists, Y)
     with pytest.raises(ValueError, match=named):
-        tb.certify(made().fit(NUMBERS, Y), lists.drop(columns="c"), Y)
-    reads_lists = DummyClassifier(strategy="prior").fit(NUMBERS, Y)
+        tb.certify(made().fit(NUMBERS.assign(tags=NUMBERS["c"]), Y), lists, Y)
+    reads_lists = DummyClassifier(strategy="prior").fit(NUMBERS.assign(tags=0.0), Y)
     with pytest.raises(ValueError, match=named):
         tb.certify(reads_lists, lists, Y)
 

@@ -25,7 +25,7 @@ def drawn(seed, n):
     return X, (signal + r.normal(size=n) > 0.3).astype(int)
 
 
-TRAIN, SELECT, FRESH, BATCH = drawn(0, 400), drawn(1, 600), drawn(2, 100), drawn(3, 150)
+TRAIN, SELECT, FRESH, BATCH = drawn(0, 400), drawn(1, 600), drawn(2, 100), drawn(6, 150)
 
 
 def tuned(estimator, **options):

@@ -755,7 +755,7 @@ def test_more_rows_would_not_help_only_where_that_is_shown():
     for losses, helps in ((few, True), (many, False)):
         judged = FreshRows(Answered.of(np.zeros(len(losses), int), losses, labels=[0, 1]))
         family = RateFamily.of_errors("class", judged, "predict", {0: 0.3}, of_every=False)
-        (short,) = not_certified([family], "the safest rule", 0.95, attempts, None, {}).shortfalls
+        (short,) = not_certified([family], "the safest rule", "", 0.95, attempts, None, {}).shortfalls
         low = beta.ppf(0.05, losses.sum(), len(losses) - losses.sum() + 1)
         assert short.possible == pytest.approx(low)
         assert (short.more_rows is not None) == helps == (low < 0.3)

@@ -105,7 +105,7 @@ def short_of(limit, hits, selected=None):
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
     attempts = (Attempt("call", None, 1.0),)
-    return not_certified([RateFamily.of(limit, fresh)], "the rule", 0.95, attempts, 1, known).shortfalls
+    return not_certified([RateFamily.of(limit, fresh)], "the rule", "", 0.95, attempts, 1, known).shortfalls
 
 
 def passing(n, rate, bound):

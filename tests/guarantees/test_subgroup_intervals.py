@@ -48,7 +48,7 @@ def tree_game(**settings):
 FITS = {
     "mixture": ({}, False),
     "budget": ({"error_budget": 0.01}, False),
-    "vote": ({"max_error": 0.3}, False),
+    "vote": ({"max_error": 0.9}, False),
     "cells": ({"subgroups": "cell"}, True),
 }
 

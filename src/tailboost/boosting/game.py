@@ -545,9 +545,7 @@ class Game(Generic[State]):
         else:
             weights = [*trace.unit_weights, w]
         # A statement without a call cannot be interrupted by a signal.
-        self.state = state
-        trace.rounds = rounds
-        trace.unit_weights = weights
+        self.state, trace.rounds, trace.unit_weights = state, rounds, weights
 
 
 def round_seed(entropy: int, t: int) -> int:

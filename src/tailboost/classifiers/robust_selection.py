@@ -361,11 +361,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             return _sides(self, family, _values_of(self, opened), numbers), numbers
         return found, numbers
 
-    @property
-    def may_draw(self) -> bool:
-        """Whether the stated rule may be randomised."""
-        return self._problem.randomized
-
     def at_thresholds(
         self,
         family: ThresholdFamily,
@@ -435,11 +430,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             Of the whole rows, and of what single models read: `Scores`, and given probabilities. A table and
             a dict of probabilities without a common score have no hash in common.
         """
-        check_is_fitted(self)
-        return self._hashes(X)
-
-    def _hashes(self, X: Table) -> RowHashes:
-        """Return `row_hashes`, also before a rule is selected."""
+        self._check_candidates()
         models = self._outputs.models
         if not has_named_columns(X):
             return models.row_hashes(self._checked(X))
@@ -449,7 +440,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def _record_of(self, X: Table, y: Column) -> SelectionRecord:
         """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
         features = not (has_named_columns(X) or only_scores(self._outputs.models.fitted))
-        return SelectionRecord.of(self._hashes(X), label_vector(y), features=features)
+        return SelectionRecord.of(self.row_hashes(X), label_vector(y), features=features)
 
     # -- answers ---------------------------------------------------------------------------------------
 
