@@ -361,6 +361,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             return _sides(self, family, _values_of(self, opened), numbers), numbers
         return found, numbers
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether the stated rule may be randomised."""
+        return self._problem.randomized
+
     def at_thresholds(
         self,
         family: ThresholdFamily,

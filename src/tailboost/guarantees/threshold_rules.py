@@ -681,7 +681,7 @@ class RankRules:
 
     def _breaks(self, rows: ScoredRows, selection: ScoredRows) -> TieBreaks | None:
         """Return the order of rows with equal scores; None if the rule must not be randomised."""
-        if not self.model._problem.randomized:
+        if not self.model.may_draw:
             return None
         # Votes of clusters read the draws themselves.
         return TieBreaks.of(
