@@ -170,7 +170,14 @@ def read_frame(
 ) -> Any:
     """Return the table of a file; CSV columns become numbers or truth values if all their values are.
 
-    The parameters are those of `load_table`.
+    Parameters
+    ----------
+    path, sep, decimal, encoding : optional
+        As in `load_table`.
+
+    Returns
+    -------
+    pandas.DataFrame
     """
     raw = read_raw(path, sep, decimal, encoding)
     if is_csv(Path(path)):
