@@ -225,3 +225,24 @@ def test_a_damaged_ledger_is_refused(folder, rule, tmp_path):
             refused = call(*given)
             assert refused.exit_code == 2
             assert "this is no rule of `tailboost tune`" in refused.stderr
+
+
+def test_a_refusal_that_read_no_label_leaves_no_attempt_in_the_file(tmp_path):
+    """Continuous scores select, and four scores leave no threshold at the ranks of a gap."""
+    rng = np.random.default_rng(1)
+    for name, grades in (("sel", 10**6), ("fresh", 4)):
+        p = (rng.integers(grades, size=2000) + 0.5) / grades
+        y = np.where(rng.random(2000) < p, "yes", "no")
+        rows = pd.DataFrame({"p": p, "y": y, "g": rng.choice(["u", "v"], 2000)})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    rule, limit = tmp_path / "rule.json", "gap(selected(yes, by=g)) <= .1"
+    given = "--score", "p", "--target", "y", "--group", "g", "--by-group", "--limit", limit, "--out", rule
+    assert call("tune", tmp_path / "sel.csv", *given).exit_code == 0
+    of = ["calibrate", rule, tmp_path / "fresh.csv", "--selection", tmp_path / "sel.csv"]
+    refused = call(*of, "--model", tmp_path / "out.json")
+    assert refused.exit_code == 1
+    assert "no attempt is spent" in " ".join(refused.output.split())
+    assert attempts(rule) == 0
+    certified = call(*of, "--model", tmp_path / "out.json", "--limit", "miss(yes, by=g) <= .4")
+    assert certified.exit_code == 0, certified.output
+    assert attempts(rule) == 1

@@ -141,7 +141,8 @@ def calibrate(
     X_unlabeled : array-like of shape (m, d), optional
         Fresh rows without labels, of the same population. They count in limits on answers alone: ranks and
         tests of `tailboost.rates.selected`, its gaps and ratios, and deferral. Rows that are among X_cal too
-        count once. They may come alone, with ``X_cal=None, y_cal=None``. All of them certify.
+        count once; among few different rows they are not recognised, so leave them out. They may come alone,
+        with ``X_cal=None, y_cal=None``. All of them certify.
     groups_unlabeled : array-like of shape (m,) or table of m rows, optional
         Their groups, in the form of ``groups``.
     training_rows : array-like of shape (m, d), optional
