@@ -8,8 +8,8 @@ certificate of such a rule is false, and with 95 % confidence at most 5 % of the
 * *One batch.* The label is a coin, so all thresholds have the same precision. Groups divide the score into
   bins. If the selecting rows were drawn evenly from each class and group, the threshold with the best
   precision on them would also look good on the others.
-* *Deferral.* One group goes to human review, a fixed share of the rows. The selection prefers a group that is
-  rare on its rows.
+* *Rarest group.* A rule gives one of many equal groups to human review: the group that is rarest among the
+  selecting rows of a batch. The draw is that of `calibrate`; the rule and its test are made here.
 * *Clusters.* Each person has a row in group a and one in group b, with opposite scores. Scores of b are
   shifted, so all common thresholds have the same gap of selection; for thresholds by group the best gap is
   beyond the limit.
@@ -32,7 +32,9 @@ import pandas as pd
 from scipy.stats import binomtest
 
 import tailboost as tb
+from tailboost.classifiers.calibrating import drawn_part
 from tailboost.guarantees import calibration
+from tailboost.rates.bounds import clopper_pearson_upper
 
 BEYOND = 1e-4  # by which the rules break the limit
 LEVEL = 0.05
@@ -48,24 +50,13 @@ def one_batch(groups: int, n: int, share: float, seed: int) -> bool:
     return certified(lambda: tb.calibrate(tb.Scores("s", 1), table, y, limits=limits, attempts=1, **given))
 
 
-def deferral(groups: int, n: int, seed: int) -> bool:
-    """Return whether the deferral of one or more groups is certified to be rarer than one group."""
-    rng = np.random.default_rng(seed)
-    g, s = rng.integers(groups, size=n), rng.choice([0.01, 0.5], n)
-    y = (rng.random(n) < s).astype(int)
-    limits = [f"deferred() <= {0.5 / groups - BEYOND}"]
-    given = {"groups": g, "by_group": True, "random_state": seed}
-    found: list[Any] = []
-
-    def call() -> None:
-        table = pd.DataFrame({"s": s})
-        found.append(tb.calibrate(tb.Scores("s", 1), table, y, limits=limits, attempts=1, **given))
-
-    if not certified(call):
-        return False
-    each = np.repeat(np.arange(groups), 2)
-    values = pd.DataFrame({"s": np.tile([0.01, 0.5], groups)})
-    return bool(found[0].defers(values, groups=each).mean() > 0.5 / groups - BEYOND)
+def rarest_group(groups: int, n: int, seed: int) -> bool:
+    """Return whether the rarest group of the selecting rows is certified to be rarer than it is."""
+    g = np.random.default_rng(seed).integers(groups, size=n)
+    selects = drawn_part(np.arange(n), 0.3, seed)
+    group = np.bincount(g[selects], minlength=groups).argmin()
+    fresh = g[~selects]
+    return clopper_pearson_upper(int((fresh == group).sum()), len(fresh), LEVEL) < 1.0 / groups
 
 
 def persons(n: int, shift: float, rng: Any) -> tuple[Any, Any, Any, Any]:
@@ -145,7 +136,8 @@ SETTINGS = {
     "one batch, precision, 10 groups, 3,000 rows, share .1": lambda seed: one_batch(10, 3000, 0.1, seed),
     "one batch, precision, 20 groups, 2,000 rows, share .1": lambda seed: one_batch(20, 2000, 0.1, seed),
     "one batch, precision, 10 groups, 1,000 rows, share .3": lambda seed: one_batch(10, 1000, 0.3, seed),
-    "one batch, deferral, 6 groups, 900 rows": lambda seed: deferral(6, 900, seed),
+    "one batch, rarest of 20 groups, 2,000 rows": lambda seed: rarest_group(20, 2000, seed),
+    "one batch, rarest of 4 groups, 2,000 rows": lambda seed: rarest_group(4, 2000, seed),
     "clusters, gap, common threshold, 300 persons": lambda seed: clusters(False, 300, seed),
     "clusters, gap, thresholds by group, 300 persons": lambda seed: clusters(True, 300, seed),
 }
