@@ -104,6 +104,15 @@ class TestDataFrames:
             with pytest.raises(ValueError, match="column 'x' holds numbers with a decimal comma"):
                 model.predict(rows)
 
+    def test_a_row_is_refused_alone_and_among_others(self):
+        """Whether a value is a number does not depend on the rows beside it."""
+        frame = pd.DataFrame({"x": NUMBERS, "z": NUMBERS})
+        schema = TableSchema.of(frame)
+        for others in ([], ["a"], ["a", "b", "c"], ["2.5"] * 30):
+            rows = pd.DataFrame({"x": ["1,5", *others], "z": 0.0})
+            with pytest.raises(ValueError, match="column 'x' holds numbers with a decimal comma"):
+                schema.read(rows)
+
 
 class TestEncodings:
     def test_marks_state_the_encoding(self, tmp_path):

@@ -27,7 +27,13 @@ from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
 from tailboost.core.spelling import other_separator
 from tailboost.core.table_files import import_pandas
 from tailboost.core.warn import warn_user
-from tailboost.core.written_numbers import MANY, MOSTLY, as_number, refuse_commas
+from tailboost.core.written_numbers import (
+    MANY,
+    MOSTLY,
+    as_number,
+    refuse_commas,
+    refuse_commas_among_numbers,
+)
 
 Kind: TypeAlias = Literal["number", "truth", "text"]
 DtypeKind: TypeAlias = Literal["number", "truth", "text", "categories", "dates", "complex"]
@@ -290,7 +296,7 @@ def _converted(
         ]
         if other and convert is as_number:
             texts = [value for value in values if isinstance(value, str)]
-            refuse_commas(texts, f"column {column.name!r}", few=0)
+            refuse_commas_among_numbers(texts, f"column {column.name!r}")
     _refuse_infinite(numbers, column.name)
     if not other:
         return numbers, ""
@@ -570,7 +576,7 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
             what = "are no numbers"
             if unknown.any():
                 texts = [value for value in values if isinstance(value, str)]
-                refuse_commas(texts, f"X, column {name!r}", few=0)
+                refuse_commas_among_numbers(texts, f"X, column {name!r}")
             converted[j] = _with_gaps(column, numbers)
         else:
             unknown = ~np.array(

@@ -83,19 +83,15 @@ def _plain(number: re.Match[str], decimal: str) -> str:
     return (text if group is None else text.replace(group, "")).replace(decimal, ".")
 
 
-def refuse_commas(
-    texts: Iterable[str], what: str, *, few: int = MANY, remedy: str = ""
-) -> None:
+def refuse_commas(texts: Iterable[str], what: str, *, remedy: str = "") -> None:
     """Refuse a column of numbers with decimal commas or grouped thousands, which is no text.
 
     Parameters
     ----------
     texts : iterable of str
-        Its values without missing ones.
+        The values of a column that may be text, without missing ones.
     what, remedy : str
         Begin and end of the message.
-    few : int
-        Most different numbers of a column that may be text.
 
     Raises
     ------
@@ -107,13 +103,43 @@ def refuse_commas(
     written = []
     for each in texts:
         if as_number(each) is None:
-            is_number = any(pattern.fullmatch(each) for pattern in _PATTERNS.values())
+            is_number = _is_written(each)
             written += [each] if is_number else []
             odd += not is_number
             if odd > (1 - MOSTLY) * len(texts):
                 return
-    if not written or len(set(texts)) - odd <= few:
-        return
+    if written and len(set(texts)) - odd > MANY:
+        raise ValueError(_stated(written, what) + remedy)
+
+
+def refuse_commas_among_numbers(texts: Iterable[str], what: str) -> None:
+    """Refuse numbers with decimal commas or grouped thousands in a column of numbers.
+
+    Each value decides by itself, so a row is refused alone if it is refused among others.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The values of the column that are text.
+    what : str
+        Begin of the message.
+
+    Raises
+    ------
+    ValueError
+        If a value is a number with some decimal sign, and no plain number.
+    """
+    written = [each for each in texts if as_number(each) is None and _is_written(each)]
+    if written:
+        raise ValueError(_stated(written, what))
+
+
+def _is_written(text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in _PATTERNS.values())
+
+
+def _stated(written: Sequence[str], what: str) -> str:
+    """Return which numbers a column holds, and the option that reads them."""
     of_point = [each for each in written if not _PATTERNS[","].fullmatch(each)]
     of_comma = [each for each in written if not _PATTERNS["."].fullmatch(each)]
     if of_comma:
@@ -128,6 +154,4 @@ def refuse_commas(
         said = "a comma, which is decimal or groups thousands"
         such = written[0]
         way = "decimal=',' or decimal='.' (in the shell: --decimal)"
-    raise ValueError(
-        f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}{remedy}"
-    )
+    return f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}"

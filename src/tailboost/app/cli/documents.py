@@ -19,7 +19,7 @@ from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
 from tailboost.core.fingerprints import digest
-from tailboost.core.written_numbers import refuse_commas
+from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.guarantees.ledger import Ledger
 
 RULE_FILE = ".json"
@@ -109,8 +109,8 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
     numbers = pd.to_numeric(table[name], errors="coerce").astype(np.float64)
     if len(odd := np.flatnonzero(numbers.isna() & table[name].notna())):
         with bad_input():
-            refuse_commas(
-                table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}", few=0
+            refuse_commas_among_numbers(
+                table[name].dropna().astype(str), f"column {name!r} of {str(data)!r}"
             )
         text = str(table[name].iloc[odd[0]])[:40]
         raise BadInput(

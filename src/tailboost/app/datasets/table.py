@@ -23,7 +23,7 @@ from tailboost.core.schema import (
 )
 from tailboost.core.spelling import did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
-from tailboost.core.written_numbers import refuse_commas
+from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
 
 _MAX_GROUPS = 100
 # Longer texts are no dates. The limit bounds the time of the search, which is quadratic in the length.
@@ -272,7 +272,7 @@ def _groups(column: Column, source: str) -> Any:
 def _weights(column: Column, source: str) -> Any:
     what = f"weight column {column.name!r} of {source}"
     if dtype_kind(column.dtype) != "number":
-        refuse_commas([str(value) for value in column.dropna()], what, few=0)
+        refuse_commas_among_numbers([str(value) for value in column.dropna()], what)
         raise ValueError(f"{what} must hold numbers")
     weight = column.to_numpy(dtype=np.float64)
     if not (np.isfinite(weight) & (weight >= 0)).all():
