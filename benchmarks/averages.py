@@ -22,7 +22,6 @@ from _record import opened, rounded, write
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from tailboost.boosting.training_set import Rows, Split, TrainingSet
 from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import set_seeds
@@ -31,6 +30,8 @@ from tailboost.learners.hist import cut_table
 from tailboost.learners.linear import TableLinear
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
+from tailboost.rows.rows import Rows
+from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.probabilities import Average, logs_of
 
 SEED = 0

@@ -24,7 +24,7 @@ import numpy as np
 from _record import opened, rounded, write
 
 import tailboost as tb
-from tailboost.boosting.training_set import Rows
+from tailboost.rows.rows import Rows
 from tailboost.selection.probabilities import Average, logs_of
 
 SHARES, ROUNDS, EVERY = (0.0, 0.5, 0.75, 0.9375), 32, 4  # of Hedge

@@ -35,12 +35,12 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost.guarantees.calibration import from_the_safest, not_certified
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
-from tailboost.guarantees.ledger import Attempt, spent_by_next
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
 from tailboost.rates.bounds import betting_upper, clopper_pearson_upper
 from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rows.ledger import Attempt, spent_by_next
 
 try:
     import mapie

@@ -61,9 +61,9 @@ from experiments._nets import ALPHAS, STAGES, Sample, checkpoints, judge_game
 from experiments.post_processing import BUDGETS, after_training
 from tailboost import WorstClassBoostClassifier, metrics, published
 from tailboost.classifiers import AdaLPBoostClassifier
-from tailboost.core.judged import label_shares
 from tailboost.core.spelling import did_you_mean
 from tailboost.exceptions import BoundNotMetWarning, FitInterruptedWarning
+from tailboost.rows.judged import label_shares
 
 # Minimum rows of each class, for both parts of the training rows.
 LEAST = 4

@@ -24,8 +24,8 @@ from experiments._experiment import (
 )
 from experiments._tables import Data, Split, load_common_classes, split
 from tailboost import AdaLPBoostClassifier, WorstClassBoostClassifier, metrics
-from tailboost.core.judged import label_shares
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.judged import label_shares
 
 # Cells by method and set.
 Found = dict[str, dict[str, list[dict[str, Any]]]]

@@ -28,8 +28,8 @@ from experiments._regret import Case, Points, Regret, regret, twin_share
 from experiments._tables import Data, load_all, split, without_rare_classes
 from tailboost.app.report.comparison import joint_groups
 from tailboost.classifiers.default_models import default_estimators
-from tailboost.core.judged import label_shares
 from tailboost.learners.named import plain_xgboost
+from tailboost.rows.judged import label_shares
 
 MAX_TRAIN, MAX_TEST, TEST_SIZE = 4_000, 10_000, 0.3
 LEAST_SHARE = 0.05

@@ -12,11 +12,11 @@ from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost.boosting.boosting import choose_scheme, round_significant
-from tailboost.boosting.training_set import TrainingSet, folds, held_out
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.learners.table import Ranked
+from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, hash_rows, stratified_places
+from tailboost.rows.training_set import TrainingSet, folds, held_out
 
 ROUNDS = 6
 SETS = 60

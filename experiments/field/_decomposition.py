@@ -35,12 +35,12 @@ from experiments.field._strong import (
     mean_over_tables,
     rows_of,
 )
-from tailboost.boosting.training_set import Split, TrainingSet
 from tailboost.classifiers.default_models import DEFAULTS, TableKind
 from tailboost.classifiers.fitting import FIVE_FOLDS_UP_TO
 from tailboost.learners.foreign import set_seeds
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
+from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.probabilities import Average, logs_of
 
 Floats = NDArray[np.float64]

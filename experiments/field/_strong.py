@@ -21,7 +21,7 @@ from experiments._opponents import Bench, opponent_probabilities
 from experiments._tables import LOADERS, Data, without_rare_classes
 from experiments.field._classes import MOST, SETS, STRONGEST
 from experiments.tradeoff import CLASSES, Measured, of_opponents, of_ours, preferences
-from tailboost.boosting.training_set import Rows
+from tailboost.rows.rows import Rows
 from tailboost.selection.probabilities import Average, logs_of
 
 #: Our methods, and their estimators.

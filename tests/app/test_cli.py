@@ -25,7 +25,7 @@ from tailboost.app import cli
 from tailboost.app.cli.fit import name_labels
 from tailboost.app.cli.parameters import literal
 from tailboost.app.registry import METHODS
-from tailboost.core.judged import label_shares
+from tailboost.rows.judged import label_shares
 from tailboost.storage import load_model, save_model
 
 

@@ -13,8 +13,10 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
-from tailboost.boosting.training_set import GroupNames, Rows, folds, memberships, numbered_strata
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows, memberships, numbered_strata
+from tailboost.rows.training_set import folds
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.problem import Problem

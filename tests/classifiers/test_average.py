@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
-from tailboost.boosting.training_set import Rows
+from tailboost.rows.rows import Rows
 from tailboost.selection.probabilities import GRAIN, IDLE, PSEUDO_ROWS, Average
 
 

@@ -25,9 +25,9 @@ from sklearn.tree import DecisionTreeClassifier
 import tailboost as tb
 from tailboost import FitInterruptedWarning
 from tailboost.boosting.game import SHRINKAGE
-from tailboost.core.judged import label_shares
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.rates.metrics import cvar_zero_one_loss, group_errors, make_cvar_scorer
+from tailboost.rows.judged import label_shares
 from tailboost.solvers import minimize_cvar_mixture
 
 TREE = DecisionTreeClassifier(max_depth=2)

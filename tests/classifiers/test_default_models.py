@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
-from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.default_models import (
     TableKind,
     default_estimators,
@@ -17,6 +16,7 @@ from tailboost.classifiers.default_models import (
     hurried,
     strong_estimators,
 )
+from tailboost.rows.training_set import TrainingSet
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
-from tailboost.boosting.training_set import Split, TrainingSet
 from tailboost.classifiers import fitting, robust_mixture
 from tailboost.classifiers.base import FitInterruptedWarning
 from tailboost.classifiers.default_models import default_estimators
@@ -22,6 +21,7 @@ from tailboost.classifiers.fitting import LOG_STEP, Clock, fit_models
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
+from tailboost.rows.training_set import Split, TrainingSet
 
 
 def problem_of(X, y):

@@ -15,7 +15,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.app.cli import app
 from tailboost.app.report import compare, render
-from tailboost.core.subgroups import revealing_features
+from tailboost.rows.subgroups import revealing_features
 
 
 @pytest.fixture(scope="module")

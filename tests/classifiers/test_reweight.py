@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.training_set import Rows
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows
 from tailboost.rates.metrics import cvar, group_errors
+from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows
+from tailboost.rows.rows import Rows
 from tailboost.selection.problem import CVaR
 from tailboost.solvers import minimize_cvar_mixture
 

@@ -14,8 +14,8 @@ from sklearn.preprocessing import FunctionTransformer
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
 from tailboost.core.exceptions import BoundNotMetWarning, LeakageError
-from tailboost.core.fingerprints import copies_of
 from tailboost.rates import Strata
+from tailboost.rows.fingerprints import copies_of
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities
 from tailboost.storage import load_model, save_model

@@ -13,8 +13,8 @@ from sparse_layouts import content, layouts, locked
 
 import tailboost as tb
 from tailboost.app.baselines import CellWeightedClassifier
-from tailboost.core.fingerprints import hash_rows
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
+from tailboost.rows.fingerprints import hash_rows
 
 RNG = np.random.default_rng(0)
 Z = RNG.integers(1, 9, size=(120, 4)) * (RNG.random((120, 4)) < 0.6) / 4

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from tailboost.core.schema import TableSchema
 from tailboost.core.spelling import other_separator
+from tailboost.rows.schema import TableSchema
 
 
 def test_advice_for_another_separator():

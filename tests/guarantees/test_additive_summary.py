@@ -14,8 +14,8 @@ import tailboost as tb
 from tailboost.boosting.additive_combiner import AdditiveCombiner
 from tailboost.boosting.game import Response, Units
 from tailboost.boosting.players.additive_player import AdaBoost
-from tailboost.boosting.training_set import Rows
 from tailboost.guarantees.robustness import worst_case_loss
+from tailboost.rows.rows import Rows
 
 LABELS = np.array(["a", "<b>", "c"])
 TREE = DecisionTreeClassifier(max_depth=2)

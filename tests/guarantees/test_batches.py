@@ -9,8 +9,8 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rows
-from tailboost.core.judged import Judged
+from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
+from tailboost.rows.judged import Judged
 
 GRADES = np.arange(1.0, 6.0)
 SHARE = np.array([0.1, 0.2, 0.4, 0.2, 0.1])

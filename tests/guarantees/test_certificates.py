@@ -20,7 +20,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost.guarantees.calibration import from_the_safest
-from tailboost.guarantees.ledger import Attempt, Ledger
 from tailboost.rates.bounds import (
     Evidence,
     betting_p_value,
@@ -32,6 +31,7 @@ from tailboost.rates.bounds import (
     tail_band,
 )
 from tailboost.rates.metrics import class_errors
+from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.solvers import cvar, worst_case_weights
 
 X, Y = make_classification(

@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.fingerprints import random_numbers
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
+from tailboost.rows.fingerprints import random_numbers
 
 RNG = np.random.default_rng(0)
 PERSONS = 400

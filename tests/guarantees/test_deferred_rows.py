@@ -5,7 +5,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.core.judged import Judged
+from tailboost.rows.judged import Judged
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)

@@ -15,8 +15,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.problem import Problem
 

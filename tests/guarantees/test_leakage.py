@@ -15,7 +15,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike
+from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]

@@ -9,12 +9,12 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.report import render_monitor
-from tailboost.core.judged import Judged
 from tailboost.guarantees.drift import Reference
 from tailboost.guarantees.monitor import state_digest as digest_of
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import Sample, bounds
 from tailboost.rates.bounds import level_of
+from tailboost.rows.judged import Judged
 
 
 class Ruler(Judged):

@@ -12,9 +12,9 @@ from tailboost import rates
 from tailboost.app.model_card import ModelCard
 from tailboost.guarantees.calibration import not_certified
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
+from tailboost.rows.ledger import Attempt
 
 
 def draw(n, seed, shift=1.5):

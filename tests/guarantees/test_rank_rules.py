@@ -12,7 +12,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.ledger import may_follow, spent_by_next
+from tailboost.rows.ledger import may_follow, spent_by_next
 
 LEVELS = 40  # of the score; each level has a known rate of the label in each group
 

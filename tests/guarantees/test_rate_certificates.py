@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.judged import Judged
 from tailboost.guarantees.calibration import Path
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
+from tailboost.rows.judged import Judged
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])

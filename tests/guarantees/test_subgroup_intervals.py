@@ -15,9 +15,10 @@ from sklearn.naive_bayes import GaussianNB
 import tailboost as tb
 from tailboost import rates
 from tailboost.boosting.game import Response
-from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture, ModelPool
 from tailboost.selection.problem import Problem

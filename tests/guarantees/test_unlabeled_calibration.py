@@ -12,9 +12,9 @@ from scipy.stats import beta, binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import UsedRows, hash_rounded_rows
-from tailboost.guarantees.ledger import Ledger
 from tailboost.rates.bounds import most_reached
+from tailboost.rows.fingerprints import UsedRows, hash_rounded_rows
+from tailboost.rows.ledger import Ledger
 from tailboost.storage import load_model, save_model
 
 SELECTED = rates.selected(1, by="group")

@@ -28,13 +28,13 @@ from torch.nn import functional
 import tailboost as tb
 from experiments._architectures import resnet32, wrn_28_10
 from experiments._augment import crop_and_flip
-from tailboost.core.fingerprints import hash_rows
 from tailboost.learners.foreign import open_session
 from tailboost.learners.torch import TorchClassifier, nets
 from tailboost.learners.torch.losses import LOSSES, influence_balanced
 from tailboost.learners.torch.net_data import RowPreparation
 from tailboost.learners.torch.net_learner import TorchSession
 from tailboost.learners.torch.training import Training, is_mixed
+from tailboost.rows.fingerprints import hash_rows
 
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 DEVICES = ["cpu", pytest.param("cuda", marks=GPU)]

@@ -427,7 +427,7 @@ class TestForgery:
         save_model(model, path)
         files = parts(path.read_bytes())
         structure = json.loads(files["parts.json"])
-        number = structure["classes"].index("tailboost.core.schema.TableSchema")
+        number = structure["classes"].index("tailboost.rows.schema.TableSchema")
         (state,) = (part[2][0] for part in structure["parts"] if part[:2] == ["object", number])
         schema = json.loads(state[1])
         schema["columns"][0] |= change

@@ -13,11 +13,11 @@ from tailboost import Certificate, LeakageError, Monitor, certify
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
-from tailboost.core.judged import judged, last_step, refuse_other_rule
 from tailboost.core.limit_lines import LimitLine, filled_columns
-from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.recheck import formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.judged import judged, last_step, refuse_other_rule
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 __all__ = ["ModelCard", "Section"]
 

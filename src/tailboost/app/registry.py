@@ -21,9 +21,9 @@ from tailboost.app.baselines import (
     weighted_xgboost,
 )
 from tailboost.core.array_types import Floats, Model, Seed, Table
-from tailboost.core.judged import answered, label_shares
 from tailboost.core.spelling import did_you_mean
 from tailboost.learners.named import LEARNERS
+from tailboost.rows.judged import answered, label_shares
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Model, Table
 from tailboost.core.checks import refuse_frame
-from tailboost.core.schema import TableSchema, refuse_arrays
 from tailboost.core.table_files import checked_names
+from tailboost.rows.schema import TableSchema, refuse_arrays
 
 
 def preparation(classifier: Model, schema: TableSchema | None = None) -> list[tuple[str, Any]]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
 from tailboost.boosting.game import Game, Response
 from tailboost.boosting.players.additive_player import AdditivePlayer
-from tailboost.boosting.training_set import Rows
 from tailboost.core.array_types import Floats
 from tailboost.learners.foreign import constant
+from tailboost.rows.rows import Rows
 from tailboost.solvers import BitLosses, soft_margin_weights
 from tailboost.solvers.soft_margin import SoftMarginSolution
 

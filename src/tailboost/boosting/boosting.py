@@ -35,10 +35,8 @@ from tailboost.boosting.game import (
     Units,
     play,
 )
-from tailboost.boosting.training_set import Rows, Split, TrainingSet, only_known_classes
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.files import Lock, make_folder, read_sealed, remove_parts, write_sealed
-from tailboost.core.fingerprints import digest
 from tailboost.learners.foreign import is_real, predict_models
 from tailboost.learners.protocols import (
     Accumulating,
@@ -47,6 +45,9 @@ from tailboost.learners.protocols import (
     Partitioned,
     Session,
 )
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.rows import Rows
+from tailboost.rows.training_set import Split, TrainingSet, only_known_classes
 
 # Result of one stage of growth: losses that drive the player, and predictions on the selection data.
 StageResult = tuple[NDArray[Any], Ints]

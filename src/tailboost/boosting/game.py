@@ -18,11 +18,13 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import GroupNames, Rows, TrainingSet, memberships
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated
 from tailboost.core.checks import check_number
 from tailboost.core.html import html_table
 from tailboost.rates.strata import plain
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows, memberships
+from tailboost.rows.training_set import TrainingSet
 
 State = TypeVar("State")
 

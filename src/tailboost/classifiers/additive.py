@@ -19,12 +19,10 @@ from tailboost.boosting.boosting import Boosting, Schedule, Scheme
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditivePlayer
-from tailboost.boosting.training_set import HELD_OUT, TrainingSet
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
-from tailboost.core.judged import Judged, answered, cached
 from tailboost.guarantees.additive_summary import (
     AdditiveSummary,
     Cost,
@@ -33,6 +31,8 @@ from tailboost.guarantees.additive_summary import (
 )
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, Largest, error
+from tailboost.rows.judged import Judged, answered, cached
+from tailboost.rows.training_set import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
 from tailboost.selection.rate_table import RateTable
 

@@ -32,7 +32,6 @@ from tailboost.boosting.boosting import (
 )
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import Game, NamedSubgroups, Response, checked_targets, round_seed
-from tailboost.boosting.training_set import GroupNames, Rows, Split, TrainingSet, rows_among
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     CONSTRAINTS,
@@ -55,8 +54,15 @@ from tailboost.core.exceptions import (
     FitInterruptedWarning,
     ResubstitutionWarning,
 )
-from tailboost.core.fingerprints import Fingerprint, UsedRows
-from tailboost.core.judged import (
+from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
+from tailboost.core.warn import warn_user
+from tailboost.learners import HistBoostClassifier
+from tailboost.learners.foreign import is_constant, open_session
+from tailboost.learners.named import named_learner
+from tailboost.rates import Limit, Objective, Rate, checked_limits, error
+from tailboost.rows.fingerprints import Fingerprint, UsedRows
+from tailboost.rows.group_names import GroupNames, rows_among
+from tailboost.rows.judged import (
     Judged,
     cached,
     group_uses,
@@ -64,14 +70,10 @@ from tailboost.core.judged import (
     intervals_of,
     probe_rows,
 )
-from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
-from tailboost.core.subgroups import GROUPS_UNUSED, unit_name
-from tailboost.core.warn import warn_user
-from tailboost.guarantees.ledger import Ledger
-from tailboost.learners import HistBoostClassifier
-from tailboost.learners.foreign import is_constant, open_session
-from tailboost.learners.named import named_learner
-from tailboost.rates import Limit, Objective, Rate, checked_limits, error
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import GROUPS_UNUSED, unit_name
+from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import Problem, objective_named

@@ -32,14 +32,14 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.fingerprints import EqualRows
-from tailboost.core.judged import Judged, row_hashes
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import FreshInput, Rule
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
+from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.judged import Judged, row_hashes
 
 __all__ = ["OneBatch", "calibrate"]
 

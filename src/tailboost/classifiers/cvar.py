@@ -24,7 +24,6 @@ from tailboost.boosting.players.corrective import (
     entropic_theory,
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.base import MixtureClassifier
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
@@ -40,6 +39,7 @@ from tailboost.guarantees.game_bounds import (
 )
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.protocols import AveragingLearner
+from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
 from tailboost.selection.summary import Bounds

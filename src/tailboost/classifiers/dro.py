@@ -13,7 +13,6 @@ from tailboost.boosting.boosting import Scheme
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase
-from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import LabelledRows, with_parameters
 from tailboost.core.array_types import Groups
@@ -21,6 +20,7 @@ from tailboost.core.checks import OneOf, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
+from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import BALLS, Uncertainty, check_smooths
 

@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
-from tailboost.boosting.training_set import Rows, Split, TrainingSet
 from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.checks import positions, take
 from tailboost.core.exceptions import FitInterruptedWarning
@@ -25,6 +24,8 @@ from tailboost.learners.foreign import constant, set_seeds, weight_parameter
 from tailboost.learners.protocols import AveragingLearner, Partitioned, TableLearner
 from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
+from tailboost.rows.rows import Rows
+from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.probabilities import ModelOutputs, Models
 
 Estimators = Sequence[tuple[str, Any]]

@@ -19,13 +19,6 @@ from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.boosting.training_set import (
-    GroupNames,
-    RowOrigin,
-    Rows,
-    TrainingSet,
-    UnlabeledRows,
-)
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
 from tailboost.core.checks import (
     OneOf,
@@ -46,7 +39,11 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.exceptions import ResubstitutionWarning
-from tailboost.core.fingerprints import (
+from tailboost.core.spelling import did_you_mean
+from tailboost.core.warn import warn_user
+from tailboost.learners.foreign import FOR_FITTED, weight_parameter
+from tailboost.rates.strata import plain
+from tailboost.rows.fingerprints import (
     Fingerprint,
     copies_of,
     hash_rounded_rows,
@@ -54,13 +51,12 @@ from tailboost.core.fingerprints import (
     tiny_hashes,
     too_many,
 )
-from tailboost.core.judged import count_by_frozen, is_skorch
-from tailboost.core.schema import learn_columns, read_columns
-from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import revealing_features
-from tailboost.core.warn import warn_user
-from tailboost.learners.foreign import FOR_FITTED, weight_parameter
-from tailboost.rates.strata import plain
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.judged import count_by_frozen, is_skorch
+from tailboost.rows.rows import RowOrigin, Rows, UnlabeledRows
+from tailboost.rows.schema import learn_columns, read_columns
+from tailboost.rows.subgroups import revealing_features
+from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.worst_case import BALLS
 
 

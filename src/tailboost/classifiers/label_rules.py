@@ -26,20 +26,10 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
-from tailboost.core.fingerprints import (
-    Fingerprint,
-    UsedRows,
-    copies_of,
-    digest,
-    hash_rounded_rows,
-)
-from tailboost.core.judged import Judged, is_about
-from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.guarantees.ledger import Ledger
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import (
     Answered,
@@ -49,6 +39,16 @@ from tailboost.rates import (
     checked_limits,
     error,
 )
+from tailboost.rows.fingerprints import (
+    Fingerprint,
+    UsedRows,
+    copies_of,
+    digest,
+    hash_rounded_rows,
+)
+from tailboost.rows.judged import Judged, is_about
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
 from tailboost.selection.rate_table import RateLine, RateTable

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by, draw
-from tailboost.boosting.training_set import GroupNames
 from tailboost.classifiers.input import (
     LabelledRows,
     regroup,
@@ -22,9 +21,10 @@ from tailboost.classifiers.input import (
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
 from tailboost.core.checks import n_rows_of, unpack
-from tailboost.core.fingerprints import digest
-from tailboost.core.judged import cached, group_uses
 from tailboost.rates import Limit, Objective, Rate, deferred, error
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.judged import cached, group_uses
 from tailboost.selection.curve import (
     Curve,
     CurvePoint,

@@ -18,7 +18,6 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.training_set import N_FOLDS, TrainingSet, UnlabeledRows
 from tailboost.classifiers.default_models import (
     DEFAULTS,
     TableKind,
@@ -66,20 +65,22 @@ from tailboost.core.checks import (
     take,
     unpack,
 )
-from tailboost.core.fingerprints import (
+from tailboost.core.long_work import fitting_apart, telling
+from tailboost.learners.named import named_learner
+from tailboost.learners.protocols import TableLearner
+from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
+from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
+from tailboost.rows.fingerprints import (
     Fingerprint,
     UsedRows,
     digest,
     fingerprint_of,
     hash_rounded_rows,
 )
-from tailboost.core.judged import SelectionRecord, group_uses, holds_unknown, probe_rows
-from tailboost.core.long_work import fitting_apart, telling
-from tailboost.guarantees.ledger import Ledger
-from tailboost.learners.named import named_learner
-from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
+from tailboost.rows.judged import SelectionRecord, group_uses, holds_unknown, probe_rows
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.rows import UnlabeledRows
+from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import Models, averaging, check_named

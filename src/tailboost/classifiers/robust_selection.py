@@ -17,7 +17,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
-from tailboost.boosting.training_set import GroupNames, rows_among
 from tailboost.classifiers.input import (
     LabelledRows,
     checked_table,
@@ -37,12 +36,13 @@ from tailboost.core.checks import (
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import RowHashes
-from tailboost.core.judged import Judged, SelectionRecord
 from tailboost.core.long_work import steps, telling
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
+from tailboost.rows.fingerprints import RowHashes
+from tailboost.rows.group_names import GroupNames, rows_among
+from tailboost.rows.judged import Judged, SelectionRecord
+from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import (

@@ -19,7 +19,6 @@ from tailboost.boosting.players.additive_player import (
     EBBoost,
     VadaBoost,
 )
-from tailboost.boosting.training_set import TrainingSet
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters
 from tailboost.core.array_types import Floats, Groups, Model
@@ -27,6 +26,7 @@ from tailboost.core.checks import OneOf
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
+from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.soft_margin import check_price
 
 # Values of C Σs for C=None. The right price depends on the noise: at α = 1/(C Σs) = 0.1 (RLP), no weights of

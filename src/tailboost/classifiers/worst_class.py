@@ -29,7 +29,6 @@ from tailboost.boosting.game import (
     shrinkage_factor,
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.boosting.training_set import Rows, TrainingSet
 from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
 from tailboost.classifiers.input import (
     CONSTRAINTS,
@@ -40,12 +39,14 @@ from tailboost.classifiers.input import (
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
-from tailboost.core.judged import cached
-from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Limit, Objective, Rate, error, largest
+from tailboost.rows.judged import cached
+from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import unit_name
+from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable

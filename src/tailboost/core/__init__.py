@@ -1,1 +1,1 @@
-"""Rows, checks, messages and helpers that every wing uses."""
+"""Checks, messages and helpers that every wing uses."""

@@ -535,6 +535,11 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
         raise
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a value is None, NaN or pandas' NA."""
+    return value is None or is_scalar_nan(value) or is_pandas_na(value)
+
+
 def refuse_missing(values: Column, name: str) -> None:
     """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
     # Without an object dtype, a list of text and NaN would become text with "nan".

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats
-from tailboost.core.fingerprints import is_missing
+from tailboost.core.checks import is_missing
 
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2

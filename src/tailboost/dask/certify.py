@@ -19,23 +19,6 @@ from tailboost.core.checks import (
     positions,
     take,
 )
-from tailboost.core.fingerprints import (
-    EqualRows,
-    Fingerprint,
-    RowHashes,
-    UsedRows,
-    check_equal_rows,
-    refuse_used,
-    shortest,
-)
-from tailboost.core.judged import (
-    final_step,
-    group_arguments,
-    judged,
-    last_step,
-    row_hashes,
-    with_frozen,
-)
 from tailboost.dask.collections import DaskColumn, partitions
 from tailboost.dask.counting import WEIGHT, added, count, values_of
 from tailboost.guarantees.certificates import (
@@ -57,6 +40,23 @@ from tailboost.guarantees.fresh_rows import (
 )
 from tailboost.rates import Expression
 from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rows.fingerprints import (
+    EqualRows,
+    Fingerprint,
+    RowHashes,
+    UsedRows,
+    check_equal_rows,
+    refuse_used,
+    shortest,
+)
+from tailboost.rows.judged import (
+    final_step,
+    group_arguments,
+    judged,
+    last_step,
+    row_hashes,
+    with_frozen,
+)
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 

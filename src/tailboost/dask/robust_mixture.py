@@ -16,7 +16,6 @@ import dask
 import dask.array as da
 import numpy as np
 
-from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
 from tailboost.core.array_types import (
@@ -38,9 +37,11 @@ from tailboost.core.checks import (
     refuse_missing,
     relative_weights,
 )
-from tailboost.core.fingerprints import UsedRows, hash_rows
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
 from tailboost.rates import Strata
+from tailboost.rows.fingerprints import UsedRows, hash_rows
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.selection.data import RemoteSelectionData
 from tailboost.selection.probabilities import (
     LogProbabilities,

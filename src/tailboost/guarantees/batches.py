@@ -22,20 +22,20 @@ from tailboost.core.checks import (
     check_same_kind,
     columns_by_name,
     group_columns,
+    is_missing,
     label_column,
     positions,
     refuse_missing,
     take,
 )
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import (
+from tailboost.rows.fingerprints import (
     LABELS_LEVEL,
     RowCounts,
     RowHashes,
     chance_of_agreement,
     hash_rounded_rows,
     hash_rows,
-    is_missing,
     nth_of_kind,
 )
 

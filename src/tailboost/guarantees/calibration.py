@@ -20,7 +20,6 @@ from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.long_work import steps
-from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
     Certificate,
@@ -33,15 +32,9 @@ from tailboost.guarantees.certificates import (
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.ledger import (
-    Attempt,
-    attempts_of,
-    call_key,
-    may_follow,
-    spent_by_next,
-)
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.tested import call_key
 from tailboost.guarantees.threshold_rules import (
     DoesNotApply,
     RankRules,
@@ -50,6 +43,8 @@ from tailboost.guarantees.threshold_rules import (
     power_of_counts,
 )
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import SPREAD
 
 __all__ = ["calibrate_selected", "from_the_safest"]

@@ -22,12 +22,9 @@ from tailboost.core.checks import (
 )
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import EqualRows, Fingerprint, UsedRows
-from tailboost.core.judged import EQUAL_BY_NATURE, judged, last_step, refuse_other_rule
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
-from tailboost.guarantees.ledger import Attempt
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
@@ -49,6 +46,9 @@ from tailboost.guarantees.recheck import (
 from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
+from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
+from tailboost.rows.judged import EQUAL_BY_NATURE, judged, last_step, refuse_other_rule
+from tailboost.rows.ledger import Attempt
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]

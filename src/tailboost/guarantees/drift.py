@@ -13,9 +13,8 @@ import numpy as np
 from scipy.stats import chi2_contingency, fisher_exact
 
 from tailboost.core.array_types import Column, Floats, Ints, Table
-from tailboost.core.checks import as_pandas
-from tailboost.core.fingerprints import is_missing
-from tailboost.core.schema import dtype_kind, group_name
+from tailboost.core.checks import as_pandas, is_missing
+from tailboost.rows.schema import dtype_kind, group_name
 
 __all__ = ["Drift", "Reference"]
 

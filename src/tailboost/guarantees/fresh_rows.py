@@ -37,7 +37,11 @@ from tailboost.core.checks import (
     refuse_missing,
     take,
 )
-from tailboost.core.fingerprints import (
+from tailboost.guarantees.recheck import Claim
+from tailboost.rates import Answered, Rate, Sample, Strata, error
+from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rates.strata import names_in
+from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     RowHashes,
@@ -49,7 +53,7 @@ from tailboost.core.fingerprints import (
     random_numbers,
     refuse_used,
 )
-from tailboost.core.judged import (
+from tailboost.rows.judged import (
     TRAINED_ON,
     final_step,
     group_arguments,
@@ -60,11 +64,7 @@ from tailboost.core.judged import (
     row_hashes,
     with_frozen,
 )
-from tailboost.core.subgroups import deferral_words
-from tailboost.guarantees.recheck import Claim
-from tailboost.rates import Answered, Rate, Sample, Strata, error
-from tailboost.rates.metrics import expected_zero_one_losses
-from tailboost.rates.strata import names_in
+from tailboost.rows.subgroups import deferral_words
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
 Rule = Literal["predict", "randomised"]

@@ -30,15 +30,6 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.drawing import display
-from tailboost.core.fingerprints import CHANCE, EqualRows, digest
-from tailboost.core.judged import (
-    final_step,
-    group_arguments,
-    judged,
-    last_step,
-    refuse_other_rule,
-    row_hashes,
-)
 from tailboost.guarantees.batches import (
     GivenRows,
     LateRows,
@@ -63,6 +54,15 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rates.bounds import level_of
+from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
+from tailboost.rows.judged import (
+    final_step,
+    group_arguments,
+    judged,
+    last_step,
+    refuse_other_rule,
+    row_hashes,
+)
 
 __all__ = ["Monitor", "MonitoredBatch"]
 

@@ -14,7 +14,6 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
-from tailboost.core.subgroups import unit_name
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
 from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
@@ -27,6 +26,7 @@ from tailboost.rates.bounds import (
 )
 from tailboost.rates.pair_test import GAMMA, pair_p_value
 from tailboost.rates.power import MOST_ROWS, binomial_power, fewest_rows
+from tailboost.rows.subgroups import unit_name
 
 __all__ = ["CertifiedBound", "Shortfall", "limit_bounds", "rate_bounds"]
 

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from tailboost.core.array_types import Floats, Stated
-from tailboost.core.fingerprints import Fingerprint, UsedRows, too_many
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED
-from tailboost.core.subgroups import unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import Answered, Sample
 from tailboost.rates.bounds import LARGEST, Evidence
+from tailboost.rows.fingerprints import Fingerprint, UsedRows, too_many
+from tailboost.rows.subgroups import unit_name
 
 __all__ = ["Bets", "Claim", "Recheck", "RecheckedBound"]
 

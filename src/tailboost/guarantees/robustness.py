@@ -20,8 +20,8 @@ from tailboost.core.checks import (
     n_rows_of,
     positions,
 )
-from tailboost.core.judged import label_shares
 from tailboost.rates.metrics import expected_zero_one_losses
+from tailboost.rows.judged import label_shares
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 

@@ -40,10 +40,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from tailboost.core.array_types import Floats, Ints, Model
-from tailboost.core.fingerprints import random_numbers
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rates import GAP, Limit, Objective, Rate, Strata
 from tailboost.rates.bounds import each_most_reached, most_reached, probability_within
+from tailboost.rows.fingerprints import random_numbers
 from tailboost.selection.data import (
     BEYOND,
     RESOLUTION,

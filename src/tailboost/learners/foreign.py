@@ -19,8 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
-from tailboost.core.judged import is_skorch
 from tailboost.learners.protocols import Learner, Session
+from tailboost.rows.judged import is_skorch
 
 #: Advice on models that are already fitted, for messages.
 FOR_FITTED = (

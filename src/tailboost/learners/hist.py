@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Seed, Table
 from tailboost.core.checks import OneOf, check_labelled_rows, refuse_frame, summed
-from tailboost.core.fingerprints import stratified_places
 from tailboost.core.long_work import (
     N_JOBS,
     count_threads,
@@ -42,6 +41,7 @@ from tailboost.learners.table import (
     TableReader,
     cuts,
 )
+from tailboost.rows.fingerprints import stratified_places
 
 try:
     import xgboost

@@ -16,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Table
 from tailboost.core.checks import summed
-from tailboost.core.fingerprints import hash_rows
 from tailboost.core.long_work import fitting_apart
-from tailboost.core.schema import distinct, dtype_kind, is_plain, text
 from tailboost.learners.protocols import PreparedProba
+from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.schema import distinct, dtype_kind, is_plain, text
 
 # Maximum number of distinct rows that determine the cuts: the rows with the smallest hashes, so that order
 # and repetitions of rows do not matter.

@@ -16,7 +16,6 @@ import numpy as np
 
 from tailboost.core.array_types import By, Floats, Label, Stated
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.rates.rate import (
     ABOVE,
     GAP,
@@ -28,6 +27,7 @@ from tailboost.rates.rate import (
     as_expression,
 )
 from tailboost.rates.strata import plain
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Larger than any cost.
 ALL_COSTS = 1e12

@@ -30,7 +30,7 @@ from tailboost.core.checks import (
     positions,
     relative_weights,
 )
-from tailboost.core.judged import answer_shares
+from tailboost.rows.judged import answer_shares
 
 __all__ = [
     "class_errors",

@@ -27,7 +27,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.spelling import did_you_mean, meant, warn_alike
-from tailboost.core.subgroups import HUMAN_REVIEW
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Values of `by` that are not names of columns of `groups`.
 EVERYTHING = None

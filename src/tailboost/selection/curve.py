@@ -14,9 +14,9 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
-from tailboost.core.judged import SelectionRecord, group_arguments, judged
 from tailboost.rates import GAP, RATIO, Largest, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
+from tailboost.rows.judged import SelectionRecord, group_arguments, judged
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
 

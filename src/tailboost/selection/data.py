@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
+from tailboost.rows.rows import N_TINY_HASHES, Rows, UnlabeledRows
 
 # Maximum number of rows for the generation of candidates.
 ROWS = 50_000

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.training_set import GroupNames
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import one_blas_thread, steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
+from tailboost.rows.group_names import GroupNames
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
 from tailboost.selection.data import (

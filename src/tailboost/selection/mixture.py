@@ -14,11 +14,12 @@ from scipy.optimize import linprog
 from tailboost.boosting.ensemble import TIE_DECIMALS, MixtureEnsemble, settle_ties
 from tailboost.boosting.game import DECIMALS, Game, Response, is_kept
 from tailboost.boosting.players.hedge import without_outliers
-from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Floats, Ints, Labels, Mask, Model, Table
 from tailboost.learners.foreign import constant, predict_models
 from tailboost.learners.table import Ranked, ranked
 from tailboost.rates import Limit, Strata, error
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
 from tailboost.selection.problem import (

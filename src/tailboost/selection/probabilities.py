@@ -15,7 +15,6 @@ from scipy.special import gammaln, log_softmax, softmax
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from tailboost.boosting.training_set import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.core.checks import (
     as_pandas,
@@ -26,18 +25,19 @@ from tailboost.core.checks import (
     n_rows_of,
     take,
 )
-from tailboost.core.fingerprints import (
-    RowHashes,
-    hash_rounded_rows,
-    hash_rows,
-    stratified_places,
-)
 from tailboost.core.long_work import one_blas_thread
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.scores import GivenProbabilities, Scores, only_scores
 from tailboost.learners.table import TableReader
 from tailboost.rates import Strata
+from tailboost.rows.fingerprints import (
+    RowHashes,
+    hash_rounded_rows,
+    hash_rows,
+    stratified_places,
+)
+from tailboost.rows.rows import N_TINY_HASHES, Rows, UnlabeledRows
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs, spread
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.

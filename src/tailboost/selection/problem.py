@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import highspy
 import numpy as np
 
-from tailboost.boosting.training_set import GroupNames, Rows
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Stated
 from tailboost.core.long_work import one_blas_thread
 from tailboost.rates import (
@@ -27,6 +26,8 @@ from tailboost.rates import (
 )
 from tailboost.rates import wrong as wrong_answers
 from tailboost.rates.make import OVERALL_ERROR
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows
 from tailboost.selection.data import Candidate, Pool, plain_state, quotient
 from tailboost.solvers import MixtureSolution, cvar, least_worst_within, minimize_cvar_mixture
 from tailboost.solvers.highs import QuietHighs

@@ -12,10 +12,10 @@ from tailboost.core.array_types import Axes, Floats, Mask
 from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
-from tailboost.core.subgroups import unit_name
 from tailboost.rates import GAP, ROUNDING, Answered, Limit, Rate, Strata
 from tailboost.rates import Terms as RateTerms
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.subgroups import unit_name
 from tailboost.selection.data import quotient
 from tailboost.selection.problem import SPREAD
 

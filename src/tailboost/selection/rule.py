@@ -13,9 +13,9 @@ from scipy.special import softmax
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions, reading
-from tailboost.core.fingerprints import digest
 from tailboost.core.html import html_details
-from tailboost.core.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,

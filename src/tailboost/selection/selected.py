@@ -21,7 +21,6 @@ from tailboost.core.exceptions import (
     SmallSubgroupsWarning,
     UselessRuleWarning,
 )
-from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.core.warn import warn_user
 from tailboost.rates import (
     GAP,
@@ -35,6 +34,7 @@ from tailboost.rates import (
     deferred,
     error,
 )
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.confidence import MOST_ERRORS, tightened
 from tailboost.selection.data import (
     ROWS,

@@ -13,7 +13,7 @@ import numpy as np
 from tailboost.boosting.game import Game
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
-from tailboost.core.subgroups import GroupUse, unit_name
+from tailboost.rows.subgroups import GroupUse, unit_name
 from tailboost.selection.mixture import Mixture, ModelPool
 from tailboost.selection.problem import CVaR
 from tailboost.selection.rate_table import RateTable

@@ -14,7 +14,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
-from tailboost.core.subgroups import HUMAN_REVIEW, unit_name
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
 from tailboost.selection.rule import (
     are_different,

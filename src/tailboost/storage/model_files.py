@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tailboost.core.fingerprints import digest
+from tailboost.rows.fingerprints import digest
 
 RECORD = "tailboost.json"
 STRUCTURE = "parts.json"
 ARRAYS = "arrays.bin"
 LEDGERS = "ledgers.json"
-FORMAT = 15
+FORMAT = 16
 # Largest size of everything but the arrays: max_bytes / 32. Its text becomes many small objects, with about
 # twenty times the memory of the text.
 _TEXT_SHARE = 32

@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
-from tailboost.core.fingerprints import digest
-from tailboost.core.judged import Answers, Judged, answers, judged, last_step
-from tailboost.guarantees.ledger import Ledger
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.judged import Answers, Judged, answers, judged, last_step
+from tailboost.rows.ledger import Ledger
 from tailboost.storage.constructors import Refused
 from tailboost.storage.model_files import (
     ARRAYS,

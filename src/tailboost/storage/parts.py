@@ -22,8 +22,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Table
-from tailboost.core.fingerprints import digest
-from tailboost.guarantees.ledger import Ledger
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.ledger import Ledger
 from tailboost.storage.constructors import MADE, Refused
 from tailboost.storage.reviewed import DTYPE_FIELDS, PARTIALS, TYPES, Reviewed, reviewed
 from tailboost.storage.trees import TREE, built_trees, packed_trees

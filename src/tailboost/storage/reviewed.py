@@ -176,12 +176,13 @@ _NETS = tuple(
 )
 
 OURS: dict[str, Reviewed] = {
-    **_names("tailboost.core.judged", "ProbeFrame", "ProbeMatrix"),
-    **_names("tailboost.core.fingerprints", "Fingerprint", "RowCounts", "UsedRows"),
-    **_names("tailboost.core.subgroups", "GroupUse"),
+    **_names("tailboost.rows.judged", "ProbeFrame", "ProbeMatrix"),
+    **_names("tailboost.rows.fingerprints", "Fingerprint", "RowCounts", "UsedRows"),
+    **_names("tailboost.rows.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
-    **_names("tailboost.core.schema", "TableSchema"),
-    **_names("tailboost.boosting.training_set", "RowOrigin", "GroupNames", "Rows", "UnlabeledRows"),
+    **_names("tailboost.rows.schema", "TableSchema"),
+    **_names("tailboost.rows.rows", "RowOrigin", "Rows", "UnlabeledRows"),
+    **_names("tailboost.rows.group_names", "GroupNames"),
     **_names("tailboost.boosting.game", "Game", "NamedSubgroups", "Pools", "Round", "Stop",
         "TargetSubgroups", "Trace", "Units"),
     **_names("tailboost.solvers.bits", "DenseLosses"),
@@ -217,7 +218,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.boosting", "Demand"),
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
-    **_names("tailboost.guarantees.ledger", "Attempt"),
+    **_names("tailboost.rows.ledger", "Attempt"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),

@@ -17,7 +17,7 @@ from tailboost.app.cli.options import CSV, CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, warn, warnings_as_lines
 from tailboost.app.datasets import TableSchema
 from tailboost.core.array_types import Column, Groups, Table
-from tailboost.core.schema import dtype_kind
+from tailboost.rows.schema import dtype_kind
 
 FEWEST_ROWS = 50  # with fewer rows a column may look like an id or a leak by chance
 MOST_CLASSES = 50  # with more classes no column is tested for a leak

@@ -25,10 +25,10 @@ from tailboost.app.cli.models import (
     check_model_output,
 )
 from tailboost.core.array_types import Stated
-from tailboost.core.fingerprints import EqualRows
-from tailboost.core.judged import judged
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.fresh_rows import FreshInput
+from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.judged import judged
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 

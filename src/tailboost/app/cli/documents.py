@@ -18,9 +18,9 @@ from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
-from tailboost.core.fingerprints import digest
 from tailboost.core.written_numbers import refuse_commas_among_numbers
-from tailboost.guarantees.ledger import Ledger
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.ledger import Ledger
 
 RULE_FILE = ".json"
 RULE = "rule of `tailboost tune`"

@@ -25,9 +25,9 @@ from tailboost.app.registry import METHODS, Method
 from tailboost.app.report.comparison import joint_groups
 from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Model, Stated, Table
-from tailboost.core.judged import judged
 from tailboost.core.long_work import ending_at_interrupts
-from tailboost.core.subgroups import revealing_features
+from tailboost.rows.judged import judged
+from tailboost.rows.subgroups import revealing_features
 from tailboost.storage import save_model
 
 # Options of `fit`.

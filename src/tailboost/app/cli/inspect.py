@@ -15,9 +15,9 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.core.array_types import Column, Model, Table
-from tailboost.core.judged import group_uses, judged
-from tailboost.core.subgroups import GroupUse, deferral_words
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
+from tailboost.rows.judged import group_uses, judged
+from tailboost.rows.subgroups import GroupUse, deferral_words
 
 CONFIDENCE = 0.95  # of the intervals
 LEAKAGE = 0.05  # fraction of training rows among new rows from which `evaluate` warns

@@ -23,11 +23,11 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
-from tailboost.core.judged import judged
-from tailboost.core.schema import group_names
 from tailboost.core.spelling import other_separator
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.guarantees.ledger import Ledger
+from tailboost.rows.judged import judged
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.schema import group_names
 from tailboost.storage import check_model_path, load_model, read_notes, save_model
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 

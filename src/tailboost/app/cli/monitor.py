@@ -21,8 +21,8 @@ from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.files import held
-from tailboost.core.judged import judged, refuse_other_rule
 from tailboost.guarantees.monitor import monitored_columns
+from tailboost.rows.judged import judged, refuse_other_rule
 
 ALARM = 3  # exit code
 # Files that the command reads.

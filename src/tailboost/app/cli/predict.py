@@ -17,9 +17,9 @@ from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.score_rules import RuleClassifier, read_model
 from tailboost.classifiers.decisions import RandomizedDecision
 from tailboost.core.array_types import Model, Table
-from tailboost.core.judged import judged
-from tailboost.core.subgroups import answers_or_review
 from tailboost.core.written_numbers import as_number
+from tailboost.rows.judged import judged
+from tailboost.rows.subgroups import answers_or_review
 
 # A spreadsheet reads text with such a beginning as a formula.
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")

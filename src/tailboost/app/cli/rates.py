@@ -14,10 +14,10 @@ from tailboost.app.cli.models import NewRows, StoredModel
 from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated
-from tailboost.core.judged import judged
-from tailboost.core.schema import group_name
 from tailboost.core.spelling import did_you_mean
-from tailboost.core.subgroups import HUMAN_REVIEW
+from tailboost.rows.judged import judged
+from tailboost.rows.schema import group_name
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rate_table import RateTable
 
 Targets: TypeAlias = float | dict[Any, float] | None

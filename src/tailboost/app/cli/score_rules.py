@@ -41,13 +41,13 @@ from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import reading
-from tailboost.core.fingerprints import UsedRows
-from tailboost.core.judged import Judged, judged
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.score_kinds import score_kind
-from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.guarantees.fresh_rows import FreshInput
-from tailboost.guarantees.ledger import Ledger
+from tailboost.rows.fingerprints import UsedRows
+from tailboost.rows.judged import Judged, judged
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import digest_of_rule
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX

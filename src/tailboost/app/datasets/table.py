@@ -12,7 +12,10 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Column
-from tailboost.core.schema import (
+from tailboost.core.spelling import did_you_mean, other_separator
+from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
+from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
+from tailboost.rows.schema import (
     NUMBERS,
     TableSchema,
     as_written,
@@ -21,9 +24,6 @@ from tailboost.core.schema import (
     refuse_kinds,
     text,
 )
-from tailboost.core.spelling import did_you_mean, other_separator
-from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
-from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
 
 _MAX_GROUPS = 100
 # Longer texts are no dates. The limit bounds the time of the search, which is quadratic in the length.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tailboost.core.subgroups import unit_name
 from tailboost.rates import Largest, error
+from tailboost.rows.subgroups import unit_name
 
 if TYPE_CHECKING:
     from tailboost.selection.curve import Curve, Points

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tailboost import metrics
 from tailboost.app.plotting.style import Display, keyed, next_style, reference_line, styled
 from tailboost.core.array_types import Axes, Model, Table
-from tailboost.core.judged import answer_shares, final_step
+from tailboost.rows.judged import answer_shares, final_step
 
 ALPHAS = np.geomspace(0.01, 1.0, 101)
 TICKS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])

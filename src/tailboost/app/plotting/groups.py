@@ -19,9 +19,9 @@ from tailboost.app.plotting.style import (
     text_colour,
 )
 from tailboost.core.array_types import Axes, Groups, Table
-from tailboost.core.judged import group_arguments, judged
-from tailboost.core.subgroups import unit_name
 from tailboost.rates import Answered, as_expression, parse
+from tailboost.rows.judged import group_arguments, judged
+from tailboost.rows.subgroups import unit_name
 from tailboost.selection.rate_table import RateTable
 
 BLOCK = 0.72  # height of one group in inches

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from tailboost.app.plotting.style import STYLES, Display, keyed, next_style, styled, text_colour
 from tailboost.core.array_types import Axes, Floats, Groups, Model, Table
-from tailboost.core.judged import final_step, judged
+from tailboost.rows.judged import final_step, judged
 
 MARKERS = "sD^vPX*<>"
 SELECTED = "selected rule"

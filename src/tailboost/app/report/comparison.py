@@ -31,9 +31,9 @@ from tailboost.app.table_encoder import preparation
 from tailboost.core.array_types import Column, Groups, Model, Table
 from tailboost.core.checks import refuse_missing
 from tailboost.core.long_work import noticing_interrupts, steps
-from tailboost.core.schema import group_name
-from tailboost.core.subgroups import revealing_features
 from tailboost.core.versions import versions
+from tailboost.rows.schema import group_name
+from tailboost.rows.subgroups import revealing_features
 
 CURVE_ALPHAS = (
     0.01,

@@ -15,7 +15,7 @@ from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.demo import DIFFERENCES, TAILS, TODAY, Demo
 from tailboost.app.report.results import Results
-from tailboost.core.judged import judged
+from tailboost.rows.judged import judged
 
 if TYPE_CHECKING:
     from tailboost import Monitor

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tailboost.app.plotting.style import BLUE, GREY, VERMILLION
-from tailboost.core.fingerprints import digest
+from tailboost.rows.fingerprints import digest
 
 # Colours of artists, and what the page has instead. CURRENT is the colour of the element's class.
 CURRENT, TEXT, SOFT, GRID = "#010203", "#010204", "#010205", "#010206"

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Model, Seed, Table
 from tailboost.core.checks import OneOf, check_labelled_rows, check_row_shape, unpack
-from tailboost.core.fingerprints import digest, hash_rows
 from tailboost.core.long_work import fitting_apart
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
 from tailboost.learners.torch.net_data import RowPreparation, find_device
 from tailboost.learners.torch.training import Randomness, Recipe, Start, Training
+from tailboost.rows.fingerprints import digest, hash_rows
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,

@@ -16,7 +16,9 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.core.fingerprints import (
+from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
+from tailboost.guarantees.tested import call_key
+from tailboost.rows.fingerprints import (
     SHARED_LEVEL,
     RowCounts,
     UsedRows,
@@ -24,8 +26,7 @@ from tailboost.core.fingerprints import (
     hash_rounded_rows,
     hash_rows,
 )
-from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
-from tailboost.guarantees.ledger import Attempt, Ledger, call_key
+from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
 LIMIT = [rates.error(by="group") <= 0.26]

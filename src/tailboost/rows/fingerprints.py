@@ -13,12 +13,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 
 from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask, Table
-from tailboost.core.checks import summed
+from tailboost.core.checks import is_missing, summed
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.schema import distinct
+from tailboost.rows.schema import distinct
 
 #: Reason for rows that equal training rows: copies, or features with few values.
 EqualRows = Literal["copies", "natural"]
@@ -207,11 +206,6 @@ def _different(column: Column) -> tuple[list[Any], Ints]:
         places.setdefault(v if v.__hash__ else repr(v), len(places)) for v in column.tolist()
     ]
     return list(places), np.array(numbers, dtype=np.intp)
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a value is None, NaN or pandas' NA."""
-    return value is None or is_scalar_nan(value) or is_pandas_na(value)
 
 
 def _number_or_word(value: Any, exact: bool) -> tuple[float, int]:
@@ -545,7 +539,7 @@ def chance_of_agreement(one: RowCounts, other: RowCounts, *, tolerant: bool = Fa
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.core.fingerprints import RowCounts, chance_of_agreement, hash_rows
+    >>> from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
     >>> scores = np.random.default_rng(0).random((60, 1))
     >>> first, superset = RowCounts.of(hash_rows(scores[:40])), RowCounts.of(hash_rows(scores))
     >>> chance_of_agreement(first, superset) < 1e-8
@@ -723,7 +717,7 @@ class UsedRows:
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.core.fingerprints import UsedRows, hash_rounded_rows
+    >>> from tailboost.rows.fingerprints import UsedRows, hash_rounded_rows
     >>> scores, y = np.random.default_rng(0).random((80, 1)), np.arange(80) % 2
     >>> hashes = hash_rounded_rows(scores)
     >>> first, superset = UsedRows.of(hashes[:50], y[:50]), UsedRows.of(hashes, y)
@@ -867,7 +861,7 @@ def copies_of(known: Hashes, hashes: Hashes) -> Mask:
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.core.fingerprints import hash_rows
+    >>> from tailboost.rows.fingerprints import hash_rows
     >>> known, new = hash_rows(np.arange(50)[:, None]), hash_rows(np.arange(20, 100)[:, None])
     >>> int(copies_of(known, new).sum())
     30

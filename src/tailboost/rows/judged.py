@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import as_table, n_rows_of, sorted_names
 from tailboost.core.exceptions import LeakageError
-from tailboost.core.fingerprints import (
+from tailboost.core.limit_lines import LimitLine, limits_html
+from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     RowHashes,
@@ -31,12 +32,11 @@ from tailboost.core.fingerprints import (
     tiny_hashes,
     too_many,
 )
-from tailboost.core.limit_lines import LimitLine, limits_html
-from tailboost.core.schema import dtype_kind
-from tailboost.core.subgroups import GroupUse
+from tailboost.rows.schema import dtype_kind
+from tailboost.rows.subgroups import GroupUse
 
 if TYPE_CHECKING:  # of the wings above
-    from tailboost.boosting.training_set import Rows
+    from tailboost.rows.rows import Rows
     from tailboost.selection.rate_table import RateTable
 
 # The remedy as a parameter and as an option of the command line, which prints the same messages.

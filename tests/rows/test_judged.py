@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import tailboost as tb
-from tailboost.core.judged import INTERNAL, OTHER, group_arguments, group_uses, judged
+from tailboost.rows.judged import INTERNAL, OTHER, group_arguments, group_uses, judged
 
 X = np.random.default_rng(0).normal(size=(120, 3))
 Y = (X[:, 0] > 0).astype(int)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Ints, Mask, Table
-from tailboost.core.fingerprints import is_missing
-from tailboost.core.schema import text
+from tailboost.core.checks import is_missing
+from tailboost.rows.schema import text
 
 # Rows of a first check, which rules out most columns.
 FIRST_LOOK = 1000

@@ -9,37 +9,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tailboost.core.array_types import Hashes, Ints, Model
+from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
-from tailboost.core.fingerprints import EqualRows, UsedRows, digest, hash_rows, too_many
-from tailboost.core.judged import Judged, came_fitted, last_step
-from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.rows.fingerprints import EqualRows, UsedRows, too_many
+from tailboost.rows.judged import Judged, came_fitted, last_step
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
 # An attempt needs more than this share of the error probability; less is rounding.
 LEAST_LEFT = 1e-9
-# Parameters of a selection: the same call for another rule is another attempt.
-RULE_PARAMETERS = (
-    "objective",
-    "alpha",
-    "limits",
-    "error_budget",
-    "max_error",
-    "confidence",
-    "by_group",
-    "randomized",
-)
-# Tested values are told apart by this many sums with random weights, to this fraction of their size. Of 6,880
-# such sums of random log-probabilities none changed by rounding errors of float64, and 1 by those of float32.
-SUMS = 4
-SUM_STEP = 1e-4
-# Decimals of confusion counts: later ones are rounding errors.
-COUNT_DECIMALS = 9
 # One lock for all ledgers: an entry takes milliseconds.
 _LOCK = threading.Lock()
 
@@ -148,8 +127,8 @@ class Ledger:
     Examples
     --------
     >>> import numpy as np
-    >>> from tailboost.core.fingerprints import UsedRows
-    >>> from tailboost.guarantees.ledger import Attempt, Ledger
+    >>> from tailboost.rows.fingerprints import UsedRows
+    >>> from tailboost.rows.ledger import Attempt, Ledger
     >>> ledger = Ledger()
     >>> rows = UsedRows.of(np.arange(30, dtype=np.uint64) << np.uint64(40), np.zeros(30))
     >>> len(ledger.record(Attempt("first call", rows)))
@@ -276,66 +255,3 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
             f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. Give rows that "
             f"no attempt had ({len(attempts)} attempt{'' if len(attempts) == 1 else 's'} on record)"
         )
-
-
-def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
-    """Return the key of a call: a digest of the rows with labels, of what is tested, and of all arguments.
-
-    Tested are the answers of the given rule and of all rules with the same candidates. Their digest reads the
-    values by which the candidates answer the fresh rows, the confusion counts on the selection data, and the
-    parameters of the selection. So another model, score or number of base models has another key.
-
-    The order of rows, rounding errors and the names of clusters have no effect. Labels, groups and clusters
-    are hashed together with their row.
-
-    Parameters
-    ----------
-    model : classifier
-        Gives the candidates.
-    fresh : FreshRows
-        The fresh rows, opened by the model.
-    arguments : str
-        All arguments of the call.
-    """
-    rows = _hashes_with_labels(fresh)
-    by_part = [model.tested_values(part) for part in fresh.opened]
-    values = [np.concatenate(parts) for parts in zip(*by_part, strict=True)]
-    sums = [_weighted_sums(each, rows) for each in (fresh.answered.actions, *values)]
-    counts = np.round(model.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
-    given = model.get_params(deep=False)
-    rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
-    fitted = [each.kept for each in (model.seen_rows_, *model.chosen_rows_)]
-    selected = [each.labelled.contents for each in model.used_rows_]
-    arrays = (*fitted, *selected, np.sort(rows), *sums, counts)
-    return digest(*(each.tobytes() for each in arrays), f"{rule}{arguments}".encode())
-
-
-def _hashes_with_labels(fresh: FreshRows) -> Hashes:
-    """Return the hash of each row with its label, its groups and the rows of its cluster, shape (n,)."""
-    assert fresh.hashes is not None
-    strata = fresh.answered.strata
-    names = [
-        repr((row[0], sorted(zip(strata.columns, row[1:], strict=True), key=repr)))
-        for row in strata.names
-    ]
-    of_stratum = hash_rows(np.array(names, dtype=object)[:, None])
-    rows = hash_rows(np.column_stack([fresh.hashes, of_stratum[fresh.answered.stratum]]))
-    if fresh.clusters is None:
-        return rows
-    members = np.zeros(int(fresh.clusters.max()) + 1, dtype=np.uint64)
-    np.add.at(members, fresh.clusters, rows)
-    return hash_rows(np.column_stack([rows, members[fresh.clusters]]))
-
-
-def _weighted_sums(values: NDArray[Any], rows: Hashes) -> Ints:
-    """Return sums of the values of rows with random weights, as multiples of a step, shape (`SUMS` · m,).
-
-    The hashes of the rows give the weights, so the order of rows has no effect.
-    """
-    columns = np.nan_to_num(np.reshape(values, (len(rows), -1)).astype(np.float64))
-    columns /= np.maximum(np.abs(columns).max(axis=0, initial=0.0), np.finfo(np.float64).tiny)
-    steps = SUM_STEP * np.maximum(np.sqrt((columns**2).sum(axis=0)), 1.0)
-    weights = np.stack(
-        [0.5 + hash_rows(rows[:, None], seed) * 2.0**-64 for seed in range(1, SUMS + 1)]
-    )
-    return np.rint(weights @ columns / steps).astype(np.int64).ravel()

@@ -1,0 +1,176 @@
+"""Names of the groups of a fit, and the numbers of the groups of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+
+from tailboost.core.array_types import Groups, Ints, Mask
+from tailboost.core.checks import (
+    category_orders,
+    column_name,
+    group_columns,
+    in_category_order,
+    n_rows_of,
+    positions,
+    refuse_missing,
+)
+from tailboost.core.spelling import warn_alike
+from tailboost.rows.rows import Rows
+
+
+@dataclass(frozen=True)
+class GroupNames:
+    """Names of the groups of a fit: values of one column, or of each column of a table."""
+
+    values: tuple[
+        NDArray[Any], ...
+    ]  # distinct values of each column, sorted or in the order of categories
+    # Names of the columns of a table, whose groups have names (column, value); None for an array.
+    columns: tuple[Any, ...] | None = None
+    title: Any = None  # name of a single column, for rates
+    # Combinations of values in the rows, if there are several columns.
+    combinations: tuple[tuple[Any, ...], ...] = ()
+
+    @classmethod
+    def of(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
+        """Return the names of the groups of the used rows among n; ``name`` is for messages."""
+        columns = _group_columns(groups, name, n)
+        orders = category_orders(groups)
+        try:
+            values = tuple(
+                in_category_order(np.unique(column[used]), orders.get(title))
+                for title, column in columns.items()
+            )
+        except TypeError as error:
+            raise ValueError(
+                f"{name}: values of types that cannot be ordered ({error}); convert them to text"
+            ) from None
+        for names_of_column in values:
+            warn_alike(names_of_column, "groups")
+        pairs = zip(columns.values(), values, strict=True)
+        numbers = [positions(column[used], of_column, name) for column, of_column in pairs]
+        if len(numbers) > 1:
+            crossed = np.unique(np.column_stack(numbers), axis=0)
+        else:
+            crossed = np.empty((0, 1), int)
+        names = [column[crossed[:, j]].tolist() for j, column in enumerate(values)]
+        array = list(columns) == [None]
+        return cls(
+            values,
+            None if array else tuple(columns),
+            column_name(groups) if array else None,
+            tuple(zip(*names, strict=True)),
+        )
+
+    @property
+    def titles(self) -> tuple[Any, ...]:
+        """Name of each column for rates; None for a column without a name."""
+        return self.columns or (self.title,)
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """Names of all groups, shape (m,): values, or (column, value) pairs of a table."""
+        if self.columns is None:
+            return self.values[0]
+        pairs = [
+            (c, v)
+            for c, values in zip(self.columns, self.values, strict=True)
+            for v in values.tolist()
+        ]
+        names = np.empty(len(pairs), dtype=object)
+        names[:] = pairs
+        return names
+
+    @property
+    def column(self) -> Ints:
+        """Number of the column of each group, shape (m,)."""
+        return np.repeat(np.arange(len(self.values)), [len(values) for values in self.values])
+
+    def by_column(self, groups: Ints) -> Ints:
+        """Return the number of the value of each row in each column, shape (n, c), from numbers of groups."""
+        first = np.cumsum([0, *map(len, self.values)])[:-1]
+        return groups.reshape(len(groups), -1) - first
+
+    def numbers_of(self, groups: Groups, name: str, n: int, used: Mask | None = None) -> Ints:
+        """Return the numbers of the groups of n rows, shape (n,), or (n, c) for a table of c > 1 columns.
+
+        With a mask, only the used rows are numbered; other rows may be in any group.
+
+        Raises
+        ------
+        ValueError
+            If columns differ from those in fit, or a value did not occur in fit.
+        """
+        table = _group_columns(groups, name, n)
+        fitted = self.columns or (None,)
+        if set(table) != set(fitted):
+            raise ValueError(
+                f"{name} has {_describe_columns(tuple(table))}, but the groups in fit had "
+                f"{_describe_columns(fitted)}"
+            )
+        numbers = []
+        first = 0
+        for column, values in zip(fitted, self.values, strict=True):
+            if column is None:
+                label = name
+            else:
+                label = f"{name}[{column!r}]"
+            if used is None:
+                rows = table[column]
+            else:
+                rows = table[column][used]
+            numbers.append(first + positions(rows, values, label, "groups not seen in fit"))
+            first += len(values)
+        if len(numbers) == 1:
+            return numbers[0]
+        return np.column_stack(numbers)
+
+
+def rows_among(groups: Groups, rows: Rows) -> Mask:
+    """Return the mask of selection data among the rows of a groups argument, one for each row passed to fit.
+
+    Raises
+    ------
+    ValueError
+        If the number of rows is another one, or unknown.
+    """
+    n = n_rows_of(groups)
+    origin = rows.origin
+    if origin is None or n != origin.n_rows:
+        if origin is None:
+            n_rows = len(rows.y)
+        else:
+            n_rows = origin.n_rows
+        raise ValueError(
+            f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
+            "rows: give one group for each of these rows"
+        )
+    if origin.index is None:
+        return np.ones(n, dtype=np.bool_)
+    return np.isin(np.arange(n), origin.index)
+
+
+def _describe_columns(columns: tuple[Any, ...]) -> str:
+    if columns == (None,):
+        return "no columns (an array)"
+    return f"the columns {list(columns)}"
+
+
+def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]:
+    """Return the checked columns of a groups argument by name; an array of shape (n,) has the name None."""
+    checked = {}
+    for column, values in group_columns(groups, name).items():
+        if column is None:
+            label = name
+        else:
+            label = f"{name}[{column!r}]"
+        refuse_missing(values, label)
+        checked[column] = column_or_1d(values)
+        if len(checked[column]) != n:
+            raise ValueError(f"{label} has {len(checked[column])} entries, X has {n} rows")
+    return checked
