@@ -10,6 +10,8 @@ certificate of such a rule is false, and with 95 % confidence at most 5 % of the
   precision on them would also look good on the others.
 * *Rarest group.* A rule gives one of many equal groups to human review: the group that is rarest among the
   selecting rows of a batch. The draw is that of `calibrate`; the rule and its test are made here.
+* *Human review of a group.* The same from end to end: the label is a coin and all scores are equal, so a
+  rule by group gains by human review of a group; the share of each group is beyond the limit.
 * *Clusters.* Each person has a row in group a and one in group b, with opposite scores. Scores of b are
   shifted, so all common thresholds have the same gap of selection; for thresholds by group the best gap is
   beyond the limit.
@@ -57,6 +59,23 @@ def rarest_group(groups: int, n: int, seed: int) -> bool:
     group = np.bincount(g[selects], minlength=groups).argmin()
     fresh = g[~selects]
     return clopper_pearson_upper(int((fresh == group).sum()), len(fresh), LEVEL) < 1.0 / groups
+
+
+def deferred_group(groups: int, n: int, seed: int) -> bool:
+    """Return whether human review of a whole group is certified to be rarer than it is."""
+    rng = np.random.default_rng(seed)
+    g, y = rng.integers(groups, size=n), rng.integers(2, size=n)
+    table = pd.DataFrame({"s": np.full(n, 0.5)})
+    given = {"groups": g, "by_group": True, "selection_share": 0.3, "random_state": seed}
+    limits = [f"deferred() <= {1.0 / groups - BEYOND}"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            rule = tb.calibrate(tb.Scores("s", 1), table, y, limits=limits, attempts=1, **given)
+        except tb.NotCertifiedError:
+            return False
+    every = table[:groups]
+    return bool(rule.can_defer and rule.defers(every, groups=np.arange(groups)).any())
 
 
 def persons(n: int, shift: float, rng: Any) -> tuple[Any, Any, Any, Any]:
@@ -138,6 +157,8 @@ SETTINGS = {
     "one batch, precision, 10 groups, 1,000 rows, share .3": lambda seed: one_batch(10, 1000, 0.3, seed),
     "one batch, rarest of 20 groups, 2,000 rows": lambda seed: rarest_group(20, 2000, seed),
     "one batch, rarest of 4 groups, 2,000 rows": lambda seed: rarest_group(4, 2000, seed),
+    "one batch, human review of one of 20 groups, 2,000 rows": lambda seed: deferred_group(20, 2000, seed),
+    "one batch, human review of one of 4 groups, 2,000 rows": lambda seed: deferred_group(4, 2000, seed),
     "clusters, gap, common threshold, 300 persons": lambda seed: clusters(False, 300, seed),
     "clusters, gap, thresholds by group, 300 persons": lambda seed: clusters(True, 300, seed),
 }

@@ -36,10 +36,9 @@ KINDS["false_discovery"] = Kind(
     ratio=True,
     lowered=False,
 )
-KINDS["representation"] = Kind(
-    "share among rows answered {label}",
-    lambda K, A, k: (_answer(K, A, k), _answer(K, A, k)),
-    labelled=True,
+KINDS["burden"] = Kind(
+    "share of the errors",
+    lambda K, A, k: (_errors(K, A), _errors(K, A)),
     ratio=True,
     lowered=False,
     across=True,
@@ -54,15 +53,15 @@ KINDS["undeclared"] = Kind(
 def false_discovery(label, by=None):
     return Rate("false_discovery", checked_label(label), _by(by))
 
-def representation(label, by=None):
-    return Rate("representation", checked_label(label), _by(by))
+def burden(by=None):
+    return Rate("burden", by=_by(by))
 
 def undeclared(label, by=None):
     return Rate("undeclared", checked_label(label), _by(by))
 """,
         "rates/__init__.py": """
-from tailboost.rates.make import false_discovery, representation, undeclared
-__all__ += ["false_discovery", "representation", "undeclared"]
+from tailboost.rates.make import burden, false_discovery, undeclared
+__all__ += ["burden", "false_discovery", "undeclared"]
 """,
     },
     "A weight player with its classifier.": {
@@ -147,16 +146,16 @@ found["rule"] = rule.predict(s[600:, None]).tolist()
 (bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).rates
 found["rate"] = str(bound.rate), bound.estimate, bound.upper
 g = data["g"]
-limits = ["representation(1, by=group) >= {f: 30%}"]
+limits = ["burden(by=group) <= {f: 50%}"]
 free = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], groups=g[:600], limits=limits, by_group=True)
 found["shares"] = [
     (bound.subgroup, bound.n, bound.estimate, bound.upper)
     for bound in tb.certify(
-        free, s[600:, None], y[600:], groups=g[600:], rates=["representation(1, by=group)"]
+        free, s[600:, None], y[600:], groups=g[600:], rates=["burden(by=group)"]
     ).rates
 ]
 found["answers"] = free.predict(s[600:, None], groups=g[600:]).tolist()
-limits = ["representation(1, by=group) >= {f: 60%}"]
+limits = ["burden(by=group) <= {f: 28%}"]
 certified = tb.calibrate(free, s[600:, None], y[600:], groups=g[600:], limits=limits)
 found["certified"] = certified.predict(s[600:, None], groups=g[600:]).tolist()
 found["unlike"] = []
@@ -241,18 +240,17 @@ def test_a_rate_has_limits_tables_text_and_certificates(extended):
 
 
 def test_a_rate_across_subgroups_is_certified_for_what_it_counts(extended):
-    """Its rows are all rows with the answer; a certified rule passes the binomial test of these rows."""
-    answers, g = np.array(extended["answers"]), DATA["g"][600:]
+    """Its rows are all errors; a certified rule passes the binomial test of these rows."""
+    answers, g, y = np.array(extended["answers"]), DATA["g"][600:], DATA["y"][600:]
     assert [name for name, *_ in extended["shares"]] == ["f", "m"]
     for name, n, estimate, upper in extended["shares"]:
-        assert n == (answers == 1).sum() > 100
-        assert estimate == pytest.approx((g[answers == 1] == name).mean())
+        assert n == (answers != y).sum() > 100
+        assert estimate == pytest.approx((g[answers != y] == name).mean())
         # Clopper-Pearson by its definition, at the level of one of four bounds.
         assert binom.cdf(round(n * estimate), n, upper) == pytest.approx(0.05 / 4)
-    certified = np.array(extended["certified"])
-    of_f, n = (g[certified == 1] == "f").sum(), (certified == 1).sum()
-    assert binom.sf(of_f - 1, n, 0.6) <= 0.05
-    assert (g[answers == 1] == "f").mean() < 0.6
+    wrong = np.array(extended["certified"]) != y
+    assert binom.cdf((g[wrong] == "f").sum(), wrong.sum(), 0.28) <= 0.05
+    assert (g[answers != y] == "f").mean() > 0.28
 
 
 def test_a_rate_that_contradicts_its_entry_or_has_none_is_refused(extended):

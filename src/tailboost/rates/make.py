@@ -23,6 +23,8 @@ from tailboost.rates.rate import (
     RATIO,
     Expression,
     Limit,
+    Pair,
+    Pairs,
     Rate,
     as_expression,
 )
@@ -577,6 +579,98 @@ def f_score(label: Label, beta: float = 1.0, by: By = None) -> Rate:
     return Rate("f_score", checked_label(label), _by(by), beta=float(beta))
 
 
+def representation(label: Label, by: By) -> Rate:
+    """Return the share of each subgroup among the rows that are answered ``label``.
+
+    The rows of all subgroups are in its denominator: over one column of groups the shares add up to 1.
+
+    Parameters
+    ----------
+    label : str, int, float or bool
+        The answer.
+    by : "class", "group", "cell", str or tuple of str
+        The subgroups, as in `error`.
+
+    Returns
+    -------
+    Rate
+        For limits, not for gaps, ratios and objectives. Without rows of this answer there is no share.
+
+    Examples
+    --------
+    >>> from tailboost import rates
+    >>> print(rates.representation("yes", by="sex") >= {"f": 0.3})
+    share of the rows answered 'yes' by sex: at least 0.3 for f
+    """
+    if by is None:
+        raise ValueError(
+            f"representation({label!r}) compares subgroups: name them, for example by='group'"
+        )
+    return Rate("representation", checked_label(label), _by(by))
+
+
+def custom(name: str, counted: Any, among: Any = ((None, None),), by: By = None) -> Rate:
+    """Return a rate of your own: the fraction of some rows that have some answers.
+
+    It has limits, tables, curves, certificates, monitors and text like any other rate, and files contain its
+    pairs. As an objective it is minimised, if its denominator does not depend on the answers.
+
+    Parameters
+    ----------
+    name : str
+        Printed name, which no other rate has.
+    counted : list of pairs (true label, answer)
+        Rows that count: those with one of these pairs. None stands for each label, or for each answer with
+        deferral. The answer "human review" is deferral.
+    among : list of pairs (true label, answer), optional
+        Rows over which the fraction is taken; by default all. Each pair of ``counted`` must be inside of one
+        of them.
+    by : optional
+        The subgroups, as in `error`.
+
+    Returns
+    -------
+    Rate
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a pair is none, or a counted pair is not among the rows.
+
+    Examples
+    --------
+    The ill who are told that they are well, of all who are ill:
+
+    >>> from tailboost import rates
+    >>> sent_home = rates.custom("sent home", [("ill", "well")], among=[("ill", None)], by="site")
+    >>> sent_home <= 0.1
+    custom('sent home', counted=[['ill', 'well']], among=[['ill', None]], by='site') <= 0.1
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise TypeError(f"the name of a rate must be text, got {name!r}")
+    if name in {kind.words for kind in KINDS.values()}:
+        raise ValueError(
+            f"{name!r} is the printed name of another rate: give yours a name of its own"
+        )
+    pairs = Pairs(name, _pairs(counted, "counted"), _pairs(among, "among"))
+    return Rate("custom", by=_by(by), pairs=pairs)
+
+
+def _pairs(given: Any, name: str) -> tuple[Pair, ...]:
+    """Return pairs of a true label and an answer, checked; None stays None."""
+    if not isinstance(given, (list, tuple, set)):
+        raise TypeError(f"{name} must be a list of pairs (true label, answer), got {given!r}")
+    pairs: dict[str, Pair] = {}
+    for pair in given:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(
+                f"{name} must be a list of pairs (true label, answer), got {pair!r} in it"
+            )
+        label, answer = (None if part is None else checked_label(part) for part in pair)
+        pairs[repr((label, answer))] = (label, answer)
+    return tuple(pairs[text] for text in sorted(pairs))
+
+
 def answered_error(by: By = None) -> Rate:
     """Return the error rate among the rows that are not deferred.
 
@@ -717,7 +811,7 @@ _REFUSED = {
 
 def functions() -> dict[str, Callable[..., Any]]:
     """Return the functions of this file that texts may call, by name."""
-    names = (*KINDS, "largest", "gap", "ratio")
+    names = (*KINDS, "custom", "largest", "gap", "ratio")
     return {name: globals()[name] for name in names if name in globals()}
 
 

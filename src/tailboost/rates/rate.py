@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.spelling import meant
+from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 
 Matrix = tuple[tuple[float, ...], ...]
+# A true label and an answer; None stands for each of them.
+Pair = tuple[Any, Any]
 
 AT_MOST = "at most"
 AT_LEAST = "at least"
@@ -66,6 +69,14 @@ class Kind:
         counted, among = self.table(K, A, label, *([beta] if self.weighted else []))
         return counted, among
 
+    def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
+        """Return numerator and denominator for the classes and actions of strata, shape (K, A) each."""
+        if self.labelled:
+            number = strata.label(label)
+        else:
+            number = -1
+        return self.tables(strata.n_classes, strata.n_actions, number, beta)
+
     def fault(self) -> str:
         """Return how the table contradicts the fields, "" if it does not."""
         for K, A, label in ((2, 2, 0), (2, 3, 1), (3, 3, 2), (3, 4, 1)):
@@ -84,8 +95,7 @@ class Kind:
 
     def tells_deferral(self) -> tuple[bool, bool]:
         """Return whether the numerator, and the denominator, only tell deferred from answered rows."""
-        numerator, denominator = self.tables(2, 3, 1 if self.labelled else -1)
-        return _tells_deferral(numerator), _tells_deferral(denominator)
+        return _tells(self)
 
 
 def _tells_deferral(table: Floats) -> bool:
@@ -188,6 +198,14 @@ KINDS = {
         gain=True,
         weighted=True,
     ),
+    "representation": Kind(
+        "share of the rows answered {label}",
+        lambda K, A, k: (_answer(K, A, k), _answer(K, A, k)),
+        labelled=True,
+        ratio=True,
+        lowered=False,
+        across=True,
+    ),
     "answered_error": Kind(
         "error among answered rows",
         lambda K, A, k: (_errors(K, A), _answered(K, A)),
@@ -219,7 +237,109 @@ def defined_kind(name: str) -> Kind:
 
 
 _fault = cache(Kind.fault)
-_tells = cache(Kind.tells_deferral)
+
+
+@cache
+def _tells(kind: Kind) -> tuple[bool, bool]:
+    numerator, denominator = kind.tables(2, 3, 1 if kind.labelled else -1)
+    return _tells_deferral(numerator), _tells_deferral(denominator)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A user's own rate: the fraction of some rows with some answers, as pairs (true label, answer).
+
+    None stands for each label or each answer. The answer "human review" stands for deferral.
+
+    Parameters
+    ----------
+    name : str
+        Printed name.
+    counted : tuple of pairs
+        Pairs that count in the numerator, each inside a pair of ``among``.
+    among : tuple of pairs
+        Pairs that count in the denominator.
+    """
+
+    name: str
+    counted: tuple[Pair, ...]
+    among: tuple[Pair, ...]
+
+    labelled: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
+    gain: ClassVar[bool] = False
+    across: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.counted or not self.among:
+            raise ValueError(f"{self.name!r}: counted and among must have a pair each")
+        for label, answer in self.counted:
+            if not any(_covers(pair, (label, answer)) for pair in self.among):
+                raise ValueError(
+                    f"{self.name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
+                )
+
+    @property
+    def words(self) -> str:
+        """The name, as a format of printed names."""
+        return self.name.replace("{", "{{").replace("}", "}}")
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the denominator depends on the answers."""
+        return any(answer is not None for _, answer in self.among)
+
+    @property
+    def lowered(self) -> bool:
+        """Whether the rate may be an objective: with a fixed denominator."""
+        return not self.ratio
+
+    @property
+    def counts_errors(self) -> bool:
+        """Whether each counted answer is an error."""
+        return all(
+            label is not None and answer not in (None, HUMAN_REVIEW, label)
+            for label, answer in self.counted
+        )
+
+    def of_strata(self, strata: Strata, label: Any, beta: float) -> tuple[Floats, Floats]:
+        """Return numerator and denominator for the classes and actions of strata, shape (K, A) each."""
+        return self._table(self.counted, strata), self._table(self.among, strata)
+
+    def tells_deferral(self) -> tuple[bool, bool]:
+        """Return whether the numerator counts deferred rows, and whether the denominator leaves them out.
+
+        A denominator with two or more answers by name is taken to leave out deferred rows.
+        """
+        named = {answer for _, answer in self.among if answer is not None}
+        counts_deferred = any(answer == HUMAN_REVIEW for _, answer in self.counted)
+        return counts_deferred, HUMAN_REVIEW in named or len(named) > 1
+
+    @staticmethod
+    def _table(pairs: tuple[Pair, ...], strata: Strata) -> Floats:
+        """Return 1 for each class and action of the pairs, 0 for others, shape (K, A)."""
+        table = np.zeros((strata.n_classes, strata.n_actions))
+        for label, answer in pairs:
+            if label is None:
+                rows = slice(None)
+            else:
+                rows = slice(strata.label(label), strata.label(label) + 1)
+            if answer is None:
+                columns = slice(None)
+            elif answer == HUMAN_REVIEW:
+                columns = slice(strata.n_classes, None)
+            else:
+                columns = slice(strata.label(answer), strata.label(answer) + 1)
+            table[rows, columns] = 1.0
+        return table
+
+
+def _covers(pair: Pair, other: Pair) -> bool:
+    """Return whether a pair stands for all rows of another one."""
+    return all(
+        mine is None or (mine == its and type(mine) is type(its))
+        for mine, its in zip(pair, other, strict=True)
+    )
 
 
 class Expression:
@@ -274,6 +394,8 @@ class Rate(Expression):
         Weight of the recall in an F score.
     complement : bool, default=False
         Whether this is one minus the rate.
+    pairs : Pairs, optional
+        What a rate made by `custom` counts.
     """
 
     kind: str
@@ -283,9 +405,11 @@ class Rate(Expression):
     labels: tuple[Any, ...] | None = None
     beta: float = 1.0
     complement: bool = False
+    pairs: Pairs | None = None
 
     def __post_init__(self) -> None:
-        defined_kind(self.kind)
+        if self.pairs is None:
+            defined_kind(self.kind)
 
     # -- limits --------------------------------------------------------------------------------------
 
@@ -311,9 +435,9 @@ class Rate(Expression):
     # -- arithmetic ----------------------------------------------------------------------------------
 
     @property
-    def definition(self) -> Kind:
-        """The entry of `KINDS`; ValueError if there is none."""
-        return defined_kind(self.kind)
+    def definition(self) -> Kind | Pairs:
+        """The pairs of a user's own rate, or the entry of `KINDS`; ValueError if there is none."""
+        return self.pairs or defined_kind(self.kind)
 
     @property
     def is_ratio(self) -> bool:
@@ -328,7 +452,7 @@ class Rate(Expression):
     @property
     def needs_deferral(self) -> bool:
         """Whether the rate allows deferral: it counts deferred rows or has a cost of deferral."""
-        counts_deferred, _ = _tells(self.definition)
+        counts_deferred, _ = self.definition.tells_deferral()
         return counts_deferred or (
             self.matrix is not None and len(self.matrix[0]) > len(self.matrix)
         )
@@ -336,7 +460,7 @@ class Rate(Expression):
     @property
     def counts_deferral(self) -> bool:
         """Whether the rate depends on the set of deferred rows."""
-        _, leaves_deferred_out = _tells(self.definition)
+        _, leaves_deferred_out = self.definition.tells_deferral()
         return self.needs_deferral or leaves_deferred_out
 
     @property
@@ -382,12 +506,7 @@ class Rate(Expression):
 
     def tables(self, strata: Strata) -> tuple[Floats, Floats]:
         """Return numerator and denominator by class and action, shape (K, A) each."""
-        kind = self.definition
-        if kind.labelled:
-            number = strata.label(self.label)
-        else:
-            number = -1
-        counted, among = kind.tables(strata.n_classes, strata.n_actions, number, self.beta)
+        counted, among = self.definition.of_strata(strata, self.label, self.beta)
         if self.matrix is not None:
             counted = self._costs(strata)
         return (among - counted if self.complement else counted), among
@@ -552,10 +671,14 @@ class Rate(Expression):
         return f"{self.words} by {' and '.join(map(str, self.crossed))}"
 
     def __repr__(self) -> str:
-        if self.label is None:
-            arguments = []
-        else:
-            arguments = [repr(self.label)]
+        arguments = []
+        if self.pairs is not None:
+            counted, among = (
+                list(map(list, of)) for of in (self.pairs.counted, self.pairs.among)
+            )
+            arguments += [repr(self.pairs.name), f"counted={counted!r}", f"among={among!r}"]
+        if self.label is not None:
+            arguments.append(repr(self.label))
         if self.matrix is not None:
             arguments.append(repr([list(row) for row in self.matrix]))
         if self.labels is not None:

@@ -204,7 +204,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.learners.torch.fitted_net", "FittedNet", finish=_with_weights),
     # -- rates
     **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
-    **_names("tailboost.rates.rate", "Kind", "Limit", "Rate"),
+    **_names("tailboost.rates.rate", "Kind", "Limit", "Pairs", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.probabilities", "Average", "Calibration", "GroupModel", "ModelOutputs",
         "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities", "UnlabeledOutputs"),

@@ -1,0 +1,102 @@
+"""Rates of a user's own: pairs of true label and answer."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+from tailboost import rates
+
+RNG = np.random.default_rng(0)
+Y = RNG.choice(["ill", "unsure", "well"], 400, p=[0.3, 0.3, 0.4])
+ANSWERS = np.where(RNG.random(400) < 0.7, Y, RNG.choice(["ill", "unsure", "well"], 400))
+SITE = RNG.choice(["a", "b"], 400)
+DEFERRED = RNG.random(400) < 0.1
+SENT_HOME = rates.custom("sent home", [("ill", "well")], among=[("ill", None)], by="site")
+
+
+def test_it_is_measured_as_it_is_said():
+    for site, value in rates.measure(SENT_HOME, Y, ANSWERS, groups={"site": SITE}).items():
+        ill = (Y == "ill") & (site == SITE)
+        assert value == pytest.approx((ANSWERS[ill] == "well").mean())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "same"),
+    [
+        (([("ill", "unsure"), ("ill", "well")], [("ill", None)]), rates.miss("ill")),
+        (([("ill", "ill")], [(None, "ill")]), rates.precision("ill")),
+        (
+            ([("unsure", "ill"), ("well", "ill")], [("unsure", None), ("well", None)]),
+            rates.false_alarm("ill"),
+        ),
+        (([(None, "human review")],), rates.deferred()),
+        (([(None, "well")],), rates.selected("well")),
+    ],
+)
+def test_a_known_rate_in_pairs_is_the_known_rate(pairs, same):
+    mine = rates.custom("mine", *pairs)
+    given = {"deferred": DEFERRED, "groups": {"site": SITE}}
+    assert rates.measure(mine, Y, ANSWERS, **given) == pytest.approx(rates.measure(same, Y, ANSWERS, **given))
+    assert (mine.is_ratio, mine.needs_deferral, mine.can_be_lowered) == (
+        same.is_ratio,
+        same.needs_deferral,
+        same.can_be_lowered,
+    )
+
+
+def test_text_values_and_files_keep_the_pairs(tmp_path):
+    limit = SENT_HOME <= 0.1
+    assert rates.parse(repr(limit)) == limit
+    assert pickle.loads(pickle.dumps(limit)) == limit
+    assert (
+        rates.parse("custom('sent home', counted=[[ill, well]], among=[[ill, None]], by=site) <= 10%")
+        == limit
+    )
+    assert str(limit) == "sent home by site: at most 0.1"
+    X, y = RNG.random((600, 1)), None
+    y = (RNG.random(600) < X[:, 0]).astype(int)
+    low = rates.custom("costly", [(1, 0)], among=[(1, None)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rule = tb.calibrate(tb.Scores(0, 1), X, y, limits=[low <= 0.4])
+    tb.save_model(rule, tmp_path / "rule.model")
+    loaded = tb.load_model(tmp_path / "rule.model")
+    assert loaded.certificate_.rates[0].rate == low
+    assert (loaded.predict(X) == rule.predict(X)).all()
+    rechecked = loaded.certificate_.recheck(None, y[:100], model=rule.predict(X[:100]))
+    assert rechecked.bounds[0].estimate == pytest.approx((rule.predict(X[:100])[y[:100] == 1] == 0).mean())
+
+
+def test_a_rate_of_fixed_rows_is_minimised():
+    X = RNG.random((500, 1))
+    y = (RNG.random(500) < X[:, 0]).astype(int)
+    alarms = rates.custom("alarms", [(0, 1)], among=[(0, None)])
+    mine, known = (
+        tb.tune(tb.Scores(0, 1), X, y, objective=objective, limits=[rates.miss(1) <= 0.2])
+        for objective in (alarms, rates.false_alarm(1))
+    )
+    assert (mine.predict(X) == known.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: rates.custom("", [(1, 0)]), "the name of a rate must be text"),
+        (lambda: rates.custom("error", [(1, 0)]), "printed name of another rate"),
+        (lambda: rates.custom("mine", [(1, 0)], among=[(0, None)]), "in no pair of among"),
+        (lambda: rates.custom("mine", [(1, None)], among=[(1, 0), (1, 1)]), "in no pair of among"),
+        (lambda: rates.custom("mine", []), "must have a pair each"),
+        (lambda: rates.custom("mine", "10"), "must be a list of pairs"),
+        (lambda: rates.custom("mine", [1, 0]), "must be a list of pairs"),
+        (lambda: rates.custom("mine", [([1], 0)]), "a label must be text or a number"),
+        (lambda: rates.measure(rates.custom("mine", [("?", "well")]), Y, ANSWERS), "no class is called"),
+        (lambda: rates.representation("ill", by=None), "name them, for example by='group'"),
+        (lambda: rates.gap(rates.representation("ill", by="site")) <= 0.1, "depends on the answers"),
+    ],
+)  # fmt: skip
+def test_what_is_no_rate_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
