@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
 from tailboost.core.spelling import meant
-from tailboost.core.subgroups import HUMAN_REVIEW
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
+from tailboost.rows.subgroups import HUMAN_REVIEW
 
 Matrix = tuple[tuple[float, ...], ...]
 # A true label and an answer; None stands for each of them.
