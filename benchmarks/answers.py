@@ -148,12 +148,11 @@ def lines(classifier: Any) -> dict[str, list[float]]:
 
 def bounds(certificate: Any) -> dict[str, list[Any]]:
     """Return all bounds of a certificate with their rows and procedures."""
-    every = [*certificate.bounds, *certificate.rates]
     return {
         f"{bound.kind} {bound.rate} {bound.subgroup} {bound.rule} {bound.sense}": [
             bound.estimate, bound.lower, bound.upper, bound.n, bound.method
         ]
-        for bound in every
+        for bound in certificate.bounds
     }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def compared(P: Floats, y: NDArray[Any], half: int) -> dict[str, Any]:
         certificate = tb.certify(clf, P[fresh], y[fresh], rates=LIMITS)
         seconds = time.process_time() - began
         found[name] = measured(y[fresh], clf.predict(P[fresh]), clf.defers(P[fresh])) | {
-            "certified": [bool(bound.certified) for bound in certificate.rates],
+            "certified": [bool(bound.certified) for bound in certificate.bounds],
             "seconds": round(seconds, 2),
         }
     return found

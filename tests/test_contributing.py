@@ -143,7 +143,7 @@ data = np.load(folder + "/data.npz")
 s, y, losses = data["s"], data["y"], data["losses"]
 rule = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=["false_discovery(1) <= 20%"])
 found["rule"] = rule.predict(s[600:, None]).tolist()
-(bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).rates
+(bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).bounds
 found["rate"] = str(bound.rate), bound.estimate, bound.upper
 g = data["g"]
 limits = ["burden(by=group) <= {f: 50%}"]
@@ -152,7 +152,7 @@ found["shares"] = [
     (bound.subgroup, bound.n, bound.estimate, bound.upper)
     for bound in tb.certify(
         free, s[600:, None], y[600:], groups=g[600:], rates=["burden(by=group)"]
-    ).rates
+    ).bounds
 ]
 found["answers"] = free.predict(s[600:, None], groups=g[600:]).tolist()
 limits = ["burden(by=group) <= {f: 28%}"]

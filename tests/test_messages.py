@@ -301,7 +301,7 @@ def test_a_column_has_its_name():
     assert found.groups_.tolist() == ["f", "m"]
     rest = slice(len(Y) // 2, None)
     given = {"groups": named[rest], "rates": limits}
-    assert {b.subgroup for b in tb.certify(found, X[rest], Y[rest], **given).rates} == {"f", "m"}
+    assert {b.subgroup for b in tb.certify(found, X[rest], Y[rest], **given).bounds} == {"f", "m"}
     assert rates.measure(rates.error(by="sex"), Y, Y, groups=named) == {"f": 0.0, "m": 0.0}
     errors = tb.certify(Y, None, Y, groups=named)
     assert {b.subgroup for b in errors.bounds if b.kind == "group"} == {"f", "m"}

@@ -116,7 +116,7 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
         assert "are calibration rows of the rule" in spent.stderr
     assert "selection data of the rule" in call("certify", out, folder / "sel.csv").stderr
     tested = json.loads(call("certify", out, folder / "fresh.csv", "--json").stdout)
-    assert [bound["target"] for bound in tested["rates"] if bound["target"] is not None] == [0.3]
+    assert [bound["target"] for bound in tested["bounds"] if bound["target"] is not None] == [0.3]
     assert call("certify", rule, folder / "unspent.csv").exit_code == 0  # not used for this rule
     later = call(*command(folder, out, "c100.csv", tmp_path / "later.json"))
     assert "This was attempt 2." in later.stdout + later.stderr

@@ -108,7 +108,7 @@ def test_command_with_limits_and_persons(stored):
     output = call("monitor", folder / "m.model", folder / "several.csv", *arguments, "--json")
     assert sum(each["n"] for each in json.loads(output.stdout)["bounds"]) <= 2 * 150
     rate = ("--rate", "miss(good)", "--cluster", "person", "--json")
-    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["rates"]
+    known = json.loads(call("certify", folder / "m.model", folder / "several.csv", *rate).stdout)["bounds"]
     good = table.outcome == "good"
     assert [each["n"] for each in known] == [table.person[good].nunique()]
     whole = call("evaluate", folder / "m.model", folder / "several.csv", "--json")

@@ -228,13 +228,13 @@ def test_a_file_is_predicted_and_decided_on(files, model):
 def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
     output = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
     own = done("certify", model, files / "fresh.csv").stdout
-    assert [line["target"] for line in output["rates"]] == [None, None, 0.12, 0.5]
+    assert [line["target"] for line in output["bounds"]] == [None, None, 0.12, 0.5]
     assert "≤ 0.12" in own
     asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
     both = json.loads(
         done("certify", model, files / "fresh.csv", *asked, "--cost-range", "0,40", "--json").stdout
     )
-    assert [line["rate"] for line in both["rates"]] == ["precision('yes')", "cost()"]
+    assert [line["rate"] for line in both["bounds"]] == ["precision('yes')", "cost()"]
     assert "cost_range" in refused("certify", model, files / "fresh.csv", *asked)
     assert "two numbers" in refused("certify", model, files / "fresh.csv", "--cost-range", "1")
 

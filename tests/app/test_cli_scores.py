@@ -193,7 +193,7 @@ def test_certify_has_an_exit_code(files, rule):
     answers = stored.predict(fresh["p_toxic"], fresh["lang"])
     missed = (answers == "ok") & (fresh["label"] == "toxic") & (fresh["lang"] == "de")
     toxic = (fresh["label"] == "toxic") & (fresh["lang"] == "de")
-    (line,) = [b for b in document["rates"] if b["subgroup"] == "de"]
+    (line,) = [b for b in document["bounds"] if b["subgroup"] == "de"]
     assert line["estimate"] == pytest.approx(missed.sum() / toxic.sum())
     loose = ["certify", rule, files / "fresh.csv", "--limit", "error() <= .3", "--require"]
     assert "certified" in done(*loose)
@@ -213,12 +213,12 @@ def test_the_same_call_has_the_same_bounds_in_python_and_of_both_files(files):
     rows, fresh = (pd.read_csv(files / f"{name}.csv") for name in ("scores", "fresh"))
     scores = tb.Scores("p_toxic", "toxic")
     clf = tb.tune(scores, rows[["p_toxic"]], rows["label"], groups=rows[["lang"]], limits=limits)
-    found = tb.certify(clf, fresh[["p_toxic"]], fresh["label"], groups=fresh[["lang"]]).rates
+    found = tb.certify(clf, fresh[["p_toxic"]], fresh["label"], groups=fresh[["lang"]]).bounds
     bounds = [(b.subgroup, b.lower, b.upper) for b in found]
     assert [subgroup for subgroup, *_ in bounds] == ["de", "en", None]
     for name in ("alike.json", "alike.model"):
         tune(files, "--group", "lang", *options, out=name)
-        of_shell = json.loads(done("certify", files / name, files / "fresh.csv", "--json"))["rates"]
+        of_shell = json.loads(done("certify", files / name, files / "fresh.csv", "--json"))["bounds"]
         assert [(b["subgroup"], b["lower"], b["upper"]) for b in of_shell] == bounds
 
 
@@ -450,7 +450,7 @@ def test_calibrate_gives_a_certified_rule_file(files, rule):
     output = done(*given, "--selection", files / "scores.csv", "--limit", "miss(toxic, by=lang) <= .2")
     assert "certified" in output
     stored = json.loads((files / "safe.json").read_text())
-    bounds = stored["certificate"]["rates"]
+    bounds = stored["certificate"]["bounds"]
     assert {b["subgroup"] for b in bounds} == {"de", "en"}
     assert all(b["target"] == b["upper"] == 0.2 for b in bounds)
     rows = pd.read_csv(files / "cal.csv")
@@ -657,7 +657,7 @@ def test_several_labels_per_row(files):
     answers = pd.read_csv(files / "labels.answers.csv")
     assert list(answers) == ["row", "prediction_threat", "prediction_insult", "prediction_any label"]
     document = json.loads(done("certify", files / "labels.json", files / "labels_fresh.csv", "--json"))
-    found = {(b["words"], b["subgroup"]): b for b in document["rates"]}
+    found = {(b["words"], b["subgroup"]): b for b in document["bounds"]}
     either = found["selection rate of 1 by label", "any label"]
     assert either["estimate"] == pytest.approx(answers["prediction_any label"].mean())
     assert either["target"] == 0.35

@@ -129,7 +129,7 @@ def test_rates_of_the_fit_are_measured():
     persons = tb.ModelCard.of(mix, X[600:], LABELS[600:], clusters=np.arange(1000) // 2).to_markdown()
     assert "500 clusters has one vote" in persons.split("## Rates on new rows")[1]
     shown = card.sections[titles.index("Rates on new rows")].rows
-    known = tb.certify(mix, X[600:], LABELS[600:]).rates
+    known = tb.certify(mix, X[600:], LABELS[600:]).bounds
     assert [row[0] for row in shown] == ["certified" if b.certified else "" for b in known]
     assert [row[5] for row in shown] == [f"{b.estimate:.4f}" for b in known]
     assert all(float(row[6]) >= b.upper for row, b in zip(shown, known, strict=True))
@@ -144,7 +144,7 @@ def test_the_headline_is_about_the_stated_limits(mix):
     rule.fit(X[:600], LABELS[:600])
     rule.limits = [tb.rates.parse(text) for text in limits]
     card = tb.ModelCard.of(rule, X[rows], LABELS[rows])
-    bounds = [b for b in tb.certify(rule, X[rows], LABELS[rows]).rates if b.target is not None]
+    bounds = [b for b in tb.certify(rule, X[rows], LABELS[rows]).bounds if b.target is not None]
     kept = sum(bool(b.certified) for b in bounds)
     assert len(bounds) == 2 > kept
     assert card.summary.startswith(f"{kept} of 2 stated limits are certified with 95 % confidence")

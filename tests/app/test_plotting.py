@@ -300,7 +300,7 @@ def test_limits_of_rows_end_at_the_rates(stated):
 def test_certified_limits_end_at_the_certified_bounds(stated):
     certificate = stated.certified.certificate_
     display = stated.certified.plot_limits()
-    assert [line.high for line in display.lines] == [bound.upper for bound in certificate.rates]
+    assert [line.high for line in display.lines] == [bound.upper for bound in certificate.bounds]
     assert [line.verdict for line in display.lines] == ["certified"] * 2
     words = [text.get_text() for text in display.ax_.texts]
     assert words[0].startswith("✓ certified: ")

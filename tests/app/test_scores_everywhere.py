@@ -76,7 +76,7 @@ def test_every_function_takes_the_model(name, tuned, tmp_path):
     clf = tuned[name]
     certificate = tb.certify(clf, X, y, groups=groups)
     expected, toxic = np.array(answers(clf, X, groups)), y == "toxic"
-    for bound in certificate.rates:
+    for bound in certificate.bounds:
         if bound.subgroup in ("de", "en"):
             here = toxic & (groups["lang"] == bound.subgroup).to_numpy()
             assert bound.estimate == pytest.approx(np.mean(expected[here] == "ok"))
@@ -153,4 +153,4 @@ def test_dask_counts_where_the_rows_lie(tuned):
     whole = tb.certify(clf, X, y, groups=groups)
     table = dd.from_pandas(X.assign(y=y, lang=groups["lang"].to_numpy()), npartitions=3)
     parts = tb.dask.certify(clf, table[COLUMNS], table["y"], groups=table[["lang"]])
-    assert [b.upper for b in parts.rates] == [b.upper for b in whole.rates]
+    assert [b.upper for b in parts.bounds] == [b.upper for b in whole.bounds]

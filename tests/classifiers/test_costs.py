@@ -102,5 +102,5 @@ def test_costs_of_rows_are_certified_between_stated_ends():
     cert = tb.certify(
         tuned, X[300:], Y[300:], rates=[rates.cost() <= 1.5], costs=COSTS[300:], cost_range=(0, 40)
     )
-    assert cert.rates[0].estimate == pytest.approx(met(answers, slice(300, None)))
-    assert cert.rates[0].upper > cert.rates[0].estimate
+    assert cert.bounds[0].estimate == pytest.approx(met(answers, slice(300, None)))
+    assert cert.bounds[0].upper > cert.bounds[0].estimate

@@ -71,11 +71,11 @@ def test_one_certificate_bounds_labels_and_rows(limited):
     certificate = limited.certify(FRESH, TRUTH)
     assert certificate.n_rows == len(FRESH)
     answers = limited.predict(FRESH)
-    estimates = {(b.rate.kind, b.subgroup): b.estimate for b in certificate.rates}
+    estimates = {(b.rate.kind, b.subgroup): b.estimate for b in certificate.bounds}
     threat = TRUTH["threat"] == 1
     assert estimates["miss", "threat"] == pytest.approx(np.mean(answers["threat"][threat] == 0))
     assert estimates["selected", "any label"] == pytest.approx(np.mean(answers["any label"] == 1))
-    assert {b.target for b in certificate.rates} == {None, 0.25, 0.6, 0.32, 0.1}
+    assert {b.target for b in certificate.bounds} == {None, 0.25, 0.6, 0.32, 0.1}
     loose = limited.certify(FRESH, TRUTH, limits=["error(by=label) <= .3", "selected(1) <= .5"])
     assert loose.certified
     strict = limited.certify(FRESH, TRUTH, limits="selected(1) <= .01")
@@ -131,7 +131,7 @@ def test_columns_may_be_numbers():
     again = tb.LabelRules.from_dict(json.loads(rules.to_json()))
     for each in (rules, again):
         fresh = each.certify(pd.DataFrame(FRESH.to_numpy()), pd.DataFrame(TRUTH.to_numpy()))
-        assert sorted(b.upper for b in fresh.rates) == sorted(b.upper for b in expected.rates)
+        assert sorted(b.upper for b in fresh.bounds) == sorted(b.upper for b in expected.bounds)
         assert [str(k) for k in range(3)] == list(each.rules)
     both = pd.DataFrame({0: [0, 1], "0": [0, 1], 1: [0, 1], 2: [0, 1]})
     with pytest.raises(ValueError, match="two columns have the same name as text"):
@@ -219,7 +219,7 @@ def test_calibrated_rules_keep_limits_on_labels_and_rows(calibrated):
     rules, certified = calibrated
     assert certified.certificate_.certified
     assert certified.certificate_.n_rows == len(FRESH)
-    bounds = {(b.rate.kind, b.subgroup): b.upper for b in certified.certificate_.rates}
+    bounds = {(b.rate.kind, b.subgroup): b.upper for b in certified.certificate_.bounds}
     assert bounds == {("miss", label): 0.3 for label in LABELS} | {("selected", "any label"): 0.4}
     price = {each.name: each for each in certified.certificate_.price}
     answers = certified.predict(FRESH)
@@ -263,7 +263,7 @@ def test_misses_by_label_have_the_rank_of_each_label(kind):
     scores = [tb.Scores(f"s_{label}", label, kind=kind) for label in LABELS]
     rules = tb.tune_labels(scores, told(X), Y, limits="miss(1, by=label) <= .05")
     certified = rules.calibrate(told(FRESH), TRUTH, attempts=1)
-    for label, bound in zip(LABELS, certified.certificate_.rates, strict=True):
+    for label, bound in zip(LABELS, certified.certificate_.bounds, strict=True):
         assert bound.method == "ranks"
         of_label = told(FRESH)[f"s_{label}"].to_numpy()
         truth = TRUTH[label].to_numpy() == 1
@@ -308,7 +308,7 @@ def test_further_rows_without_labels_are_no_copies():
     rules = tb.tune_labels(SCORES, X, Y, limits=["selected(1) <= .5"])
     more, _ = rows(500, 21)
     both = rules.certify(FRESH, TRUTH, X_unlabeled=pd.concat([FRESH[:300], more]))
-    assert both.rates[0].n == len(FRESH) + 500
+    assert both.bounds[0].n == len(FRESH) + 500
 
 
 def test_no_rows_are_refused():
@@ -335,7 +335,7 @@ def test_a_label_without_a_passing_threshold_is_never_answered():
     answers = certified.predict(noise)
     assert not answers["threat"].any()
     assert answers["toxic"].any()
-    assert {bound.method for bound in certified.certificate_.rates} == {"one answer", "fixed sequence"}
+    assert {bound.method for bound in certified.certificate_.bounds} == {"one answer", "fixed sequence"}
 
 
 def test_selection_and_calibration_rows_are_known_by_content(ranked):
@@ -429,10 +429,10 @@ class TestRowsWithoutLabels:
         answers = np.concatenate([flagged(limited, FRESH), flagged(limited, MORE)])
         both = limited.certify(FRESH, TRUTH, limits=on_rows, X_unlabeled=MORE)
         assert both.n_rows == len(answers)
-        bounds = {(bound.rate.kind, bound.subgroup): bound for bound in both.rates}
+        bounds = {(bound.rate.kind, bound.subgroup): bound for bound in both.bounds}
         assert bounds["selected", "any label"].estimate == pytest.approx(np.mean(answers == 1))
         alone = limited.certify(MORE, None, limits=on_rows)
-        assert {bound.n for bound in alone.rates} == {len(MORE)}
+        assert {bound.n for bound in alone.bounds} == {len(MORE)}
         same = limited.certify(None, None, limits=on_rows, X_unlabeled=MORE)
         assert str(same) == str(alone)
         with pytest.raises(

@@ -221,7 +221,7 @@ def test_any_model_that_tune_takes(form, model, data):
             tb.certify(rule, X[part], y[part])
         with pytest.raises(tb.LeakageError):
             rule.certificate_.recheck(X[part], y[part])
-    assert tb.certify(rule, X[2500:], y[2500:]).rates[-1].lower > 0.6
+    assert tb.certify(rule, X[2500:], y[2500:]).bounds[-1].lower > 0.6
 
 
 def test_both_parts_of_given_scores_are_used_up(data):
@@ -231,7 +231,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
     batch = OneBatch.of(scores, FreshInput(T, y, g), limits=limits, by_group=True)
     rest = T.index.isin(batch.rows.X.index)
     assert rest.sum() == rule.certificate_.n_rows
-    assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
+    assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
     assert [rows.use for rows in rule.used_rows_] == ["selection data", "calibration rows"]
     for rows in (rest, ~rest):
         with pytest.raises(tb.LeakageError):

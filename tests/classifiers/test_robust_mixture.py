@@ -1065,7 +1065,7 @@ def test_given_probabilities_are_certified_and_calibrated():
     mix = RobustMixtureClassifier.from_probabilities(old, y[half], limits=limits)
     certificate = tb.certify(mix, new, y[~half], rates=limits)
     answers = tb.certify(mix.predict(new), None, y[~half], rates=limits, subgroups={"class": mix.classes_})
-    assert [b.upper for b in certificate.rates] == [b.upper for b in answers.rates]
+    assert [b.upper for b in certificate.bounds] == [b.upper for b in answers.bounds]
     calibrated = tb.calibrate(mix, new, y[~half], limits=limits)
     assert calibrated.certificate_.certified
     assert np.isnan(mix.seen_share(new))

@@ -302,7 +302,7 @@ class TestCopies:
                 with pytest.raises(LeakageError, match=r"^X_unlabeled: .* selection data of the rule"):
                     tb.certify(percent, None, None, **about)
             else:
-                assert len(tb.certify(percent, None, None, **about).rates) == 1
+                assert len(tb.certify(percent, None, None, **about).bounds) == 1
 
     def test_rows_without_labels_are_no_fresh_rows(self):
         with pytest.raises(LeakageError, match="decision rule was selected on 100% of these rows"):
@@ -412,7 +412,7 @@ class TestCertify:
         group = np.concatenate([self.g, self.vg])
         missed = answers[: self.n][self.y == 1] == 0
         # .05 is divided among two groups and one miss rate.
-        for bound in cert.rates:
+        for bound in cert.bounds:
             seen = missed if bound.subgroup is None else answers[group == bound.subgroup] == 1
             assert (bound.n, bound.estimate) == (len(seen), pytest.approx(seen.mean()))
             upper = beta.ppf(1 - 0.05 / 3, seen.sum() + 1, len(seen) - seen.sum())
@@ -425,17 +425,17 @@ class TestCertify:
         both["groups_unlabeled"] = {"group": np.concatenate([self.vg, self.g])}
         limits = [rates.selected(1) <= 0.9]
         one, other = self.certified(clf, limits), self.certified(clf, limits, **both)
-        assert one.rates[0].upper == other.rates[0].upper
+        assert one.bounds[0].upper == other.bounds[0].upper
         with pytest.raises(LeakageError, match="selected on 100% of these rows"):
             self.certified(clf, limits, X_unlabeled=U, groups_unlabeled={"group": UG})
 
     def test_deferred_rows_and_draws(self):
         clf = tuned(limits=[rates.deferred() <= 0.1])
-        (bound,) = self.certified(clf, [rates.deferred() <= 0.2]).rates
+        (bound,) = self.certified(clf, [rates.deferred() <= 0.2]).bounds
         assert bound.n == self.n + self.m
         assert bound.estimate == pytest.approx(clf.defers(np.vstack([self.X, self.V])).mean())
         drawing = tuned(limits=[rates.gap(rates.miss(1, by="group")) <= 0.01], randomized=True)
-        (bound,) = self.certified(drawing, [rates.selected(1) <= 0.9]).rates
+        (bound,) = self.certified(drawing, [rates.selected(1) <= 0.9]).bounds
         shares = drawing.predict_distribution(np.vstack([self.X, self.V]))[:, 1]
         assert bound.estimate == pytest.approx(shares.mean())
 

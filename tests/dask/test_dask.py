@@ -175,9 +175,9 @@ def test_certify_bounds_limits_and_counts_deferred_rows_as_in_memory():
     X, y, groups, _ = table(5, n=500)
     Xd, yd, gd = blocks(3, X, y, groups)
     here, there = tb.certify(mix, X, y, groups=groups), td.certify(mix, Xd, yd, groups=gd)
-    assert [b.to_dict() for b in there.rates] == [b.to_dict() for b in here.rates]
+    assert [b.to_dict() for b in there.bounds] == [b.to_dict() for b in here.bounds]
     assert there.certified is here.certified
-    assert here.rates[0].estimate is not None
+    assert here.bounds[0].estimate is not None
     assert mix.defers(X).any()
     errors = tb.certify(mix, X, y, rates=()), td.certify(mix, Xd, yd, rates=())
     assert [b.to_dict() for b in errors[1].bounds] == [b.to_dict() for b in errors[0].bounds]
@@ -195,7 +195,7 @@ def test_calibrate_returns_the_point_of_one_machine():
     Xd, yd, _ = blocks(3, X, y, groups)
     here = tb.calibrate(copy.deepcopy(mix), X, y, limits=[rates.miss(1) <= 0.9])
     there = td.calibrate(mix, Xd, yd, limits=[rates.miss(1) <= 0.9])
-    assert there.certificate_.rates == here.certificate_.rates
+    assert there.certificate_.bounds == here.certificate_.bounds
     np.testing.assert_array_equal(there.predict(X), here.predict(X))
     with pytest.raises(TypeError, match="y_cal is a ndarray"):
         td.calibrate(mix, Xd, y, limits=[rates.miss(1) <= 0.9])
@@ -204,7 +204,7 @@ def test_calibrate_returns_the_point_of_one_machine():
     here = tb.calibrate(copy.deepcopy(mix), X, None, limits=["selected(1) <= .9"])
     (Xd,) = blocks(3, X)
     there = td.calibrate(copy.deepcopy(mix), None, None, X_unlabeled=Xd, limits=["selected(1) <= .9"])
-    assert there.certificate_.rates == here.certificate_.rates
+    assert there.certificate_.bounds == here.certificate_.bounds
     assert there.certificate_.n_rows == 900
 
 
@@ -230,7 +230,7 @@ def limited():
 def same_certificate(there, here):
     """Bounds, numbers and notes agree; rows in partitions were not compared with each other."""
     assert there.n_rows == here.n_rows
-    for a, b in zip(there.rates, here.rates, strict=True):
+    for a, b in zip(there.bounds, here.bounds, strict=True):
         a, b = a.to_dict(), b.to_dict()
         numbers = [name for name, value in b.items() if isinstance(value, float)]
         assert [a.pop(name) for name in numbers] == pytest.approx([b.pop(name) for name in numbers], abs=1e-9)
@@ -259,7 +259,7 @@ def test_certify_counts_rows_without_labels_as_in_memory(limited, parts):
     same_certificate(there, here)
     assert here.n_rows == 1400
     labelled = tb.certify(limited, X, y, groups=groups, rates=stated)
-    assert here.rates[0].to_dict() != labelled.rates[0].to_dict()  # the rows without labels count
+    assert here.bounds[0].to_dict() != labelled.bounds[0].to_dict()  # the rows without labels count
     alone = tb.certify(limited, None, None, rates=LABEL_FREE, X_unlabeled=more, groups_unlabeled=groups_more)
     options = {"rates": LABEL_FREE, "X_unlabeled": Md, "groups_unlabeled": hd}
     same_certificate(td.certify(limited, None, None, **options), alone)
@@ -628,7 +628,7 @@ def test_certificates_of_columns_of_groups_are_those_of_one_machine():
         there = td.certify(
             rule, {"m": da.from_array(X, chunks=200)}, da.from_array(z, chunks=200), rates=rate, **lazy
         )
-        of_both = [[(b.subgroup, type(b.subgroup), b.n, b.upper) for b in c.rates] for c in (here, there)]
+        of_both = [[(b.subgroup, type(b.subgroup), b.n, b.upper) for b in c.bounds] for c in (here, there)]
         assert of_both[0] == of_both[1]
 
 

@@ -182,7 +182,7 @@ def test_rates_of_equal_copies_are_those_of_one_row():
     often = tb.certify(
         answers[person], None, NAMES[LABEL[person]], groups=GROUP[person], rates=ASKED, clusters=person
     )
-    assert often.rates == once.rates
+    assert often.bounds == once.bounds
     assert "400 clusters has one vote" in str(often)
 
 
@@ -220,7 +220,7 @@ def test_calibrated_limits_count_persons():
     many, y = rows(400)
     person = np.repeat(np.arange(400), 5)
     point = tb.calibrate(mix, many[person], y[person], clusters=person, equal_rows="natural")
-    assert [b.n for b in point.certificate_.rates] == [int((y == k).sum()) for k in NAMES]
+    assert [b.n for b in point.certificate_.bounds] == [int((y == k).sum()) for k in NAMES]
     few, y = rows(12)
     person = np.repeat(np.arange(12), 100)
     with pytest.raises(tb.NotCertifiedError, match=r"on \d rows"):

@@ -41,7 +41,7 @@ def test_deferred_rows_are_counted_alike_everywhere():
     assert metrics.worst_group_error(Y, ANSWERS, GROUPS, deferred=DEFERRED) >= by_group
     for k in (0, 1):
         asked = rates.miss(k)
-        (bound,) = tb.certify(ANSWERS, None, Y, rates=[asked], deferred=DEFERRED).rates
+        (bound,) = tb.certify(ANSWERS, None, Y, rates=[asked], deferred=DEFERRED).bounds
         (value,) = rates.measure(asked, Y, ANSWERS, deferred=DEFERRED).values()
         found = (cert.bound("class", k).estimate, bound.estimate, value)
         assert found == (pytest.approx(by_class[k]),) * 3
@@ -82,7 +82,7 @@ def test_a_classifier_tells_its_deferred_rows():
     assert WORDS in cert.notes[0]
     asked = [rates.deferred() <= 0.3, rates.miss(1)]
     bare = tb.certify(answers, None, y[400:], rates=asked, deferred=deferred)
-    assert tb.certify(*given, rates=asked).rates == bare.rates
+    assert tb.certify(*given, rates=asked).bounds == bare.bounds
     with pytest.raises(ValueError, match="a classifier knows its deferred rows"):
         tb.certify(*given, deferred=deferred)
     again = bare.recheck(None, y[400:], model=answers, deferred=deferred)
@@ -101,7 +101,7 @@ def test_a_certificate_counts_the_deferred_rows_of_the_certified_rule():
     counts = [int(rule.defers(score[2000:]).sum()) for rule in (given, certified)]
     assert counts[0] != counts[1]
     assert f" {counts[1]:,} of the 4,000 rows are deferred." in str(certified.certificate_)
-    (line,) = [line for line in certified.certificate_.rates if "defer" in str(line.rate)]
+    (line,) = [line for line in certified.certificate_.bounds if "defer" in str(line.rate)]
     assert line.estimate == pytest.approx(counts[1] / 4000)
 
 

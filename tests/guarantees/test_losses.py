@@ -23,7 +23,7 @@ def test_zero_one_losses_have_the_bound_of_certify():
     rng = np.random.default_rng(0)
     y, answers = rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     certificate = tb.certify_losses(answers != y, max_loss=0.6)
-    rate = tb.certify(answers, None, y, rates=[tb.rates.error() <= 0.6], equal_rows="natural").rates[0]
+    rate = tb.certify(answers, None, y, rates=[tb.rates.error() <= 0.6], equal_rows="natural").bounds[0]
     assert certificate.bound("mean").upper == pytest.approx(rate.upper, abs=1e-12)
     assert certificate.certified
     assert "0.6" in str(certificate)

@@ -407,7 +407,7 @@ def test_a_rate_is_bet_on_as_its_mean():
     X, y, _ = said_rows(400, 0, {"f": 0.5, "m": 0.5})
     yes = Sayer().predict(X) == "yes"
     bound = tb.CertifiedBound(rate=rates.selected("yes"), lower=0.4, upper=0.45, sense="")
-    monitor = tb.Monitor.of(tb.Certificate([], 0.95, 0, (), rates=(bound,))).add(Sayer(), X, y)
+    monitor = tb.Monitor.of(tb.Certificate((bound,), 0.95, 0, ())).add(Sayer(), X, y)
     above = bounds.Evidence.against(0.45).add(yes.astype(float)).value
     below = bounds.Evidence.against(0.6).add(1.0 - yes).value
     assert monitor.largest_evidence == [pytest.approx((above + below) / 2)]
@@ -425,7 +425,7 @@ def test_watch_against_limits():
         rates.error(by="class") <= {"no": 0.6},
     ]
     monitor = tb.Monitor.against(Sayer(), limits=limits)
-    assert [b.subgroup for b in monitor.certificate.rates] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + [
+    assert [b.subgroup for b in monitor.certificate.bounds] == ["gap"] * 2 + ["ratio"] * 2 + [None] * 3 + [
         "no"
     ]
     for k in range(4):
@@ -492,7 +492,7 @@ def test_certified_rates_are_watched():
     given = {"costs": costs, "cost_range": (0, 4)}
     cert = tb.certify(Sayer(), X, y, groups=groups, rates=asked, **given)
     again = tb.Certificate.from_dict(json.loads(json.dumps(cert.to_dict())))
-    assert again.rates == cert.rates
+    assert again.bounds == cert.bounds
     monitor = tb.Monitor.of(again)
     X, y, groups = said_rows(1000, 7, {"f": 0.5, "m": 0.5})
     given["costs"] = np.where(np.array(["no", "yes"])[None, :] == y[:, None], 0.0, 3.0)
@@ -611,7 +611,7 @@ def test_other_groups_of_targets_and_gaps():
     ]
     subgroups = [("sex", "f"), ("sex", "m"), ("city", "old")]
     monitor = tb.Monitor.against(Sayer(), limits=limits, subgroups=subgroups)
-    assert sum(bound.others for bound in monitor.certificate.rates) == 4
+    assert sum(bound.others for bound in monitor.certificate.bounds) == 4
     monitor = monitor.add(Sayer(), X, y, groups={"sex": late, "city": city})
     found = {
         str(r.bound.rate.by) + str(r.bound.subgroup): r for r in monitor.recheck.bounds if r.bound.others

@@ -183,7 +183,7 @@ def outcome(procedure, feature, call):
     if f"Does not apply: {name}:" in words:
         return "next"
     if name == "ranks":
-        assert {bound.method for bound in certificate.rates} == {"ranks"}
+        assert {bound.method for bound in certificate.bounds} == {"ranks"}
     if name == "path of rules":
         assert "Does not apply: sequences of thresholds" in words
     return "valid"

@@ -102,7 +102,7 @@ def certified(request):
 def test_ranks_certify_and_say_so(certified):
     rule, clf, _ = certified
     assert rule.certificate_.certified
-    assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
+    assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
     text = str(rule.certificate_)
     assert "need no test" in text
     assert "Price, from the given to the certified rule, as estimates on these rows: overall error" in text
@@ -143,7 +143,7 @@ def test_equal_scores_keep_limits_on_one_side_and_leave_comparisons_to_tests():
     ):
         clf = tb.tune(tb.Scores("s", 1), T[:1000], y[:1000], groups=g[:1000], limits=[limit], by_group=True)
         rule = tb.calibrate(clf, T[1000:], y[1000:], groups=g[1000:])
-        assert {bound.method for bound in rule.certificate_.rates} == {method}
+        assert {bound.method for bound in rule.certificate_.bounds} == {method}
 
 
 def test_a_group_with_too_few_rows_gets_the_answer_that_keeps_its_limit():
@@ -237,7 +237,7 @@ def selected_by_group(rule):
 def test_a_draw_divides_equal_scores_where_no_threshold_does(tmp_path):
     limits = [rates.ratio(rates.selected(1, by="group")) >= 0.8]
     rule = graded_rule(1, 4000, limits, randomized=True)
-    assert {bound.method for bound in rule.certificate_.rates} == {"ranks"}
+    assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
     r = selected_by_group(rule)
     assert r.min() >= 0.8 * r.max()
     T, y, g = graded(99, 20_000)
@@ -303,7 +303,7 @@ def test_distinct_scores_are_never_refused_as_equal():
     for seed in range(1, 11):
         T, y, g = close_rows(4000, np.random.default_rng(seed))
         rule = tb.calibrate(copy.deepcopy(clf), T, y, groups=g)
-        assert rule.certificate_.rates[0].method == "ranks"
+        assert rule.certificate_.bounds[0].method == "ranks"
 
 
 def few_scores(limit):
@@ -385,7 +385,7 @@ def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
         name: tb.calibrate(copy.deepcopy(clf), T, y, groups=g, clusters=of).certificate_
         for name, of in ways.items()
     }
-    assert {name: each.rates[0].method for name, each in found.items()} == {
+    assert {name: each.bounds[0].method for name, each in found.items()} == {
         "across": "fixed sequence", "inside": "ranks",
     }  # fmt: skip
     assert "Does not apply: ranks: some clusters are in several groups" in str(found["across"])

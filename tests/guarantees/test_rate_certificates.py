@@ -37,10 +37,10 @@ def test_one_limit_is_bounded_by_the_exact_binomial_test():
     y, a, groups = drawn(300)
     cert = tb.certify(a, None, y, rates=[rates.selected("yes") <= 0.5])
     k = int((a == "yes").sum())
-    assert cert.rates[0].upper == pytest.approx(beta.ppf(0.95, k + 1, 300 - k))
+    assert cert.bounds[0].upper == pytest.approx(beta.ppf(0.95, k + 1, 300 - k))
     assert cert.certified
     both = tb.certify(a, None, y, groups=groups, rates=["selected(yes, by=sex)"])
-    for bound in both.rates:
+    for bound in both.bounds:
         inside = a[groups["sex"] == bound.subgroup] == "yes"
         n, k = len(inside), int(inside.sum())
         assert bound.n == n
@@ -58,7 +58,7 @@ def test_a_bound_that_names_clopper_pearson_is_one(kind):
         rate = rates.cost([[0, 1], [1, 0.5 * (kind != "cost")]])
     else:
         rate = getattr(rates, kind)(*[1] * KINDS[kind].labelled)
-    (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).rates
+    (bound,) = tb.certify(a, None, y, rates=[rate], deferred=deferred).bounds
     in_part = kind in ("f_score", "cost in steps")
     assert bound.method == ("betting" if in_part else "Clopper–Pearson")
     k = round(bound.estimate * bound.n)
@@ -70,16 +70,16 @@ def test_gaps_and_ratios_follow_from_their_subgroups():
     y, a, groups = drawn(2000)
     limits = [rates.gap(SELECTED) <= 0.3, rates.ratio(SELECTED) >= 0.5]
     cert = tb.certify(a, None, y, groups=groups, rates=limits)
-    f, m, gap, *_, ratio = cert.rates
+    f, m, gap, *_, ratio = cert.bounds
     assert gap.upper == pytest.approx(max(f.upper - m.lower, m.upper - f.lower))
     assert ratio.lower == pytest.approx(min(f.lower / m.upper, m.lower / f.upper))
     # A repeated rate shares one bound.
-    assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).rates[0].upper
+    assert f.upper == tb.certify(a, None, y, groups=groups, rates=limits[:1]).bounds[0].upper
     assert (gap.certified, gap.name, cert.certified) == (True, "gap of those seen", None)
     listed = tb.certify(a, None, y, groups=groups, rates=limits, subgroups=[("sex", "f"), ("sex", "m")])
-    assert (listed.rates[2].name, listed.certified) == ("gap", True)
+    assert (listed.bounds[2].name, listed.certified) == ("gap", True)
     assert "gap" in str(cert)
-    assert json.loads(json.dumps(cert.to_dict()))["rates"][2]["subgroup"] == "gap"
+    assert json.loads(json.dumps(cert.to_dict()))["bounds"][2]["subgroup"] == "gap"
     assert pickle.loads(pickle.dumps(cert)) == cert
 
 
@@ -88,8 +88,8 @@ def test_precision_is_about_the_rows_answered_so():
     chosen = a == "yes"
     cert = tb.certify(a, None, y, rates=[rates.precision("yes") >= 0.4])
     k, n = int((y[chosen] == "yes").sum()), int(chosen.sum())
-    assert cert.rates[0].lower == pytest.approx(beta.ppf(0.05, k, n - k + 1))
-    assert cert.rates[0].n == n
+    assert cert.bounds[0].lower == pytest.approx(beta.ppf(0.05, k, n - k + 1))
+    assert cert.bounds[0].n == n
 
 
 def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
@@ -103,14 +103,14 @@ def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
         rates=[rates.gap(SELECTED) <= 0.9],
         subgroups={"group": [("sex", "f"), ("sex", "m")]},
     )
-    f, m, gap = cert.rates
+    f, m, gap = cert.bounds
     assert (m.n, m.lower, m.upper, m.estimate) == (0, 0.0, 1.0, None)
     assert gap.upper == max(f.upper, 1 - f.lower)
     assert any("selection rate of 'yes' by sex of m" in note for note in cert.notes)
     never = tb.certify(
         np.full(200, "no"), None, y, rates=[rates.precision("yes") >= 0.1], subgroups={"class": NAMES}
     )
-    assert never.rates[0].lower == 0.0
+    assert never.bounds[0].lower == 0.0
     assert never.certified is False
 
 
@@ -127,7 +127,7 @@ def test_groups_of_the_fit_count_also_where_another_column_is_new():
     cert = tb.certify(
         Fitted(), X, NAMES[(X[:, 0] > 0).astype(int)], groups=groups, rates=[rates.gap(SELECTED) <= 0.9]
     )
-    assert [(b.subgroup, b.n) for b in cert.rates] == [("f", 200), ("m", 0), ("gap", 0)]
+    assert [(b.subgroup, b.n) for b in cert.bounds] == [("f", 200), ("m", 0), ("gap", 0)]
 
 
 def test_costs_between_their_least_and_largest():
@@ -135,13 +135,13 @@ def test_costs_between_their_least_and_largest():
     matrix = [[0.0, 1.0], [5.0, -1.0]]
     cert = tb.certify(a, None, y, rates=[rates.cost(matrix) <= 3])
     seen = np.array(matrix)[(y == "yes").astype(int), (a == "yes").astype(int)]
-    assert cert.rates[0].estimate == pytest.approx(seen.mean())
-    assert seen.mean() < cert.rates[0].upper < seen.mean() + 0.5
+    assert cert.bounds[0].estimate == pytest.approx(seen.mean())
+    assert seen.mean() < cert.bounds[0].upper < seen.mean() + 0.5
     costs = np.array(matrix)[(y == "yes").astype(int)]
     by_row = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-1, 5))
-    assert by_row.rates[0].upper == pytest.approx(cert.rates[0].upper)
+    assert by_row.bounds[0].upper == pytest.approx(cert.bounds[0].upper)
     wider = tb.certify(a, None, y, rates=[rates.cost() <= 3], costs=costs, cost_range=(-10, 50))
-    assert wider.rates[0].upper > by_row.rates[0].upper
+    assert wider.bounds[0].upper > by_row.bounds[0].upper
     with pytest.raises(ValueError, match="the given rows do not show it"):
         tb.certify(a, None, y, rates=[rates.cost()], costs=costs)
     with pytest.raises(ValueError, match="the given costs range from -1 to 5"):
@@ -153,7 +153,7 @@ def test_weight_0_leaves_a_row_out():
     w = np.arange(300) % 3 > 0
     whole = tb.certify(a, None, y, groups=groups, rates=[SELECTED], sample_weight=w.astype(float))
     part = tb.certify(a[w], None, y[w], groups={"sex": groups["sex"][w]}, rates=[SELECTED])
-    assert whole.rates == part.rates
+    assert whole.bounds == part.bounds
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def fitted():
 def test_a_models_own_limits_are_certified_by_default(fitted):
     mix, X, y, groups = fitted
     cert = tb.certify(mix, X, y, groups=groups)
-    assert [b.target for b in cert.rates] == [None, None, 0.15, 0.6]
-    assert tb.certify(mix, X, y, groups=groups, rates=mix.limits).rates == cert.rates
+    assert [b.target for b in cert.bounds] == [None, None, 0.15, 0.6]
+    assert tb.certify(mix, X, y, groups=groups, rates=mix.limits).bounds == cert.bounds
     counted = rates.measure(rates.miss("yes"), y, mix.predict(X))
-    assert cert.rates[-1].estimate == pytest.approx(counted[None])
+    assert cert.bounds[-1].estimate == pytest.approx(counted[None])
     assert tb.certify(mix, X, y, rates=()).bounds
     assert tb.certify(mix, X, y, max_error=0.5).bounds
     chosen_on = np.random.default_rng(0).normal(size=(900, 3))[300:600]
@@ -295,7 +295,8 @@ def test_bounds_narrow_with_rows():
     widths = []
     for n in (100, 1000, 10_000):
         y, a, groups = drawn(n)
-        widths.append(tb.certify(a, None, y, groups=groups, rates=[rates.gap(SELECTED) <= 1]).rates[-1].upper)
+        found = tb.certify(a, None, y, groups=groups, rates=[rates.gap(SELECTED) <= 1])
+        widths.append(found.bounds[-1].upper)
     assert all(x > y for x, y in pairwise(widths))
 
 
@@ -330,7 +331,7 @@ def test_calibrate_takes_the_cheapest_choice_whose_limits_are_certified(scores):
     X, y, groups = rows(3000, 1)
     point = tb.calibrate(mix, X, y, groups=groups)
     assert point.certificate_.certified
-    assert [(b.subgroup, b.upper) for b in point.certificate_.rates] == [("gap", 0.12), (None, 0.45)]
+    assert [(b.subgroup, b.upper) for b in point.certificate_.bounds] == [("gap", 0.12), (None, 0.45)]
     assert point.limits == mix.limits
     assert "It was selected within" in point.certificate_.notes[0]
     assert tb.calibrate(mix, X, y, groups=groups, limits=list(mix.limits)).certificate_ == point.certificate_
@@ -481,16 +482,16 @@ def test_a_certificate_of_a_rule_that_passes_rows_on_counts_the_answered(queue):
     answers, passed = mix.predict(X), mix.defers(X)
     assert 0 < passed.sum() < 400
     alone = tb.certify(mix, X, y, groups=groups, rates=["answered_error(by=class)", "error()"])
-    for bound in alone.rates:
+    for bound in alone.bounds:
         counted = rates.measure(bound.rate, y, answers, groups=groups, deferred=passed)
         assert bound.estimate == pytest.approx(counted[bound.subgroup])
-    assert [b.n for b in alone.rates[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
+    assert [b.n for b in alone.bounds[:2]] == [int((~passed & (y == k)).sum()) for k in NAMES]
     both = tb.certify(mix, X, y, groups=groups)
-    assert [str(b.rate) for b in both.rates] == [
+    assert [str(b.rate) for b in both.bounds] == [
         *2 * ["error among answered rows by class"], *2 * ["share deferred by sex"]
     ]  # fmt: skip
     unlimited = tb.certify(mix.reweight(objective="error", limits=[rates.error() <= 0.9]), X, y)
-    assert unlimited.rates[0].n == 800
+    assert unlimited.bounds[0].n == 800
 
 
 @pytest.mark.slow
@@ -500,7 +501,7 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
     X, y, groups = rows(20_000, 2)
     point = tb.calibrate(copy.deepcopy(mix), X, y, groups=groups)
     assert point.certificate_.certified
-    assert {(b.rate.kind, b.upper) for b in point.certificate_.rates} == {
+    assert {(b.rate.kind, b.upper) for b in point.certificate_.bounds} == {
         ("answered_error", 0.15), ("deferred", 0.25),
     }  # fmt: skip
     assert point.can_defer
@@ -561,7 +562,7 @@ def test_rows_that_would_certify_a_limit(limit):
     def last(times):
         rows = np.arange(int(times * 100)) % 100
         sex = {"sex": groups["sex"][rows]}
-        return tb.certify(a[rows], None, y[rows], groups=sex, rates=[limit]).rates[-1]
+        return tb.certify(a[rows], None, y[rows], groups=sex, rates=[limit]).bounds[-1]
 
     few = last(1)
     assert few.certified is False
@@ -587,7 +588,7 @@ def test_rows_that_would_certify_a_comparison_are_enough_and_not_too_many(form, 
     def last(times):
         names = [("g", g) for g in "abc"[: len(shares)]]
         given = {"groups": {"g": np.tile(groups, times)}, "subgroups": {"group": names}}
-        return tb.certify(np.tile(a, times), None, np.tile(a, times), rates=[limit], **given).rates[-1]
+        return tb.certify(np.tile(a, times), None, np.tile(a, times), rates=[limit], **given).bounds[-1]
 
     few = last(1)
     assert few.certified is False
@@ -600,15 +601,15 @@ def test_rows_that_would_certify_a_comparison_are_enough_and_not_too_many(form, 
 def test_an_estimate_that_misses_the_limit_is_named():
     y, a, _ = drawn(100)
     cert = tb.certify(a, None, y, rates=[rates.selected("yes") <= 0.3, rates.selected("yes") >= 0.9])
-    assert [bound.verdict for bound in cert.rates] == [
+    assert [bound.verdict for bound in cert.bounds] == [
         "not certified: the estimate is above the limit",
         "not certified: the estimate is below the limit",
     ]
-    assert [bound.sufficient_rows for bound in cert.rates] == [None, None]
+    assert [bound.sufficient_rows for bound in cert.bounds] == [None, None]
 
 
 def test_an_estimate_at_the_limit_is_not_above_it():
     answers, truth = np.array([0, 1] * 50), np.ones(100, int)
     for limit in (rates.miss(1) <= 0.5, rates.selected(1) >= 0.5):
-        (bound,) = (one for one in tb.certify(answers, None, truth, rates=[limit]).rates if one.target)
+        (bound,) = (one for one in tb.certify(answers, None, truth, rates=[limit]).bounds if one.target)
         assert bound.verdict == "not certified: the estimate is at the limit"

@@ -45,7 +45,7 @@ def test_a_limit_on_every_group_is_certified_for_those_seen_alone():
         {"max_error": {None: 0.6}},
     ):
         cert = tb.certify(a, None, y, groups=g, **asked)
-        assert all(b.certified for b in (*cert.bounds, *cert.rates) if b.target is not None)
+        assert all(b.certified for b in cert.bounds if b.target is not None)
         assert cert.certified is None
         assert cert.to_dict()["certified"] is None
         assert any("The groups of the population are not listed" in note for note in cert.notes)
@@ -62,18 +62,18 @@ def test_combinations_of_listed_groups_without_rows_are_subgroups():
     keep = ~((groups.g == "b") & (groups.s == "m")).to_numpy()
     given = a[keep], None, y[keep]
     cert = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6], subgroups=LISTED)
-    assert [b.subgroup for b in cert.rates] == [("a", "m"), ("a", "f"), ("b", "m"), ("b", "f")]
-    empty = cert.rates[-2]
+    assert [b.subgroup for b in cert.bounds] == [("a", "m"), ("a", "f"), ("b", "m"), ("b", "f")]
+    empty = cert.bounds[-2]
     assert (empty.n, empty.lower, empty.upper, empty.certified) == (0, 0.0, 1.0, False)
     assert cert.certified is False
     by_class = tb.certify(
         *given, groups=groups[keep], rates=[rates.error(by=("class", "g", "s"))], subgroups=LISTED
     )
-    assert len(by_class.rates) == 2 * 4
+    assert len(by_class.bounds) == 2 * 4
     gap = tb.certify(*given, groups=groups[keep], rates=[rates.gap(CROSSED) <= 0.9], subgroups=LISTED)
     assert gap.certified is False
     seen = tb.certify(*given, groups=groups[keep], rates=[CROSSED <= 0.6])
-    assert (len(seen.rates), seen.certified) == (3, None)
+    assert (len(seen.bounds), seen.certified) == (3, None)
 
 
 def tuned(n=3000, by=None):
@@ -100,7 +100,7 @@ def test_combinations_of_the_fit_are_subgroups(tmp_path):
         for of in (groups, groups[["s", "g"]]):
             cert = tb.certify(model, X[keep], y[keep], groups=of[keep])
             assert cert.certified is False
-            assert [b.subgroup for b in cert.rates if not b.n and b.target] == [("c", "m")]
+            assert [b.subgroup for b in cert.bounds if not b.n and b.target] == [("c", "m")]
         assert tb.certify(model, X, y, groups=groups).certified is True
         with pytest.raises(tb.NotCertifiedError, match=r"c / m \(target 0.6\) has no rows") as error:
             tb.calibrate(model, X[keep], y[keep], groups=groups[keep])

@@ -109,7 +109,7 @@ def test_a_group_with_few_rows_has_one_answer_and_its_certificate_says_so():
     answers = rule.predict(X, groups=groups)
     assert (answers[groups == "few"] == 0).all()
     assert answers[groups == "many"].mean() > 0.1
-    few = next(bound for bound in rule.certificate_.rates if bound.subgroup == "few")
+    few = next(bound for bound in rule.certificate_.bounds if bound.subgroup == "few")
     assert (few.method, few.n, few.certified) == ("one answer", 0, True)
     assert "keeps the limit by construction" in str(rule.certificate_)
 

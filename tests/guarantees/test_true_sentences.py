@@ -131,10 +131,10 @@ def test_all_bounds_of_a_certificate_hold_together(name):
     draws, false = 80 if name == "F score" else 600, {"rate": 0, "gap": 0}
     for i in range(draws):
         rows = Rows.drawn(np.random.default_rng([1, i]), 120, defers)
-        alone = rows.certify(by, defers).rates
+        alone = rows.certify(by, defers).bounds
         false["rate"] += not all(is_true(b, truth[b.subgroup]) for b in alone)
         if name not in NO_GAP:
-            gap = rows.certify(rates.gap(by) <= truth["gap"], defers).rates
+            gap = rows.certify(rates.gap(by) <= truth["gap"], defers).bounds
             false["gap"] += not all(is_true(b, truth[b.subgroup]) for b in gap)
     for count in false.values():
         never_false(count, draws, 0.05)
@@ -194,7 +194,7 @@ def test_so_many_rows_certify_with_a_probability_of_8_in_10(name):
     cells = CELLS if defers else CELLS[CELLS[:, 2] != REVIEW]
 
     def tested(rows):
-        found = rows.certify(limit, defers).rates
+        found = rows.certify(limit, defers).bounds
         return next(b for b in found if b.target is not None and b.subgroup in (None, "a", "gap", "ratio"))
 
     first = tested(Rows(cells, defers))
@@ -333,7 +333,7 @@ def test_certify_with_the_rows_needed_at_its_part_of_the_level(m):
     for i in range(draws):
         a, y = answers(np.random.default_rng([8, i]), n * m, 0.2)
         found = tb.certify(a, None, y, groups={"g": np.repeat(names, n)}, rates=["error(by=g) <= .3"])
-        passed += all(b.certified for b in found.rates)
+        passed += all(b.certified for b in found.bounds)
     often_enough(passed, draws)
 
 

@@ -96,7 +96,7 @@ class TestRanks:
     def test_labelled_rows_alone_certify_limits_that_need_labels(self):
         """The miss rate has the rank of the rows of class 1; the capacity that of all rows."""
         found = calibrated(tuned(LIMITS["with a miss"]), A, B, C)
-        rows = {bound.rate: bound.n for bound in found.certificate_.rates}
+        rows = {bound.rate: bound.n for bound in found.certificate_.bounds}
         assert rows == {rates.selected(1): 1200, rates.miss(1): int(B.sum())}
 
     @pytest.mark.slow
@@ -104,7 +104,7 @@ class TestRanks:
         limits = [rates.gap(SELECTED) <= 0.2, rates.selected(1) <= 0.6]  # not by ranks
         found = calibrated(tuned(limits), A, B, C)
         answers = found.predict(np.concatenate([A, U]), groups={"group": np.r_[C["group"], UG["group"]]})
-        (capacity,) = [bound for bound in found.certificate_.rates if bound.rate == rates.selected(1)]
+        (capacity,) = [bound for bound in found.certificate_.bounds if bound.rate == rates.selected(1)]
         assert capacity.n == 1200
         assert capacity.estimate == pytest.approx(answers.mean())
         assert beta.ppf(0.95, answers.sum() + 1, 1200 - answers.sum()) <= 0.6
@@ -218,7 +218,7 @@ class TestWithoutAnyLabel:
         clf = tuned(LIMITS["by group"])
         cert = tb.certify(clf, U, None, groups=UG, rates=[SELECTED <= 0.9])
         answers = clf.predict(U, groups=UG)
-        for bound in cert.rates:
+        for bound in cert.bounds:
             seen = answers[UG["group"] == bound.subgroup]
             assert bound.n == len(seen)
             assert bound.upper == pytest.approx(beta.ppf(0.975, seen.sum() + 1, len(seen) - seen.sum()))

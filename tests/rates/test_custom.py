@@ -64,7 +64,7 @@ def test_text_values_and_files_keep_the_pairs(tmp_path):
         rule = tb.calibrate(tb.Scores(0, 1), X, y, limits=[low <= 0.4])
     tb.save_model(rule, tmp_path / "rule.model")
     loaded = tb.load_model(tmp_path / "rule.model")
-    assert loaded.certificate_.rates[0].rate == low
+    assert loaded.certificate_.bounds[0].rate == low
     assert (loaded.predict(X) == rule.predict(X)).all()
     rechecked = loaded.certificate_.recheck(None, y[:100], model=rule.predict(X[:100]))
     assert rechecked.bounds[0].estimate == pytest.approx((rule.predict(X[:100])[y[:100] == 1] == 0).mean())

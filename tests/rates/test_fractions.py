@@ -86,7 +86,7 @@ def test_certified_bounds_hold_for_most_samples(rate):
         bound = tb.certify(
             answers[rows], None, y[rows], rates=[rate >= 0.1], confidence=0.9, equal_rows="natural"
         )
-        above += bound.rates[0].lower > true
+        above += bound.bounds[0].lower > true
     assert above <= 21
 
 

@@ -182,8 +182,8 @@ def estimates(kind, by, model, X, rows, **given):
     """Compare the estimates of a certificate with the count over rows."""
     y, _, groups, _ = columns([row for row in rows if row[0] is not None])
     certificate = tb.certify(model, X, y, rates=[rate_of(kind, by)], groups=groups, **given)
-    assert len(certificate.rates) >= 1 + (by is not None)
-    for bound in certificate.rates:
+    assert len(certificate.bounds) >= 1 + (by is not None)
+    for bound in certificate.bounds:
         of_rows = value(kind, by, bound.subgroup, rows)
         assert bound.estimate == (None if np.isnan(of_rows) else pytest.approx(of_rows))
         assert bound.lower <= of_rows <= bound.upper or np.isnan(of_rows)
@@ -302,7 +302,7 @@ def test_a_certified_rule_passes_the_test_of_its_rows(kind, by):
         warnings.simplefilter("ignore")
         rule = tb.calibrate(free, new, labels, groups=new_groups, limits=[limit])
     answered = as_rows(labels, rule.predict(new, groups=new_groups), new_groups)
-    for bound in rule.certificate_.rates:
+    for bound in rule.certificate_.bounds:
         top, bottom = counted(kind, by, bound.subgroup, answered)
         assert bound.estimate == pytest.approx(top / bottom)
         assert limit.keeps(bound.estimate, limit.bound)
@@ -481,8 +481,8 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
     expected = {name: represented(a, g, name) for name in ("f", "m")}
     assert rates.measure(rate, y, a, groups=groups) == pytest.approx(expected)
     certificate = tb.certify(a, None, y, groups=groups, rates=[rate])
-    assert {bound.subgroup: bound.estimate for bound in certificate.rates} == pytest.approx(expected)
-    assert {bound.n for bound in certificate.rates} == {(a == 1).sum()}
+    assert {bound.subgroup: bound.estimate for bound in certificate.bounds} == pytest.approx(expected)
+    assert {bound.n for bound in certificate.bounds} == {(a == 1).sum()}
     rule = tb.tune(
         tb.Scores(0, 1), X, y, groups=groups, objective="error", by_group=True, limits=[rate >= {"f": 0.6}]
     )
@@ -490,7 +490,7 @@ def test_a_rate_across_subgroups_is_what_rows_add_in_every_place():
     again = certificate.recheck(None, y[:100], model=a[:100], groups={"g": g[:100]})
     assert again.bounds[0].estimate == pytest.approx(represented(a[:100], g[:100], "f"))
     monitor = tb.Monitor.against(rule, limits=[rate <= 0.7])
-    assert [bound.others for bound in monitor.certificate.rates] == [
+    assert [bound.others for bound in monitor.certificate.bounds] == [
         False,
         False,
     ]  # no bound on rows of other groups alone

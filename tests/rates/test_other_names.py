@@ -65,7 +65,7 @@ def test_a_limit_selects_and_certifies_the_rule_of_its_other_name(limit, other):
     for old, value in looser.items():
         texts = [text.replace(f" {old}", f" {value}") for text in texts]
     bounds = [
-        tb.calibrate(clf, new, labels, limits=[text], groups=groups).certificate_.rates[0]
+        tb.calibrate(clf, new, labels, limits=[text], groups=groups).certificate_.bounds[0]
         for clf, text in zip((one, two), texts, strict=True)
     ]
     assert all(bound.certified for bound in bounds)

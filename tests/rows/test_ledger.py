@@ -262,7 +262,7 @@ def test_certify_knows_selection_data_and_calibration_rows_of_scores(rule):
         with pytest.raises(tb.LeakageError):
             tb.certify(point, *given)
     assert tb.certify(rule, X_cal, y_cal).certified is not None  # not used for this rule
-    (bound,) = [b for b in tb.certify(point, *scored(3, 2000)).rates if b.target is not None]
+    (bound,) = [b for b in tb.certify(point, *scored(3, 2000)).bounds if b.target is not None]
     assert bound.target == 0.35  # neither that of tune nor a tightened one
 
 

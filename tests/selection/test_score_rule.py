@@ -153,7 +153,7 @@ def test_what_is_certified_is_the_rule(name, digits):
     deferred = actions == REVIEW
     given = {"deferred": deferred} if deferred.any() else {}
     answered = np.where(deferred, "0", actions).astype(int)
-    for bound in clf.certificate_.rates:
+    for bound in clf.certificate_.bounds:
         if bound.estimate is not None and "gap" not in str(bound):
             counted = rates.measure(bound.rate, labels, answered, groups=named, **given)
             assert any(value == pytest.approx(bound.estimate) for value in counted.values()), bound
@@ -173,7 +173,7 @@ def test_rows_between_a_tested_threshold_and_its_decimal_count_as_the_rule_answe
         certified = tb.calibrate(copy.deepcopy(clf), fresh, labels)
         answered = certified.predict(fresh)
         assert answered.tolist() == certified.rule_.predict(fresh["s"]).tolist()
-        (bound,) = [b for b in certified.certificate_.rates if "precision" in str(b.rate)]
+        (bound,) = [b for b in certified.certificate_.bounds if "precision" in str(b.rate)]
         assert bound.estimate == pytest.approx(labels[answered == 1].mean())
         assert answered[:100].max() == right
 

@@ -391,7 +391,7 @@ def _errors(
 
 def _rates(certificate: Certificate | None) -> Section:
     """Return the certified bounds of the rates that the fit limited."""
-    if certificate is None or not certificate.rates:
+    if certificate is None:
         return Section("Rates on new rows")
     lines = [
         f"The bounds hold simultaneously with {percent(certificate.confidence)} confidence."

@@ -421,14 +421,13 @@ def _certified(
             warn_user(words, UselessRuleWarning)
     # The certificate holds a copy of the classifier, because the classifier holds the certificate.
     classifier.certificate_ = Certificate(
-        [] if targets.limits else certified,
+        tuple(certified),
         confidence,
         len(fresh),
         tuple(notes),
         model=copy.copy(classifier),
         rows=fingerprints,
         attempts=attempts,
-        rates=tuple(certified) if targets.limits else (),
         price=tuple(_price(fresh, answered, targets)),
         rule=classifier.rule_digest,
         used=attempts[-1].rows,

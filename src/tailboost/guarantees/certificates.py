@@ -89,16 +89,15 @@ class Certificate:
 
     Attributes
     ----------
-    bounds : list of CertifiedBound
-        Bounds on errors: mean, CVaR, shift, classes, groups, cells; each kind is followed by its worst.
+    bounds : tuple of CertifiedBound
+        Bounds on errors: mean, CVaR, shift, classes, groups, cells; each kind is followed by its worst. Or
+        bounds on the requested rates, in their order.
     confidence : float
         Probability, over the draw of the fresh rows, that all bounds hold.
     n_rows : int
         Number of fresh rows.
     notes : tuple of str
         Assumptions, overlap with training rows, and the division of the error probability.
-    rates : tuple of CertifiedBound
-        Bounds on rates, if rates were requested instead of errors.
     attempts : tuple of Attempt
         From `tailboost.calibrate`: this and all earlier attempts, with their rows.
     price : tuple of Price
@@ -109,14 +108,13 @@ class Certificate:
         other libraries. A classifier with another rule has no ``certificate_``.
     """
 
-    bounds: list[CertifiedBound]
+    bounds: tuple[CertifiedBound, ...]
     confidence: float
     n_rows: int
     notes: tuple[str, ...]
     model: Model = field(default=None, repr=False, compare=False)
     rows: Fingerprint | None = field(default=None, repr=False, compare=False)
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
-    rates: tuple[CertifiedBound, ...] = ()
     price: tuple[Price, ...] = ()
     rule: str | None = field(default=None, repr=False, compare=False)
     # The rows, to compare them where equal rows are different rows.
@@ -149,10 +147,10 @@ class Certificate:
         Also None if targets of every class or group are certified for the given rows, and other classes or
         groups are not known: ``subgroups=`` of `certify` lists all.
         """
-        bounds = [b for b in (*self.bounds, *self.rates) if b.target is not None]
-        if any(not b.certified for b in bounds):
+        limited = [b for b in self.bounds if b.target is not None]
+        if any(not b.certified for b in limited):
             return False
-        if not bounds or any(b.of_seen for b in bounds):
+        if not limited or any(b.of_seen for b in limited):
             return None
         return True
 
@@ -214,7 +212,7 @@ class Certificate:
             before = previous
         if len(before.evidence) != len(self.tested):
             raise ValueError("previous belongs to another certificate")
-        rules = () if self.rates else {b.rule for b in self.tested}
+        rules = {b.rule for b in self.tested if b.rate is None}
         about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
         given = FreshInput(X, y, groups, clusters, equal_rows=equal_rows, **about)
         fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
@@ -248,7 +246,7 @@ class Certificate:
     @property
     def tested(self) -> list[CertifiedBound]:
         """The bounds to test on new rows: on rates, or on errors of subgroups."""
-        return list(self.rates) or [b for b in self.bounds if b.kind in ERRORS]
+        return [b for b in self.bounds if b.rate is not None or b.kind in ERRORS]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model and fingerprints as plain types, for JSON."""
@@ -257,7 +255,6 @@ class Certificate:
             "n_rows": self.n_rows,
             "certified": self.certified,
             "bounds": [b.to_dict() for b in self.bounds],
-            "rates": [b.to_dict() for b in self.rates],
             "notes": list(self.notes),
             "price": [asdict(each) for each in self.price],
             "rule": self.rule,
@@ -272,21 +269,15 @@ class Certificate:
         KeyError, TypeError, ValueError
             If the document is no certificate.
         """
-        bounds, rates = (
-            list(map(CertifiedBound.from_dict, document[name])) for name in ("bounds", "rates")
-        )
-        if any(b.rate is not None for b in bounds) or any(b.rate is None for b in rates):
-            raise ValueError(
-                "the document has rates among its bounds on errors, or errors among its rates"
-            )
+        # Older documents have the bounds on rates apart.
+        bounds = [*document["bounds"], *document.get("rates", ())]
         price = tuple(Price(**each) for each in document.get("price", ()))
         confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
         return cls(
-            bounds,
+            tuple(map(CertifiedBound.from_dict, bounds)),
             confidence,
             int(document["n_rows"]),
             tuple(document["notes"]),
-            rates=tuple(rates),
             price=price,
             rule=document.get("rule"),
         )
@@ -329,20 +320,20 @@ class Certificate:
         heads, rows = filled_columns(
             list(printed[0].cells), [list(b.cells.values()) for b in printed]
         )
-        more = len(self.rates or self.bounds) - len(printed)
+        more = len(self.bounds) - len(printed)
         if more:
             rows.append([f"… and {more:,} smaller ones in .bounds", *[""] * (len(heads) - 1)])
         return heads, rows
 
     @property
     def _printed(self) -> Sequence[CertifiedBound]:
-        return self.rates or (
-            self.bounds if len(self.bounds) <= LONGEST else _largest(self.bounds)
-        )
+        if len(self.bounds) <= LONGEST or self.bounds[0].rate is not None:
+            return self.bounds
+        return _largest(self.bounds)
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the bounds for drawings and short tables: those with a limit, or without limits all."""
-        limited = [b for b in (*self.rates, *self.bounds) if b.target is not None]
+        limited = [b for b in self.bounds if b.target is not None]
         return [b.limit_line for b in limited or self._printed]
 
     def plot(self, ax: Axes = None, **kwargs: Any) -> Any:
@@ -729,7 +720,7 @@ def certificate_of(
     if expressions:
         rates = tuple(rate_bounds(expressions, fresh, 1.0 - confidence))
         notes = tuple(_notes_of_rates(rates, fresh))
-        return Certificate([], confidence, len(fresh), notes, rates=rates, **about)
+        return Certificate(rates, confidence, len(fresh), notes, **about)
     names = error_names(fresh)
     allowed = targets_of(max_error, names)
     parts: list[str] = list(names)
@@ -759,7 +750,7 @@ def certificate_of(
         ]
         empty[kind] = [subgroup_words(b.subgroup) for b in by_rule[:m] if not b.n]
     notes = tuple(_notes_of_errors(fresh, empty, parts, model))
-    return Certificate(bounds, confidence, len(fresh), notes, **about)
+    return Certificate(tuple(bounds), confidence, len(fresh), notes, **about)
 
 
 def _tail_bounds(

@@ -93,4 +93,4 @@ def certify_losses(
         "in the choice of the model or of the loss.",
         f"The level {delta:.3g} is divided equally among {len(subgroups)} means.",
     )
-    return Certificate(bounds, confidence, len(values), notes)
+    return Certificate(tuple(bounds), confidence, len(values), notes)

@@ -240,9 +240,7 @@ class Monitor:
             if not groups:
                 _refuse_groups(checked)
             rates = [_bounds_of_limit(limit, classes, groups) for limit in checked]
-            return cls.of(
-                Certificate([], confidence, 0, (), rates=tuple(chain.from_iterable(rates)))
-            )
+            return cls.of(Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()))
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
         if not targets:
@@ -260,7 +258,7 @@ class Monitor:
             named = tuple(groups if kind == "group" else cells)
             others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
             bounds.append(replace(others, subgroups=named, others=True))
-        return cls.of(Certificate(bounds, confidence, 0, ()))
+        return cls.of(Certificate(tuple(bounds), confidence, 0, ()))
 
     def compared_with(self, columns: Mapping[str, Any]) -> Monitor:
         """Return the monitor with other columns of reference, from `monitored_columns`."""

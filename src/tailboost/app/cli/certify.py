@@ -392,7 +392,7 @@ def _calibrate_model(
     )
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    if point.certificate_.rates:
+    if limits or (targets is None and own_limits):
         kept = "limits"
     else:
         kept = "targets"

@@ -137,7 +137,8 @@ def _certified_targets(classifier: Model) -> dict[Any, float]:
         bounds = []
     else:
         bounds = certificate.bounds
-    return {bound.subgroup: bound.target for bound in bounds if bound.target is not None}
+    of_errors = [bound for bound in bounds if bound.rate is None]
+    return {bound.subgroup: bound.target for bound in of_errors if bound.target is not None}
 
 
 def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
