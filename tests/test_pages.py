@@ -23,6 +23,7 @@ OTHERS = [
     "mixture",
     "unlabeled",
     "weak-regions",
+    "drift",
     "multi-label",
     "published",
     "power",
@@ -83,7 +84,7 @@ def test_doctests_run(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [*DOORS, *HOUR[:4], *OTHERS, *RECIPES])
 def test_blocks_run_in_order(name, tmp_path, monkeypatch):
-    for page_of, module in (("mlflow", "mlflow"), ("published", "torch")):
+    for page_of, module in (("mlflow", "mlflow"), ("published", "torch"), ("drift", "evidently")):
         if name == page_of:
             pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)

@@ -142,9 +142,9 @@ def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):
 
 
 def test_no_output_replaces_an_input(folder, rule, tmp_path):
-    reference = shutil.copy(folder / "fresh.csv", tmp_path / "reference.csv")
+    certificate = shutil.copy(folder / "fresh.csv", tmp_path / "certificate.json")
     calls = (
-        ("monitor", rule, folder / "fresh.csv", "--reference", reference, "--state", reference),
+        ("monitor", rule, folder / "fresh.csv", "--certificate", certificate, "--state", certificate),
         ("card", rule, folder / "fresh.csv", "--monitor", tmp_path / "m.md", "--out", tmp_path / "m.md"),
         (*command(folder, rule, "unspent.csv", tmp_path / "p.json"), "--previous", tmp_path / "p.json"),
     )

@@ -44,7 +44,7 @@ def test_command(stored):
     def monitor(month, *more):
         return call("monitor", model, folder / f"{month}.csv", "--state", state, "--group", "city", *more)
 
-    first = monitor("m1", "--certificate", folder / "cert.json", "--reference", folder / "test.csv")
+    first = monitor("m1", "--certificate", folder / "cert.json")
     assert (first.exit_code, "No alarm" in first.stdout) == (0, True)
     for known in (("--certificate", folder / "cert.json"), ("--max-error", ".3")):
         assert monitor("m2", *known).exit_code == 2

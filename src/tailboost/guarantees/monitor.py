@@ -1,10 +1,10 @@
-"""Monitoring of a model in use: evidence against bounds by batch, and drift of columns."""
+"""Monitoring of a model in use: evidence against bounds by batch."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -40,8 +40,12 @@ from tailboost.guarantees.batches import (
     row_ids,
 )
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
-from tailboost.guarantees.drift import Drift, Reference, columns_of
-from tailboost.guarantees.fresh_rows import by_column, groups_of_fit, reason_of_equal_rows
+from tailboost.guarantees.fresh_rows import (
+    answers_of,
+    by_column,
+    groups_of_fit,
+    reason_of_equal_rows,
+)
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,
@@ -53,11 +57,8 @@ from tailboost.guarantees.recheck import (
     joined,
 )
 from tailboost.rates import Limit, Strata, checked_limits
-from tailboost.rates.bounds import level_of
 from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
 from tailboost.rows.judged import (
-    final_step,
-    group_arguments,
     judged,
     last_step,
     refuse_other_rule,
@@ -66,21 +67,14 @@ from tailboost.rows.judged import (
 
 __all__ = ["Monitor", "MonitoredBatch"]
 
-# Version of the state's JSON. States of other versions are refused.
-FORMAT = 5
+# Version of the state's JSON. Version 5 also has the drift of columns, which is left out.
+FORMAT = 6
+READABLE = (5, FORMAT)
 # Formats of earlier versions, with the reason why their states cannot be continued.
 OLD_FORMATS = {
     4: "which told equal rows apart by their order in the file: late labels in another order may have been "
     "tested on other rows",
 }
-# Largest number of probability columns compared with the reference; the first classes count.
-MOST_SCORES = 10
-ANSWER = "answer"
-# Note on columns that moved.
-DRIFT_NOTE = (
-    "This compares rows without labels: the rows changed, but errors need not have changed. Each column has "
-    "a χ² test, whose level accounts for all batches and columns, and a stability index (PSI) of at least .1."
-)
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,6 @@ class MonitoredBatch:
         For each bound the number of tested rows and the bounded quantity on these rows.
     evidence : list of float
         For each bound the evidence after this look.
-    drift : list of Drift
-        Comparison of the columns with the reference; empty for late labels of an earlier batch.
     """
 
     name: str
@@ -111,12 +103,6 @@ class MonitoredBatch:
     waiting: int
     errors: list[tuple[int, float | None]]
     evidence: list[float]
-    drift: list[Drift] = field(default_factory=list)
-
-    @property
-    def moved(self) -> list[Drift]:
-        """The moved columns."""
-        return [drift for drift in self.drift if drift.moved]
 
 
 @dataclass(frozen=True)
@@ -144,8 +130,6 @@ class Monitor:
         The evidence of all rows with labels.
     batches : list of MonitoredBatch
         The looks, in order.
-    reference : Reference or None
-        Counts of the rows of reference: the given ones, or the first batch.
     waiting : dict
         Fingerprints of the rows of each batch in which rows wait, with the labels used.
     given : list of GivenRows
@@ -170,7 +154,6 @@ class Monitor:
     certificate: Certificate
     recheck: Recheck | None = None
     batches: list[MonitoredBatch] = field(default_factory=list)
-    reference: Reference | None = None
     waiting: dict[str, LateRows] = field(default_factory=dict)
     given: list[GivenRows] = field(default_factory=list)
 
@@ -260,10 +243,6 @@ class Monitor:
             bounds.append(replace(others, subgroups=named, others=True))
         return cls.of(Certificate(tuple(bounds), confidence, 0, ()))
 
-    def compared_with(self, columns: Mapping[str, Any]) -> Monitor:
-        """Return the monitor with other columns of reference, from `monitored_columns`."""
-        return replace(self, reference=Reference.of(columns))
-
     # -- batches -------------------------------------------------------------------------------------
 
     def add(
@@ -318,12 +297,12 @@ class Monitor:
         n = n_rows_of(X)
         if not n:
             raise ValueError("X has no rows")
-        number = len({batch.name for batch in self.batches}) + 1
+        earlier_names = {batch.name for batch in self.batches}
         if name is None:
-            called = str(number)
+            called = str(len(earlier_names) + 1)
         else:
             called = str(name)
-        again = called in {batch.name for batch in self.batches}
+        again = called in earlier_names
         if again and called not in self.waiting:
             raise ValueError(
                 f"batch {called!r} was given before, and none of its rows waits for its label"
@@ -347,6 +326,9 @@ class Monitor:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
             given = [*self.given, self._new_rows(called, model, X, ids, equal_rows)]
+        if not again and not used.all():
+            # Rows that the model cannot read are refused now, not with their late labels.
+            answers_of(model, X, "predict", groups)
         recheck = self.recheck
         if used.any():
             tested = np.flatnonzero(used)
@@ -359,17 +341,9 @@ class Monitor:
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
         if late is not None and len(late):
             waiting[called] = late
-        reference = self.reference
-        drift = list[Drift]()
-        if not again:
-            columns = monitored_columns(model, X, groups)
-            if reference is not None:
-                drift = reference.drift(columns, level_of(number, self.certificate.confidence))
-            reference = reference or Reference.of(columns)
-        batch = self._batch(called, n, used, len(waiting.get(called, ())), recheck, drift)
+        batch = self._batch(called, n, used, len(waiting.get(called, ())), recheck)
         batches = [*self.batches, batch]
-        new = replace(self, recheck=recheck, batches=batches, reference=reference)
-        return replace(new, waiting=waiting, given=given)
+        return replace(self, recheck=recheck, batches=batches, waiting=waiting, given=given)
 
     def _new_rows(
         self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
@@ -400,13 +374,7 @@ class Monitor:
         return replace(recheck, rows=(*earlier, *recheck.rows[len(others) :]), used=())
 
     def _batch(
-        self,
-        called: str,
-        n: int,
-        used: Mask,
-        n_late: int,
-        recheck: Recheck | None,
-        drift: list[Drift],
+        self, called: str, n: int, used: Mask, n_late: int, recheck: Recheck | None
     ) -> MonitoredBatch:
         """Return what a look at a batch has shown."""
         after = replace(self, recheck=recheck)._evidence
@@ -415,7 +383,7 @@ class Monitor:
             (b.n, b.estimate(c.claim.form)) for b, c in zip(new, after.tested, strict=True)
         ]
         evidence = [bets.value for bets in after.evidence]
-        return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence, drift)
+        return MonitoredBatch(called, n, int(used.sum()), n_late, errors, evidence)
 
     @property
     def _evidence(self) -> Recheck:
@@ -491,7 +459,7 @@ class Monitor:
         return self._evidence.cells(last, self.largest_evidence)
 
     def notes(self) -> list[str]:
-        """Return the notes below the table: alarms, waiting labels, moved columns."""
+        """Return the notes below the table: alarms, waiting labels, equal rows."""
         notes = []
         for j, bound in enumerate(self._evidence.bounds):
             first = next(
@@ -508,17 +476,7 @@ class Monitor:
         late = sum(len(rows) for rows in self.waiting.values())
         if late:
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
-        notes += self._notes_on_equal_rows()
-        if self.batches:
-            moved = self.batches[-1].moved
-        else:
-            moved = []
-        if moved:
-            columns = joined(
-                [f"{drift.column} (PSI {drift.psi:.2g})" for drift in moved], MOST_NAMES
-            )
-            notes.append(f"Columns that moved in the last batch: {columns}. {DRIFT_NOTE}")
-        return notes
+        return notes + self._notes_on_equal_rows()
 
     def _notes_on_equal_rows(self) -> list[str]:
         """Return what was compared instead of rows, for batches without ids in which rows equal others."""
@@ -567,15 +525,13 @@ class Monitor:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain types, for JSON; `from_dict` is the inverse.
 
-        The state holds counts and fingerprints of rows, and counts of columns by part of the range or by
-        frequent value, and no row.
+        The state holds counts and fingerprints of rows, and no row.
         """
         state = {
             "format": FORMAT,
             "certificate": self.certificate.to_dict(),
             "recheck": None if self.recheck is None else self.recheck.to_state(),
             "batches": [asdict(batch) for batch in self.batches],
-            "reference": None if self.reference is None else asdict(self.reference),
             "waiting": {name: rows.to_dict() for name, rows in self.waiting.items()},
             "given": [rows.to_dict() for rows in self.given],
         }
@@ -591,7 +547,7 @@ class Monitor:
             If the state is damaged, was changed, or has another format.
         """
         with reading("state of a monitor"):
-            if state["format"] != FORMAT:
+            if state["format"] not in READABLE:
                 why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
                 raise ValueError(
                     f"the state has format {state['format']!r}, {why}; begin a new state with these batches"
@@ -608,7 +564,6 @@ class Monitor:
             if any(len(batch.evidence) != len(certificate.tested) for batch in batches):
                 raise ValueError("the state has batches with evidence on other bounds")
             recheck = state["recheck"]
-            reference = state["reference"]
             if recheck is not None and len(recheck["rows"]) != sum(
                 batch.labelled > 0 for batch in batches
             ):
@@ -617,7 +572,6 @@ class Monitor:
                 monitor,
                 recheck=None if recheck is None else monitor._evidence.from_state(recheck),
                 batches=batches,
-                reference=None if reference is None else Reference.from_dict(reference),
                 waiting={
                     name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()
                 },
@@ -676,31 +630,13 @@ def _bounds_of_limit(
     return bounds + [bound(None, limit.rest, every, True)] * of_others
 
 
-def monitored_columns(model: Model, X: Table, groups: Groups = None) -> dict[str, Any]:
-    """Return the columns without labels: features, and a classifier's scores and answers."""
-    columns = columns_of(X)
-    given = group_arguments(last_step(model), groups)
-    model, rows = (model, X) if not given else final_step(model, X)
-    classes = [str(label) for label in model.classes_]
-    if hasattr(model, "predict_proba"):
-        scores = np.asarray(model.predict_proba(rows))
-        if len(classes) == 2:
-            first = 1
-        else:
-            first = 0
-        for k in range(first, min(len(classes), MOST_SCORES)):
-            columns[f"score of {classes[k]}"] = scores[:, k]
-    columns[ANSWER] = np.asarray(model.predict(rows, **given)).astype(str).astype(object)
-    return columns
-
-
 # -- rows, labels and state --------------------------------------------------------------------------------
 
 
 def _batch(state: Mapping[str, Any]) -> MonitoredBatch:
-    drift = [Drift(**each) for each in state["drift"]]
+    read = {part.name: state[part.name] for part in fields(MonitoredBatch)}
     errors = [(int(n), None if error is None else float(error)) for n, error in state["errors"]]
-    return MonitoredBatch(**{**state, "drift": drift, "errors": errors})
+    return MonitoredBatch(**{**read, "errors": errors})
 
 
 def state_digest(state: Mapping[str, Any]) -> str:

@@ -534,14 +534,6 @@ def band_shift(band: tuple[Floats, Floats], radius: float) -> float:
 # -- later rows --------------------------------------------------------------------------------------------
 
 
-def level_of(attempt: int, confidence: float) -> float:
-    """Return the level of attempt k = 1, 2, …: 6/(π²k²) of 1 − confidence.
-
-    The levels of all attempts sum to 1 − confidence.
-    """
-    return (1.0 - confidence) * 6.0 / (math.pi * attempt) ** 2
-
-
 @dataclass(frozen=True)
 class Evidence:
     """Wealth of bets on a mean above a bound.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,6 @@ from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.files import held
-from tailboost.guarantees.monitor import monitored_columns
 from tailboost.rows.judged import judged, refuse_other_rule
 
 ALARM = 3  # exit code
@@ -44,10 +43,6 @@ Confidence = Annotated[
         "First call, with targets: probability of no false alarm, ever.",
         callback=options.level,
     ),
-]
-ReferenceRows = Annotated[
-    Path | None,
-    options.option("FILE", "First call: rows to compare columns with; default: DATA."),
 ]
 Batch = Annotated[
     str | None,
@@ -74,7 +69,6 @@ def monitor(
     max_error: options.MaxError = None,
     limit: options.Limits = None,
     confidence: Confidence = 0.95,
-    reference: ReferenceRows = None,
     batch: Batch = None,
     row_id: RowId = None,
     page: Page = None,
@@ -88,25 +82,23 @@ def monitor(
     The command tests the bounds of --certificate, the targets of --max-error, or the limits of --limit; by
     default the bounds of the calibration or fit. If all bounds are true, the probability of any alarm,
     over all batches, is at most 5 % (1 - P). Rows without labels wait: give the batch again when the
-    labels are known, in any order. Columns, scores and predictions are compared with the first rows,
-    without labels and alarms.
+    labels are known, in any order.
 
     Exit codes: 0 no alarm, 3 an alarm, 2 bad input.
     """
-    shared.check_output("--state", state, model, data, certificate, reference)
+    shared.check_output("--state", state, model, data, certificate)
     if page is not None:
-        shared.check_output("--page", page, model, data, certificate, reference, state)
+        shared.check_output("--page", page, model, data, certificate, state)
     with ExitStack() as stack:
         with shared.bad_input("--state: "):
             stack.enter_context(held(state))
         stored = LabelFile.read_if_several(model) or read_model(model)
         columns, evidence = read_state(state, stored)
-        if evidence is not None and any(
-            x is not None for x in (certificate, max_error, limit, reference)
-        ):
+        stated_now = any(x is not None for x in (certificate, max_error, limit))
+        if evidence is not None and stated_now:
             raise shared.BadInput(
                 f"--state: {str(state)!r} exists, so its bounds are tested; leave out --certificate, "
-                "--max-error, --limit and --reference"
+                "--max-error and --limit"
             )
         if evidence is None:
             tested = Tested.of(stored, certificate, max_error, limit)
@@ -126,7 +118,6 @@ def monitor(
                 if evidence is None:
                     assert tested is not None
                     evidence = tested.start(columns, rows.groups, confidence)
-                    evidence = _compared_with(evidence, stored, reference, csv, reading)
                 evidence = evidence.add(
                     stored.model,
                     _features(stored, rows),
@@ -154,24 +145,6 @@ def _tell(evidence: Monitor, page: Path | None, name: str, as_json: bool) -> Non
     if evidence.alarms:
         shared.warn(evidence.verdict)
         raise typer.Exit(ALARM)
-
-
-def _compared_with(
-    evidence: Monitor,
-    stored: StoredModel,
-    reference: Path | None,
-    csv: options.CsvFormat,
-    reading: Reading,
-) -> Monitor:
-    """Return a monitor that compares columns with the rows of a file; without one with the first batch."""
-    if reference is None:
-        return evidence
-    first = stored.read_rows(
-        reference, csv, replace(reading, purpose=Purpose.COMPARE, cluster=None)
-    )
-    return evidence.compared_with(
-        monitored_columns(stored.model, _features(stored, first), first.groups)
-    )
 
 
 def read_state(
