@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_integer_dtype
 
 from tailboost import datasets
 from tailboost.app.cli.models import NewRows, StoredModel
@@ -18,11 +20,14 @@ from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
+from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
 
 RULE_FILE = ".json"
+# A whole number of at most 18 digits, as Python writes it.
+WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 RULE = "rule of `tailboost tune`"
 
 
@@ -84,7 +89,7 @@ def score_rows(
     target: str | None = None,
     columns: Sequence[str] = (),
 ) -> NewRows:
-    """Read a file of scores; labels are text. Errors name the file and the column."""
+    """Read a file of scores, with labels of their type. Errors name the file and the column."""
     with bad_input():
         table = datasets.read_raw(data, *csv)
     if not len(table):
@@ -101,7 +106,22 @@ def score_rows(
     rows = NewRows(table, features, data, columns)
     if target is None:
         return rows
-    return replace(rows, y=rows.column(target, "--target").astype(str).to_numpy(dtype=str))
+    return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
+
+
+def typed_labels(column: Any, *, is_text: bool) -> Any:
+    """Return labels as booleans, integers or text.
+
+    A file of text says no types, so its words True and False are booleans, and whole numbers are integers.
+    """
+    words = column.astype(str).to_numpy(dtype=str)
+    if is_bool_dtype(column.dtype) or (is_text and {*words} == {"False", "True"}):
+        return words == "True"
+    if is_text and all(map(WHOLE.fullmatch, {*words})):
+        return words.astype(np.int64)
+    if is_integer_dtype(column.dtype):
+        return np.asarray(column.tolist())
+    return words
 
 
 def numbers_of(table: Table, name: str, data: Path) -> Any:

@@ -232,9 +232,11 @@ def other_rows(
 
 
 def _positives(
-    positive: Sequence[str] | None, score: Sequence[str], labels: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the label of high values of each score."""
+    positive: Sequence[str] | None, score: Sequence[str], known: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Return the label of high values of each score; options name labels by their text."""
+    by_text = {str(label): label for label in known}
+    labels = list(by_text)
     if positive and len(positive) != len(score):
         raise shared.BadInput(
             f"--positive: {len(positive)} labels for {len(score)} scores; each score "
@@ -271,7 +273,7 @@ def _positives(
         raise shared.BadInput(
             f"--score: the labels are {', '.join(labels[:10])}, with scores of {', '.join(found)}"
         )
-    return tuple(found)
+    return tuple(by_text[label] for label in found)
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -282,7 +284,7 @@ class RuleSelection:
     """Settings of a selection, as in a rule file."""
 
     scores: tuple[str, ...]
-    labels: tuple[str, ...]  # of high values of each score
+    labels: tuple[Any, ...]  # of high values of each score
     target: str
     group: tuple[str, ...]
     by_group: bool
@@ -494,7 +496,8 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row; deferred rows get the first label."""
         actions = self.actions(X, groups)
-        return np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions).astype(str)
+        answers = np.where(actions == HUMAN_REVIEW, self.rule.classes[0], actions)
+        return answers.astype(self.classes_.dtype)
 
     def defers(self, X: Table, *, groups: Groups = None) -> Mask:
         """Return which rows are deferred."""
