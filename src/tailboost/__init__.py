@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.selection.summary import Summary as Summary
     from tailboost.selection.threshold_rule import ThresholdRule as ThresholdRule
     from tailboost.storage import load_model as load_model
+    from tailboost.storage import load_rule as load_rule
     from tailboost.storage import save_model as save_model
     from tailboost.storage.onnx import export_onnx as export_onnx
 
@@ -103,7 +104,7 @@ _MODULES = {
     "selection.probabilities": "RulePart",
     "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",
-    "storage": "load_model save_model",
+    "storage": "load_model load_rule save_model",
 }
 _HOME = {
     name: f"tailboost.{module}" for module, names in _MODULES.items() for name in names.split()

@@ -1,5 +1,6 @@
 """Rules on a column of scores in the shell: tune, certify, predict, exit codes and errors."""
 
+import io
 import json
 import re
 
@@ -13,6 +14,7 @@ for needed in ("typer", "rich", "jinja2"):
 from shell import call, done
 
 import tailboost as tb
+from tailboost import rates
 from tailboost.app.cli import score_rules
 from tailboost.app.cli.models import Purpose
 
@@ -426,16 +428,53 @@ def test_a_damaged_rule_file_is_refused(part, name, value, files, rule):
     assert "damaged.json" in refused("predict", damaged, files / "fresh.csv")
 
 
-def test_labels_of_a_file_are_text(files):
-    rows = table(600, 3).assign(label=lambda t: (t["label"] == "toxic").astype(int))
-    rows.to_csv(files / "numbers.csv", index=False)
-    given = ["--score", "p_toxic", "--target", "label", "--limit", "miss(1) <= .2"]
-    output = done("tune", files / "numbers.csv", *given, "--out", files / "n.json")
-    assert "A higher p_toxic speaks for '1'." in output
-    pd.read_csv(files / "fresh.csv").replace({"label": {"ok": 0, "toxic": 1}}).to_csv(
-        files / "fresh01.csv", index=False
-    )
-    assert "miss rate of '1'" in done("certify", files / "n.json", files / "fresh01.csv")
+@pytest.mark.parametrize("labels", [(False, True), (0, 1), ("no", "yes")])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_labels_keep_their_type(labels, suffix, files):
+    """In the rule file, its Python function, SQL, predictions and certificates."""
+    no, yes = labels
+
+    def written(name, of):
+        rows = of.assign(label=np.where(of["label"] == "toxic", yes, no))
+        path = files / f"{name}.{suffix}"
+        rows.to_csv(path, index=False) if suffix == "csv" else rows.to_parquet(path)
+        return path, rows
+
+    data, rows = written("typed", table(600, 3))
+    limit = "miss('yes')" if yes == "yes" else f"miss({yes})"
+    given = ["--score", "p_toxic", "--target", "label", "--positive", str(yes), "--limit", f"{limit} <= .2"]
+    output = done("tune", data, *given, "--out", files / "typed.json")
+    assert f"A higher p_toxic speaks for {yes!r}." in output
+    rule = tb.load_rule(files / "typed.json")
+    assert [type(label) for label in rule.classes] == [type(no), type(yes)]
+    assert rule.limits == (rates.miss(yes) <= 0.2,)
+    names = {}
+    exec(done("rule", files / "typed.json", "--python"), names)
+    answers = [names["decide"](score) for score in rows["p_toxic"]]
+    assert answers == rule.predict(rows["p_toxic"]).tolist()
+    assert {type(answer) for answer in answers} == {type(yes)}
+    predicted = pd.read_csv(io.StringIO(done("predict", files / "typed.json", data)))
+    assert predicted["prediction"].tolist() == answers
+    fresh, _ = written("typed_fresh", table(400, 4))
+    assert f"miss rate of {yes!r}" in done("certify", files / "typed.json", fresh)
+
+
+def test_a_rule_file_is_read_for_a_service(files, rule, tmp_path):
+    loaded = tb.load_rule(rule)
+    assert loaded == tb.ThresholdRule.from_dict(json.loads(rule.read_text())["rule"])
+    assert [str(limit) for limit in loaded.limits]
+    assert loaded.certificate is None
+    names = {}
+    exec(done("rule", rule, "--python"), names)
+    group = loaded.groups[0] if loaded.groups else None
+    given = () if group is None else (group,)
+    assert names["decide"](0.7, *given) == loaded.predict([0.7], *([given] if given else []))[0]
+    for text in ("{", "[]", '{"format": 1}'):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(ValueError, match=r"bad\.json"):
+            tb.load_rule(tmp_path / "bad.json")
+    with pytest.raises(ValueError, match="there is no rule file"):
+        tb.load_rule(tmp_path / "none.json")
 
 
 # -- calibrate and monitor ---------------------------------------------------------------------------------

@@ -61,6 +61,19 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
         assert rule.margin([first - 0.25])[0] == pytest.approx(0.25)
 
 
+def test_an_unknown_group_raises_or_takes_the_default():
+    rule = ThresholdRule(
+        "p", [False, True], ["en", "pt-BR"], [[(None, False), (0.5, True)]] * 2, "probability"
+    )
+    names = {}
+    exec(rule.to_python(), names)
+    assert names["decide"](0.7, "en") is True
+    assert names["decide"](0.7, "fr", default=None) is None
+    with pytest.raises(ValueError, match=r"group 'fr' is unknown; the rule has 'en', 'pt-BR'. Pass default="):
+        names["decide"](0.7, "fr")
+    assert "human review" not in rule.to_python()
+
+
 def test_a_rule_prints_thresholds():
     clf = tb.tune(SCORES["probability"], TABLE[A], Y[A], **PROBLEMS["deferral"])
     (_, first), (low, review), (high, last) = clf.rule_.bands[0]

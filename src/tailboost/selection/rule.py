@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions, reading
 from tailboost.core.html import html_details
+from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import (
@@ -52,12 +53,18 @@ class Rule:
         The selected candidates.
     least_probability : float
         Smaller probabilities are raised to this one.
+    limits : tuple of Limit
+        The stated limits, of a rule that `tailboost.load_rule` has read.
+    certificate : Certificate or None
+        The certificate of such a rule.
     """
 
     classes: list[Any]
     groups: list[Any] | None
     parts: list[RulePart]
     least_probability: float = LEAST_PROBABILITY
+    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
+    certificate: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(

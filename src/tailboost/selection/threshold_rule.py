@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
+from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
 from tailboost.selection.rule import (
@@ -50,6 +51,10 @@ class ThresholdRule:
         The kind of scores that the rule was selected on. Numbers outside the range of this kind are refused.
     missing : float or None
         The score of rows without one.
+    limits : tuple of Limit
+        The stated limits, of a rule that `tailboost.load_rule` has read.
+    certificate : Certificate or None
+        The certificate of such a rule.
     """
 
     column: Any
@@ -58,6 +63,8 @@ class ThresholdRule:
     bands: list[list[tuple[float | None, Any]]]
     kind: str
     missing: float | None = None
+    limits: tuple[Limit, ...] = field(default=(), compare=False, repr=False)
+    certificate: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -334,7 +341,8 @@ class ThresholdRule:
     def to_python(self, name: str = "decide") -> str:
         """Return the source of a function of one score (and group) that needs no imports.
 
-        The function raises an error for scores and groups that `predict` refuses.
+        The function raises an error for scores that `predict` refuses. For an unknown group it raises a
+        ValueError, or returns its argument ``default``.
 
         Parameters
         ----------
@@ -352,33 +360,45 @@ class ThresholdRule:
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"name: {name!r} is no name of a function")
-        bands = (
-            dict(zip(self.groups, self.bands, strict=True))
-            if self.groups is not None
-            else self.bands[0]
-        )
-        if self.groups is not None:
-            group = ", group"
-        else:
-            group = ""
         if self.missing is None:
             missing = "raise ValueError('no score')"
         else:
             missing = f"score = {self.missing!r}"
         outside = f"the score is outside the range of {self._kind.plural}"
+        words = f"Return the answer to a score: {self}"
         # Labels and names may contain any text, so they stand in literals only.
-        return (
-            f"def {name}(score{group}):\n"
-            f"    {f'Return a label or {HUMAN_REVIEW!r}: {self}'!r}\n"
-            "    score = float('nan') if score is None else float(score + 0)  # text is an error\n"
-            f"    if score != score:\n        {missing}\n"
-            f"    if not {self._kind.source('score')}:\n        raise ValueError({outside!r})\n"
-            f"    bands = {bands!r}{'[group]' if group else ''}\n"
-            "    action = bands[0][1]\n"
-            "    for lower, above in bands[1:]:\n"
-            "        if score >= lower:\n            action = above\n"
-            "    return action\n"
-        )
+        lines = [
+            f"    {words!r}",
+            "    score = float('nan') if score is None else float(score + 0)  # text is an error",
+            "    if score != score:",
+            f"        {missing}",
+            f"    if not {self._kind.source('score')}:",
+            f"        raise ValueError({outside!r})",
+        ]
+        if self.groups is None:
+            head = f"def {name}(score):"
+            lines.append(f"    bands = {self.bands[0]!r}")
+        else:
+            head = f"def {name}(score, group, *, default=...):"
+            by_group = dict(zip(self.groups, self.bands, strict=True))
+            known = ", ".join(map(repr, self.groups))
+            unknown = f" is unknown; the rule has {known}. Pass default= for others."
+            lines += [
+                f"    by_group = {by_group!r}",
+                "    if group not in by_group and default is ...:",
+                f"        raise ValueError(f'group {{group!r}}' + {unknown!r})",
+                "    if group not in by_group:",
+                "        return default",
+                "    bands = by_group[group]",
+            ]
+        lines += [
+            "    action = bands[0][1]",
+            "    for lower, above in bands[1:]:",
+            "        if score >= lower:",
+            "            action = above",
+            "    return action",
+        ]
+        return "\n".join([head, *lines]) + "\n"
 
     def __str__(self) -> str:
         if self.groups is None:

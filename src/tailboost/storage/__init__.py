@@ -8,12 +8,14 @@ from tailboost.storage.models import (
     read_notes,
     save_model,
 )
+from tailboost.storage.rule_files import load_rule
 
 __all__ = [
     "MAX_BYTES",
     "ModelVersionWarning",
     "check_model_path",
     "load_model",
+    "load_rule",
     "read_notes",
     "save_model",
 ]

@@ -24,11 +24,11 @@ from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.ledger import Ledger
+from tailboost.storage.rule_files import RULE
 
 RULE_FILE = ".json"
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
-RULE = "rule of `tailboost tune`"
 
 
 def is_rule_file(path: Path) -> bool:

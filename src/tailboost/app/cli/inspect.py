@@ -222,6 +222,9 @@ def rule(
         bool,
         typer.Option("--sql", help="Print an SQL expression over columns of probabilities."),
     ] = False,
+    python: Annotated[
+        bool, typer.Option("--python", help="Print a Python function without imports.")
+    ] = False,
     columns: Annotated[
         str, options.option("PATTERN", "With --sql: names of these columns.")
     ] = "{model}_{label}",
@@ -244,8 +247,8 @@ def rule(
     these probabilities needs nothing more. A rule file of `tailboost tune` is read, too. The SQL expression
     is NULL for rows with missing or invalid probabilities.
     """
-    if as_json and sql:
-        raise shared.BadInput("--json and --sql: give one of them")
+    if as_json + sql + python > 1:
+        raise shared.BadInput("--json, --sql and --python: give one of them")
     classifier = read_model(model).classifier
     if not hasattr(classifier, "rule_"):
         raise shared.BadInput(
@@ -253,7 +256,13 @@ def rule(
             "robustmixture"
         )
     decision_rule = classifier.rule_
-    if as_json:
+    if python:
+        if not isinstance(decision_rule, ThresholdRule):
+            raise shared.BadInput(
+                f"--python: {str(model)!r} has no thresholds on one score; --json describes its rule"
+            )
+        print(decision_rule.to_python(), end="")
+    elif as_json:
         shared.tell_json(decision_rule.to_dict())
     elif sql:
         with shared.bad_input("--columns: "):

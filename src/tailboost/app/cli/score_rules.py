@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from tailboost import Certificate, Rule, Scores, ThresholdRule, rates
+from tailboost import Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
 from tailboost.app.cli import options, shared
 from tailboost.app.cli.documents import (
-    RULE,
     RULE_FILE,
     StoredDocument,
     is_rule_file,
@@ -51,11 +50,9 @@ from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import digest_of_rule
 from tailboost.storage import save_model
 from tailboost.storage.models import SUFFIX
+from tailboost.storage.rule_files import FORMAT, RULE, rule_of, scores_of
 
 SELECTED_ON = "selection data"
-# Form of a rule file. Files of form 1 had no number, and their rules no kind of score. Certificates of form 2
-# named no rule.
-FORMAT = 3
 # Labels of high scores, if the column's name contains no label.
 POSITIVE = ("1", "True", "true", "yes")
 
@@ -330,13 +327,7 @@ class RuleSelection:
     @property
     def model(self) -> Scores:
         """The scores as a model."""
-        several = len(self.scores) > 1
-        columns, labels = (
-            (list(self.scores), list(self.labels))
-            if several
-            else (self.scores[0], self.labels[0])
-        )
-        return Scores(columns, labels, kind=self.kind, missing=self.missing)
+        return scores_of(asdict(replace(self, limits=(), objective=None)))
 
     @property
     def not_features(self) -> list[str]:
@@ -528,16 +519,8 @@ class StoredRule(StoredDocument):
                 "monitor take it"
             )
         with shared.bad_input(f"{path}: "), reading(RULE):
-            settings = content["selection"]
-            form = content.get("format", 1)
-            if form != FORMAT:
-                raise ValueError(
-                    f"it has format {str(form)[:20]}, not {FORMAT}; run tune again"
-                )
-            selection = RuleSelection.from_dict(settings)
-            of = ThresholdRule if "bands" in content["rule"] else Rule
-            rule = of.from_dict(content["rule"])
-            certificate = content["certificate"]
+            rule = rule_of(content)
+            selection = RuleSelection.from_dict(content["selection"])
             if isinstance(rule, ThresholdRule) and rule.column not in selection.scores:
                 raise ValueError(f"its column {rule.column!r} is none of its scores")
             if (rule.groups is not None) != selection.by_group:
@@ -545,9 +528,8 @@ class StoredRule(StoredDocument):
             classifier = RuleClassifier(rule, selection.model, selection.limits)
             if content["groups"]:
                 classifier.groups_ = [tuple(name) for name in content["groups"]]
-            if certificate is not None:
-                classifier.certificate_ = Certificate.from_dict(certificate)
-                warn_if_left_out(path, content, classifier.certificate_)
+            classifier.certificate_ = rule.certificate
+            warn_if_left_out(path, content, rule.certificate)
             selected = content["used"]["selection"]
             ledger = Ledger.from_dict(content["ledger"])
             spent = ledger.attempts[: int(content["used"]["attempts"])]
@@ -559,7 +541,7 @@ class StoredRule(StoredDocument):
             path,
             classifier,
             selection.notes,
-            {"rule file of format": str(form)},
+            {"rule file of format": str(FORMAT)},
             selection=selection,
         )
 
