@@ -21,47 +21,63 @@ from tailboost.app.cli.options import CSV, OF_CSV, CsvFormat
 from tailboost.app.cli.shared import INTERRUPTED, exit_codes, fail, printable, starting_now
 
 # The function of each command, and its line in `tailboost -h`. The library is imported when a command runs.
+# Commands by their use: name, function, and the line of `tailboost -h`.
 COMMANDS = {
-    "demo": ("compare.demo", "Compare methods on two bundled tables."),
-    "example": (
-        "listing.example",
-        "Write a bundled table as train.csv, tune.csv and test.csv.",
-    ),
-    "compare": ("compare.compare_methods", "Compare methods on a table, and write a report."),
-    "fit": ("fit.fit", "Train one method on a table and store the model."),
-    "tune": (
-        "score_rules.tune",
-        "Select thresholds on a column of scores; no model is trained.",
-    ),
-    "predict": ("predict.predict", "Predict the labels of new rows."),
-    "evaluate": (
-        "inspect.evaluate",
-        "Measure a model's errors on new rows, by class and group.",
-    ),
-    "inspect": ("inspect.inspect_model", "Print the content of a model file."),
-    "rule": ("inspect.rule", "Print the decision rule of a mixture, as text, JSON or SQL."),
-    "tradeoff": (
-        "tradeoff.tradeoff",
-        "Print the trade-off curve of two rates, such as largest and overall error.",
-    ),
-    "calibrate": (
-        "certify.calibrate",
-        "Select the least restricted rule with certified targets.",
-    ),
-    "rows-needed": ("planning.rows", "Compute how many calibration rows certificates need."),
-    "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
-    "card": ("certify.card", "Write a model card, measured on fresh rows."),
-    "monitor": (
-        "monitor.monitor",
-        "Test a model's bounds on later batches; exit code 3 is an alarm.",
-    ),
-    "decide": ("predict.decide", "Draw a decision for each row by its id."),
-    "reproduce": (
-        "experiments._command.reproduce",
-        "Run a published experiment of a checkout.",
-    ),
-    "list": ("listing.list_all", "List methods, data sets and experiments."),
+    "Make a rule": {
+        "example": (
+            "listing.example",
+            "Write a bundled table as train.csv, tune.csv and test.csv.",
+        ),
+        "tune": (
+            "score_rules.tune",
+            "Select thresholds on a column of scores; no model is trained.",
+        ),
+        "fit": ("fit.fit", "Train one method on a table and store the model."),
+        "tradeoff": (
+            "tradeoff.tradeoff",
+            "Print the trade-off curve of two rates, such as largest and overall error.",
+        ),
+        "predict": ("predict.predict", "Predict the labels of new rows."),
+        "rule": ("inspect.rule", "Print the decision rule of a file, as text, JSON, SQL or Python."),
+    },
+    "Certify it": {
+        "rows-needed": (
+            "planning.rows",
+            "Compute how many calibration rows certificates need.",
+        ),
+        "calibrate": (
+            "certify.calibrate",
+            "Select the least restricted rule with certified targets.",
+        ),
+        "certify": ("certify.certify", "Compute confidence bounds from fresh rows."),
+        "card": ("certify.card", "Write a model card, measured on fresh rows."),
+    },
+    "Operate it": {
+        "monitor": (
+            "monitor.monitor",
+            "Test a model's bounds on later batches; exit code 3 is an alarm.",
+        ),
+        "evaluate": (
+            "inspect.evaluate",
+            "Measure a model's errors on new rows, by class and group.",
+        ),
+        "inspect": ("inspect.inspect_model", "Print the content of a model file."),
+        "decide": ("predict.decide", "Draw a decision for each row by its id."),
+    },
+    "Study": {
+        "compare": (
+            "compare.compare_methods",
+            "Compare methods on a table, and write a report.",
+        ),
+        "demo": ("compare.demo", "Compare methods on two bundled tables."),
+        "reproduce": (
+            "experiments._command.reproduce",
+            "Run a published experiment of a checkout.",
+        ),
+        "list": ("listing.list_all", "List methods, data sets and experiments."),
+    },
 }
+BY_NAME = {name: entry for group in COMMANDS.values() for name, entry in group.items()}
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
@@ -99,13 +115,13 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         # The names suffice for hints at mistyped ones.
-        super().__init__(**{**settings, "commands": dict.fromkeys(COMMANDS)})
+        super().__init__(**{**settings, "commands": dict.fromkeys(BY_NAME)})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand; None if there is none of this name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in BY_NAME:
             return None
-        module, _, function = COMMANDS[cmd_name][0].rpartition(".")
+        module, _, function = BY_NAME[cmd_name][0].rpartition(".")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         if cmd_name != "reproduce":
             module = f"tailboost.app.cli.{module}"
@@ -121,8 +137,9 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of `tailboost -h` without importing the subcommands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for group, commands in COMMANDS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
 
 HELP = {"help_option_names": ["-h", "--help"]}
