@@ -18,11 +18,11 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from experiments._experiment import Cells, Experiment, Report, Settings, markdown, plus_minus
+from experiments._losses import exponential_losses
 from experiments._worst_case_profile import worst_case_profile
 from tailboost.app.datasets import load_credit_default
 from tailboost.app.report.results import summarise
 from tailboost.classifiers import AdaBoostClassifier, DROBoostClassifier
-from tailboost.guarantees.robustness import row_losses
 from tailboost.learners.named import plain_xgboost
 from tailboost.solvers import cvar, worst_case_weights
 
@@ -64,7 +64,7 @@ def methods(n_jobs: int) -> dict[str, Callable[..., Any]]:
 def measure(classifier: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
     """Return the figures of a fitted classifier on some rows; class 1 is a default."""
     wrong = classifier.predict(X) != y
-    losses = row_losses(classifier, X, y, "exponential")
+    losses = exponential_losses(classifier, X, y)
     fnr = float(wrong[y == 1].mean())
     return {
         "accuracy": 1.0 - float(wrong.mean()),
@@ -111,7 +111,7 @@ def rows_of(seed: int) -> tuple[Any, Any, NDArray[Any], NDArray[Any]]:
 def _cell(rows: Any, make: Callable[..., Any], seed: int) -> dict[str, Any]:
     X_train, X_test, y_train, y_test = rows
     classifier = make(random_state=seed).fit(X_train, y_train)
-    losses = row_losses(classifier, X_test, y_test, "exponential")
+    losses = exponential_losses(classifier, X_test, y_test)
     values: dict[str, Any] = {
         "train": measure(classifier, X_train, y_train),
         "test": measure(classifier, X_test, y_test),

@@ -27,10 +27,10 @@ from experiments._experiment import (
     mean_and_half_width,
     plus_minus,
 )
+from experiments._losses import error_losses, exponential_losses
 from tailboost import AdaBoostClassifier, DROBoostClassifier, GroupDROBoostClassifier
 from tailboost.app.report.results import interval, summarise
 from tailboost.app.table_encoder import TableEncoder
-from tailboost.guarantees.robustness import Loss, row_losses
 from tailboost.learners.named import plain_xgboost
 
 N_ROUNDS = 50
@@ -127,12 +127,12 @@ def _cell(shift: Shift, make: Callable[..., Any], seed: int) -> dict[str, Any]:
     values: dict[str, Any] = {"rows": {name: len(index) for name, index in parts.items()}}
     values["constant"] = len(np.unique(classifier.predict(rows(held)))) == 1
     # A label distribution is no score: if all hypotheses agree on a wrong answer, the margin is infinite.
-    measures: dict[str, Loss] = {"error": "zero_one", "exponential": "exponential"}
+    measures = {"error": error_losses, "exponential": exponential_losses}
     if isinstance(classifier, GroupDROBoostClassifier):
         del measures["exponential"]
-    for measure, loss in measures.items():
+    for measure, losses in measures.items():
         values[measure] = {
-            name: float(row_losses(classifier, rows(index), shift.y[index], loss).mean())
+            name: float(losses(classifier, rows(index), shift.y[index]).mean())
             for name, index in parts.items()
         }
         values[measure]["worst domain"] = max(v for n, v in values[measure].items() if n != "held out")

@@ -24,6 +24,7 @@ OTHERS = [
     "unlabeled",
     "weak-regions",
     "drift",
+    "guide/additive",
     "multi-label",
     "published",
     "power",

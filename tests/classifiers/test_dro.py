@@ -18,7 +18,7 @@ import tailboost as tb
 from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdaBoost, AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, WorstCase
-from tailboost.solvers import entropic_weights
+from tailboost.solvers import entropic_weights, worst_case_weights
 from tailboost.solvers.worst_case import BALLS
 
 LOSSES = ("exponential", "logistic", "smoothed_hinge")
@@ -206,7 +206,8 @@ def test_with_smoothing_no_radius_is_too_large(noisy, uncertainty):
     assert clf.n_iter_ == 8
     (bound,) = clf.summary_.observed
     assert bound.formula == "(F + σδ)/L(0)"
-    truth = tb.robustness.worst_case_loss(clf, X, y, 2.0, uncertainty)
+    wrong = (clf.predict(X) != y).astype(float)
+    truth = worst_case_weights(wrong, uncertainty, radius=2.0).value
     assert bound.achieved == pytest.approx(truth, abs=1e-9)
     assert truth <= bound.bound
 
@@ -377,8 +378,9 @@ def test_worst_case_weights_belong_to_the_returned_classifier(noisy, uncertainty
     assert w.shape == y.shape
     assert w.sum() == pytest.approx(1)
     assert (w[weight == 0] == 0).all()
-    value = tb.robustness.worst_case_loss(clf, X, y, 0.05, uncertainty, "exponential", sample_weight=weight)
-    assert w @ np.exp(-clf.margins(X, y)) == pytest.approx(value, rel=1e-7)
+    losses = np.exp(-clf.margins(X, y))
+    value = worst_case_weights(losses, uncertainty, radius=0.05, base=weight).value
+    assert w @ losses == pytest.approx(value, rel=1e-7)
     assert np.log(value) == pytest.approx(clf.log_costs_[-1], rel=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""Worst-case loss of a classifier, largest certified shift, affected groups, and the display."""
+"""Radii, profile likelihoods and bounds of the papers, against their theorems."""
 
 import doctest
 
@@ -6,24 +6,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 import tailboost as tb
 from experiments._bounds import cvar_bound, worst_class_margin_bound
+from experiments._losses import exponential_losses
 from tailboost.guarantees.robustness import (
-    certified_shift,
     dro_radius,
     empirical_bernstein_bound,
     profile_likelihood,
-    row_losses,
-    worst_case_loss,
 )
 from tailboost.rates.metrics import cvar
-
-BALLS = ("kl", "chi2", "cvar")
 
 
 @pytest.fixture(scope="module")
@@ -288,44 +281,13 @@ def test_cvar_bound_refusals(arguments, options, message):
         cvar_bound(*arguments, **options)
 
 
-@pytest.mark.parametrize("uncertainty", BALLS)
-def test_worst_case_error_is_that_of_two_atoms(case, uncertainty):
+def test_exponential_losses_follow_from_the_probabilities(case):
+    """A margin is ½ log odds; that of an additive classifier follows from its probabilities, too."""
     X, y, clf = case
-    e = (clf.predict(X) != y).mean()
-    radii = np.array([0.0, 0.01, 0.1, 0.5])
-    values = worst_case_loss(clf, X, y, radii, uncertainty)
-    assert values[0] == pytest.approx(e)
-    assert (np.diff(values) > 0).all()
-    for r, q in zip(radii[1:], values[1:], strict=True):
-        reached = {
-            "kl": q * np.log(q / e) + (1 - q) * np.log((1 - q) / (1 - e)),
-            "chi2": (q - e) ** 2 / (2 * e * (1 - e)),
-            "cvar": np.log(q / e),
-        }[uncertainty]
-        assert reached == pytest.approx(r, rel=1e-6)
-    assert worst_case_loss(clf, X, y, 0.1, uncertainty) == pytest.approx(values[2])
-    assert worst_case_loss(clf, X, y, 100.0, uncertainty) == 1.0
-
-
-@pytest.mark.parametrize(
-    "loss", ["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
-)
-def test_losses_of_any_classifier(case, loss):
-    X, y, clf = case
-    forest = RandomForestClassifier(20, random_state=0).fit(X, y)
     boosted = tb.DROBoostClassifier(n_estimators=5, radius=0.01, n_jobs=1).fit(X, y)
-    for fitted in (clf, forest, boosted):
-        losses = row_losses(fitted, X, y, loss)
-        assert losses.shape == y.shape
-        assert np.isfinite(losses).all()
-        assert (losses >= 0).all()
-        assert worst_case_loss(fitted, X, y, 0.2, "kl", loss) >= losses.mean()
-    if loss == "exponential":
-        p = clf.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
-        np.testing.assert_allclose(row_losses(clf, X, y, loss), np.sqrt((1 - p) / p))
-        # The margin of an additive classifier follows from its probabilities.
-        q = boosted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
-        np.testing.assert_allclose(row_losses(boosted, X, y, loss), np.sqrt((1 - q) / q))
+    for fitted in (clf, boosted):
+        p = fitted.predict_proba(X)[np.arange(len(y)), (y == "yes").astype(int)]
+        np.testing.assert_allclose(exponential_losses(fitted, X, y), np.sqrt((1 - p) / p))
 
 
 def test_three_classes_have_margins_of_one_scale():
@@ -333,56 +295,9 @@ def test_three_classes_have_margins_of_one_scale():
     boosted = tb.AdaBoostClassifier(n_estimators=5, n_jobs=1).fit(X, y)
 
     class ByProbability:
-        classes_, predict, predict_proba = boosted.classes_, boosted.predict, boosted.predict_proba
+        classes_, predict_proba = boosted.classes_, boosted.predict_proba
 
-    np.testing.assert_allclose(
-        row_losses(boosted, X, y, "exponential"), row_losses(ByProbability(), X, y, "exponential")
-    )
-
-
-@pytest.mark.parametrize("uncertainty", BALLS)
-@pytest.mark.parametrize("loss", ["zero_one", "exponential"])
-def test_certified_shift_is_where_the_worst_case_meets_the_target(case, uncertainty, loss):
-    X, y, clf = case
-    mean, top = row_losses(clf, X, y, loss).mean(), row_losses(clf, X, y, loss).max()
-    target = mean + 0.3 * (top - mean)
-    shift = certified_shift(clf, X, y, target, uncertainty, loss)
-    assert worst_case_loss(clf, X, y, shift, uncertainty, loss) == pytest.approx(target, rel=1e-6)
-    assert worst_case_loss(clf, X, y, shift * 1.01, uncertainty, loss) > target
-    assert certified_shift(clf, X, y, mean / 2, uncertainty, loss) == 0.0
-    assert certified_shift(clf, X, y, top, uncertainty, loss) == np.inf
-
-
-def test_weights_count_as_repetitions(case):
-    X, y, clf = case
-    k = np.random.default_rng(0).integers(0, 3, len(y))
-    repeated = worst_case_loss(clf, np.repeat(X, k, axis=0), np.repeat(y, k), [0, 0.1, 1.0], loss="logistic")
-    weighted = worst_case_loss(clf, X, y, [0, 0.1, 1.0], loss="logistic", sample_weight=k)
-    np.testing.assert_allclose(weighted, repeated)
-
-
-def test_bad_input_is_named(case):
-    X, y, clf = case
-    with pytest.raises(ValueError, match="radii must"):
-        worst_case_loss(clf, X, y, [-0.1])
-    with pytest.raises(ValueError, match="loss must be one of"):
-        worst_case_loss(clf, X, y, 0.1, loss="hinge")
-    with pytest.raises(ValueError, match="uncertainty must be one of"):
-        worst_case_loss(clf, X, y, 0.1, "l2")
-    for loss in ("zero_one", "expected_zero_one", "logistic"):
-        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \['maybe'\]"):
-            worst_case_loss(clf, X, np.where(y == "no", "maybe", y), 0.1, loss=loss)
-        with pytest.raises(ValueError, match=r"y holds labels not seen in fit: \[0, 1\]"):
-            worst_case_loss(clf, X, (y == "no").astype(int), 0.1, loss=loss)
-    for loss in ("zero_one", "expected_zero_one", "logistic"):
-        with pytest.raises(NotFittedError):
-            worst_case_loss(tb.AdaBoostClassifier(), X, y, 0.1, loss=loss)
-    with pytest.raises(ValueError, match=r"y has .* rows, X has"):
-        worst_case_loss(clf, X, y[:-1], 0.1)
-    with pytest.raises(ValueError, match="target must be in"):
-        certified_shift(clf, X, y, np.nan)
-    with pytest.raises(AttributeError, match="predict_proba"):
-        worst_case_loss(LinearSVC().fit(X, y), X, y, 0.1, loss="logistic")
+    np.testing.assert_allclose(exponential_losses(boosted, X, y), exponential_losses(ByProbability(), X, y))
 
 
 def test_examples():

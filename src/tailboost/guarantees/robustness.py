@@ -1,17 +1,13 @@
-"""Robustness of classifiers to shifts: worst-case loss over a ball, and the smallest harmful shift."""
+"""Radii, profile likelihoods and empirical Bernstein bounds of the papers."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.stats import chi2
 
-from tailboost import rates
 from tailboost.boosting.players.dro import MARGIN_LOSSES
-from tailboost.core.array_types import Floats, Labels, Model, Table
+from tailboost.core.array_types import Floats, Model, Table
 from tailboost.core.checks import (
     check_length,
     check_number,
@@ -20,27 +16,16 @@ from tailboost.core.checks import (
     n_rows_of,
     positions,
 )
-from tailboost.rates.metrics import expected_zero_one_losses
-from tailboost.rows.judged import label_shares
-from tailboost.solvers import worst_case_weights
-from tailboost.solvers.worst_case import Uncertainty
 
 __all__ = [
-    "certified_shift",
     "dro_radius",
     "empirical_bernstein_bound",
     "profile_likelihood",
-    "row_losses",
-    "worst_case_loss",
 ]
-
-Loss = Literal["zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"]
 
 # Newton's method stops if a step lowers the dual by less; five to twenty steps are usual.
 NEWTON_TOLERANCE = 1e-13
 NEWTON_STEPS = 200
-# Smallest probability: 0 would make a margin infinite, and a forest's 0 is not exact.
-SMALLEST_PROBABILITY = 1e-15
 
 
 def dro_radius(n: float, confidence: float = 0.95, effective_dim: int = 1) -> float:
@@ -276,171 +261,3 @@ def empirical_bernstein_bound(
     return float(
         values.mean() + np.sqrt(spread * variance * log_term / n) + rest * log_term / (n - 1)
     )
-
-
-def row_losses(classifier: Model, X: Table, y: ArrayLike, loss: Loss) -> Floats:
-    """Return the loss of every row, for any fitted classifier.
-
-    Parameters
-    ----------
-    classifier : fitted classifier
-        With ``classes_``, ``predict`` and, but for the zero-one losses, ``predict_proba``.
-    X, y : array-like of shape (n, d), (n,)
-        Rows and their labels.
-    loss : {"zero_one", "expected_zero_one", "exponential", "logistic", "smoothed_hinge"}
-        "zero_one" is the loss of ``predict``; "expected_zero_one" is 1 − the probability of the true label,
-        by ``predict_distribution`` or ``predict_proba``. The others are losses of the margin: ``margins`` of
-        an additive classifier, or ``log p_y`` minus the mean of ``log p_k`` over the classes (for two classes
-        ½ log odds). A probability below 1e-15 counts as 1e-15.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Losses are capped at 1.8e308.
-
-    Raises
-    ------
-    ValueError
-        If ``loss`` is unknown, lengths differ, or y has labels unknown to the classifier.
-    """
-    names = ("zero_one", "expected_zero_one", *MARGIN_LOSSES)
-    if loss not in names:
-        raise ValueError(f"loss must be one of {names}, got {loss!r}")
-    labels = label_vector(y)
-    check_length(labels, "y", n_rows_of(X))
-    if loss in ("zero_one", "expected_zero_one"):
-        if loss == "zero_one":
-            answers = classifier.predict(X)
-        else:
-            answers = label_shares(classifier, X)
-        positions(labels, classifier.classes_, "y")  # refuses labels of another type
-        if loss == "zero_one":
-            return rates.wrong(np.asarray(answers), labels).astype(np.float64)
-        return expected_zero_one_losses(labels, answers, labels=classifier.classes_)
-    log_value = MARGIN_LOSSES[loss].log_value(_margins(classifier, X, labels))
-    return np.exp(np.minimum(log_value, np.log(np.finfo(np.float64).max)))
-
-
-def _margins(classifier: Model, X: Table, labels: Labels) -> Floats:
-    if hasattr(classifier, "margins"):
-        margins: Floats = classifier.margins(X, labels)
-        return margins
-    log_p = np.log(
-        np.maximum(np.asarray(classifier.predict_proba(X), np.float64), SMALLEST_PROBABILITY)
-    )
-    classes = np.asarray(classifier.classes_)
-    k = positions(labels, classes, "y")
-    return log_p[np.arange(len(k)), k] - log_p.mean(axis=1)
-
-
-def worst_case_loss(
-    classifier: Model,
-    X: Table,
-    y: ArrayLike,
-    radii: object,
-    uncertainty: Uncertainty = "kl",
-    loss: Loss = "zero_one",
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> Any:
-    """Return the largest expected loss of a classifier under any re-weighting of the rows within a radius.
-
-    Parameters
-    ----------
-    classifier, X, y, loss
-        As in `row_losses`.
-    radii : float or array-like of shape (m,)
-        Radii ≥ 0; radius 0 gives the mean loss.
-    uncertainty : {"kl", "chi2", "cvar"}
-        Kind of ball, see `tailboost.solvers.worst_case_weights`.
-    sample_weight : array-like of shape (n,), default=None
-        Weights of the rows: the centre of the ball.
-
-    Returns
-    -------
-    float or ndarray of shape (m,)
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from tailboost.robustness import worst_case_loss
-    >>> X, y = load_iris(return_X_y=True)
-    >>> worst_case_loss(LogisticRegression(C=0.01).fit(X, y), X, y, [0, 0.1, 1]).round(3)
-    array([0.127, 0.296, 0.743])
-    """
-    radius = np.asarray(radii, dtype=np.float64)
-    for r in radius.ravel():
-        check_number(r, "radii", 0, closed=True)
-    losses = row_losses(classifier, X, y, loss)
-    values = _worst_cases(
-        losses, radius.ravel(), uncertainty, check_weights(sample_weight, len(losses))
-    )
-    if radius.ndim == 0:
-        return float(values[0])
-    return values.reshape(radius.shape)
-
-
-def _worst_cases(
-    losses: Floats, radii: Floats, uncertainty: Uncertainty, base: Floats
-) -> Floats:
-    top = max(float(losses.max()), np.finfo(np.float64).tiny)
-    return top * np.array(
-        [
-            worst_case_weights(losses / top, uncertainty, radius=r, base=base).value
-            for r in radii
-        ]
-    )
-
-
-def certified_shift(
-    classifier: Model,
-    X: Table,
-    y: ArrayLike,
-    target: float,
-    uncertainty: Uncertainty = "kl",
-    loss: Loss = "zero_one",
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Return the largest radius up to which the worst-case loss is at most a target.
-
-    The result is about re-weightings of these rows, not of their population.
-
-    Parameters
-    ----------
-    classifier, X, y, uncertainty, loss, sample_weight
-        As in `worst_case_loss`.
-    target : float
-        The largest allowed loss.
-
-    Returns
-    -------
-    float
-        0 if the mean loss exceeds the target, ∞ if no row's loss does.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-    """
-    check_number(target, "target", -np.inf)
-    losses = row_losses(classifier, X, y, loss)
-    base = check_weights(sample_weight, len(losses))
-
-    def excess(radius: float) -> float:
-        return float(_worst_cases(losses, np.array([radius]), uncertainty, base)[0]) - target
-
-    if excess(0.0) > 0:
-        return 0.0
-    if losses[base > 0].max() <= target:
-        return float(np.inf)
-    high = 1.0
-    while excess(high) <= 0:
-        high *= 2.0
-    return float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-12, maxiter=200))
