@@ -232,7 +232,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
     rest = T.index.isin(batch.rows.X.index)
     assert rest.sum() == rule.certificate_.n_rows
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
-    assert [rows.use for rows in rule.used_rows_] == ["selection data", "calibration rows"]
+    assert [rows.use for rows in rule.records_.tables] == ["selection data", "calibration rows"]
     for rows in (rest, ~rest):
         with pytest.raises(tb.LeakageError):
             tb.certify(rule, T[rows], y[rows], groups=g[rows])

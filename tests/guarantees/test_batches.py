@@ -11,6 +11,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
 from tailboost.rows.judged import Judged
+from tailboost.rows.records import Records
 
 GRADES = np.arange(1.0, 6.0)
 SHARE = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
@@ -20,6 +21,7 @@ ERROR = float(SHARE @ np.where(GRADES >= 4, 1 - P_YES, P_YES))
 
 
 class Grader(Judged):
+    records_ = Records()
     """Answers "yes" from grade 4 on, by the only column."""
 
     classes_ = np.array(["no", "yes"])

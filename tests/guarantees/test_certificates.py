@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,7 @@ def fitted():
 def without_attempts(model):
     """Return a copy with an empty ledger."""
     new = copy.copy(model)
-    new.ledger_ = Ledger()
+    new.records_ = replace(new.records_, ledger=Ledger())
     return new
 
 
@@ -288,7 +289,7 @@ def test_rows_that_were_seen_are_refused(mixture):
     with pytest.raises(tb.LeakageError, match="selected on 100%"):
         tb.certify(pickle.loads(pickle.dumps(chosen)), X[FRESH], Y[FRESH])
     assert tb.certify(chosen, X[LATER], Y[LATER]).n_rows == 400
-    assert mixture.chosen_rows_ == ()
+    assert mixture.records_.selected == ()
     judged = tb.AdaLPBoostClassifier(TREE, n_estimators=2).fit(
         X[TRAIN], Y[TRAIN], X_val=X[FRESH], y_val=Y[FRESH]
     )

@@ -6,6 +6,7 @@ import pytest
 import tailboost as tb
 from tailboost import metrics, rates
 from tailboost.rows.judged import Judged
+from tailboost.rows.records import Records
 
 R = np.random.default_rng(0)
 Y = R.integers(0, 2, 400)
@@ -66,6 +67,7 @@ def test_a_classifier_tells_its_deferred_rows():
     class Model(Judged):
         """The same rule as a classifier of rows."""
 
+        records_ = Records()
         classes_, can_defer = np.array([0, 1]), True
 
         def predict(self, X):

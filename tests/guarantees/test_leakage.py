@@ -16,6 +16,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike
+from tailboost.rows.readers import Met
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
 CUTS = [(0, 300), (300, 600), (600, 900)]
@@ -60,8 +61,8 @@ def test_rows_of_several_choices_count_together():
         mix = mix.reweight(table[part], labels[part])
     few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
     rows = np.r_[few, 1100:1160]
-    assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.chosen_rows_)
-    assert mix.count_known(table[rows]).tolist() == [[0, 100], [40, 100]]
+    assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.records_.selected)
+    assert Met.of(mix, table[rows]).counts.tolist() == [[0, 100], [40, 100]]
     with pytest.raises(tb.LeakageError, match="decision rule was selected on 40%"):
         tb.certify(mix, table[rows], labels[rows])
     tb.certify(mix, table[1100:], labels[1100:])

@@ -14,11 +14,13 @@ from tailboost.guarantees.monitor import state_digest as digest_of
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import Sample, bounds
 from tailboost.rows.judged import Judged
+from tailboost.rows.records import Records
 
 
 class Ruler(Judged):
     """Answers 1 if the first column is positive."""
 
+    records_ = Records()
     classes_ = np.array([0, 1])
 
     def predict(self, X):
@@ -283,6 +285,7 @@ def drawn_rates(n, seed, selected):
 class Sayer(Judged):
     """Answers by its only column."""
 
+    records_ = Records()
     classes_ = np.array(["no", "yes"])
     groups_ = (("sex", "f"), ("sex", "m"))
 

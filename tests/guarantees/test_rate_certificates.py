@@ -19,6 +19,7 @@ from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_boun
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
 from tailboost.rows.judged import Judged
+from tailboost.rows.records import Records
 
 SELECTED = rates.selected("yes", by="sex")
 NAMES = np.array(["no", "yes"])
@@ -116,6 +117,7 @@ def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
 
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
     class Fitted(Judged):
+        records_ = Records()
         classes_ = NAMES
         groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,8 +52,8 @@ def calibrated(model, *labelled, more=(U, UG), **given):
     """Calibrate a model; with a new ledger, so that each call is a first attempt."""
     rows = labelled or (None, None, None)
     extra = {} if more is None else {"X_unlabeled": more[0], "groups_unlabeled": more[1]}
-    if hasattr(model, "ledger_"):
-        model.ledger_ = Ledger()
+    if hasattr(model, "records_"):
+        model.records_ = replace(model.records_, ledger=Ledger())
     return tb.calibrate(model, rows[0], rows[1], groups=rows[2], attempts=1, **extra, **given)
 
 
@@ -120,7 +121,7 @@ class TestRanks:
         V, _, vg = drawn(600, 5)
         clf = tuned(LIMITS["capacity"], X_unlabeled=V, groups_unlabeled=vg)
         assert calibrated(clf).certificate_.certified
-        clf.ledger_ = Ledger()
+        clf.records_ = replace(clf.records_, ledger=Ledger())
         with pytest.raises(LeakageError, match="selection data"):
             tb.calibrate(clf, None, None, X_unlabeled=V, groups_unlabeled=vg)
 
@@ -208,7 +209,7 @@ class TestWithoutAnyLabel:
         groups = form(UG["group"])
         clf = tb.tune(tb.Scores(0, 1), X, Y, groups=G["group"], by_group=True, limits=[SELECTED <= 0.4])
         one = tb.calibrate(clf, U, None, groups=groups, attempts=1)
-        clf.ledger_ = Ledger()
+        clf.records_ = replace(clf.records_, ledger=Ledger())
         other = tb.calibrate(clf, None, None, X_unlabeled=U, groups_unlabeled=groups, attempts=1)
         assert str(one.certificate_) == str(other.certificate_)
         assert "None of the rows has a label" in str(one.certificate_)

@@ -6,6 +6,7 @@ import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
-from tailboost.guarantees.tested import call_key
+from tailboost.guarantees.tested import what_is_tested
 from tailboost.rows.fingerprints import (
     SHARED_LEVEL,
     RowCounts,
@@ -163,7 +164,9 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
         given = FreshInput(X[rows], y[rows], groups[rows], clusters[rows])
-        return call_key(model, fresh_rows(model, given, [LIMIT[0].rate], ()), asked)
+        fresh = fresh_rows(model, given, [LIMIT[0].rate], ())
+        records = replace(model.records_, ledger=Ledger())
+        return records.spend(fresh.used, what_is_tested(model, fresh, asked))[-1].key
 
     first = key()
     mixed = np.random.default_rng(1).permutation(40)
@@ -197,8 +200,11 @@ def test_calibrate_changes_nothing_but_the_ledger(fitted):
     ):
 
         def state(model=model):
-            kept = {name: value for name, value in vars(model).items() if name != "ledger_"}
-            return joblib.hash(kept), model.get_params(), {name: id(value) for name, value in kept.items()}
+            kept = {name: value for name, value in vars(model).items() if name != "records_"}
+            records = model.records_
+            kept["rows"] = records.trained, records.selected, records.tables
+            parts = {name: id(value) for name, value in vars(model).items()}
+            return joblib.hash(kept), model.get_params(), parts
 
         before, ledger = state(), model.ledger_
         n = len(ledger.attempts)

@@ -117,7 +117,7 @@ def test_models_in_all_forms_decide_alike():
 
 def test_rows_with_equal_scores_are_different_rows():
     clf = tb.tune(tb.Scores("grade", "toxic", kind="number"), TABLE[["grade"]][A], Y[A])
-    assert clf.chosen_rows_ == ()
+    assert clf.records_.selected == ()
     assert tb.certify(clf, TABLE[["grade"]][B], Y[B]).bounds
     rows = clf.rates_.lines[0].rows
     assert rows == pytest.approx(np.sum(Y[A] == "ok"))

@@ -116,7 +116,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def _judged_on_fitted(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
         return self.combiner_.rows.fitted or any(
-            map(self.seen_rows_.overlaps, self.chosen_rows_)
+            map(self.seen_rows_.overlaps, self.records_.selected)
         )
 
     def _measured(self, *rates: Stated, kind: str = "") -> RateTable:

@@ -60,17 +60,16 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant, open_session
 from tailboost.learners.named import named_learner
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
-from tailboost.rows.fingerprints import Fingerprint, UsedRows
+from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import (
     Judged,
     cached,
     group_uses,
-    holds_unknown,
     intervals_of,
-    probe_rows,
 )
-from tailboost.rows.ledger import Ledger
+from tailboost.rows.probes import probe_rows
+from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GROUPS_UNUSED, unit_name
 from tailboost.rows.training_set import Split, TrainingSet
@@ -354,8 +353,6 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             ):  # a learner that catches Ctrl-C may have returned a half-trained model
                 raise KeyboardInterrupt
             self.probe_rows_ = probe_rows(training.X, entropy)  # verify a model file
-            self.used_rows_: tuple[UsedRows, ...] = ()
-            self.ledger_ = Ledger.of(self)
             with self._reporting(training, boosting.schedule, context) as observe:
                 boosting.play(self.game_, scheme, entropy, checkpoints, observe)
             self._settle()
@@ -364,14 +361,13 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     def _read(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
         training = self._training_set(rows, validation)
-        self.seen_rows_ = replace(
-            training.fingerprints, complete=not holds_unknown(self._learner())
-        )
-        self.chosen_rows_: tuple[Fingerprint, ...] = ()
+        trained = training.fingerprints
+        records = records_of_fit(self._learner(), trained)
         if training.validation is not None:
             X_val, judged = training.validation
-            training.validation = X_val, noting_seen(self.seen_rows_, X_val, judged)
-            self.chosen_rows_ = (Fingerprint.of_rows(X_val),)
+            training.validation = X_val, noting_seen(trained, X_val, judged)
+            records = records.reading(RowHashes(hash_rounded_rows(X_val)), (), features=True)
+        self.records_ = records
         return training
 
     def _checkpoints(
@@ -668,7 +664,8 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         words = "the {:,} rows given to reweight"
         X, rows = selection_data(self, self._checked(given.X), given, "", words)
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
-        self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of_rows(X))
+        hashes = RowHashes(hash_rounded_rows(X))
+        self.records_ = self.records_.reading(hashes, given.y, features=True)
         if given.groups is None:
             names = None
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -39,7 +40,8 @@ from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
-from tailboost.rows.judged import Judged, row_hashes
+from tailboost.rows.judged import Judged
+from tailboost.rows.readers import row_hashes
 
 __all__ = ["OneBatch", "calibrate"]
 
@@ -225,7 +227,7 @@ def calibrate(
             return batch.certified(**options)
         except NotCertifiedError as error:
             # Without advice no attempt was made.
-            if not error.advice or batch.classifier.ledger_.inner:
+            if not error.advice or batch.classifier.records_.ledger.inner:
                 raise
             raise NotCertifiedError(
                 error.reason,
@@ -339,16 +341,13 @@ class OneBatch:
     def certified(self, **options: Any) -> Any:
         """Return the certified classifier, which knows all rows; options as in `calibrate`."""
         # Rows of one batch are different rows, also if a row of each part has the same content.
-        bare = self.classifier
-        chosen = bare.chosen_rows_
-        used = bare.used_rows_
-        bare.chosen_rows_ = ()
-        bare.used_rows_ = ()
+        selected = self.classifier.records_
+        bare = copy.copy(self.classifier)
+        bare.records_ = replace(selected, selected=(), tables=())
         found = calibrate_selected(
             bare, self.rows, self.max_error, limits=self.limits, **options
         )
-        found.chosen_rows_ = (*chosen, *found.chosen_rows_)
-        found.used_rows_ = (*used, *found.used_rows_)
+        found.records_ = selected.joined(found.records_)
         certificate = found.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
@@ -357,8 +356,7 @@ class OneBatch:
             "batch is a copy of another one."
         )
         knowing = certificate.model
-        knowing.chosen_rows_ = found.chosen_rows_
-        knowing.used_rows_ = found.used_rows_
+        knowing.records_ = found.records_
         found.certificate_ = replace(certificate, notes=(note, *certificate.notes))
         return found
 

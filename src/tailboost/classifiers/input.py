@@ -41,7 +41,7 @@ from tailboost.core.checks import (
 from tailboost.core.exceptions import ResubstitutionWarning
 from tailboost.core.spelling import did_you_mean
 from tailboost.core.warn import warn_user
-from tailboost.learners.foreign import FOR_FITTED, weight_parameter
+from tailboost.learners.foreign import FOR_FITTED, is_skorch, weight_parameter
 from tailboost.rates.strata import plain
 from tailboost.rows.fingerprints import (
     Fingerprint,
@@ -52,7 +52,7 @@ from tailboost.rows.fingerprints import (
     too_many,
 )
 from tailboost.rows.group_names import GroupNames
-from tailboost.rows.judged import count_by_frozen, is_skorch
+from tailboost.rows.readers import counts_within
 from tailboost.rows.rows import RowOrigin, Rows, UnlabeledRows
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import revealing_features
@@ -435,9 +435,7 @@ def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> R
 
 def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:
     """Return selection data; if they contain rows of frozen models, warn and mark them."""
-    counts = np.concatenate(
-        [np.empty((0, 2), dtype=np.intp), *count_by_frozen(estimator, X)]
-    ).tolist()
+    counts = counts_within(estimator, X).tolist()
     shares = [repeated / sampled for repeated, sampled in counts if too_many(repeated, sampled)]
     if shares:
         return _fitted_on(max(shares), "rows of the fit of a frozen model", rows)

@@ -40,7 +40,6 @@ from tailboost.rates import (
     error,
 )
 from tailboost.rows.fingerprints import (
-    Fingerprint,
     UsedRows,
     copies_of,
     digest,
@@ -48,6 +47,7 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.judged import Judged, is_about
 from tailboost.rows.ledger import Ledger
+from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
@@ -92,10 +92,8 @@ class LabelRules:
         Rates with limits on the selection data; None after `from_dict`.
     certificate_ : Certificate or None
         From `calibrate`.
-    used_rows_ : tuple of UsedRows
-        The selection data and the calibration rows, to recognise them.
-    ledger_ : Ledger
-        The attempts to calibrate the rules.
+    records_ : Records
+        The selection data and the calibration rows, to recognise them, and the attempts to calibrate.
 
     See Also
     --------
@@ -106,8 +104,7 @@ class LabelRules:
     limits: tuple[Limit, ...] = ()
     rates_: RateTable | None = field(default=None, compare=False, repr=False)
     certificate_: Certificate | None = field(default=None, compare=False, repr=False)
-    used_rows_: tuple[UsedRows, ...] = field(default=(), compare=False, repr=False)
-    ledger_: Ledger = field(default_factory=Ledger, compare=False, repr=False)
+    records_: Records = field(default_factory=Records, compare=False, repr=False)
     selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -263,8 +260,7 @@ class LabelRules:
             found.rules,
             limits=checked_limits(self.limits if limits is None else limits),
             certificate_=_of_rows(found.certificate_, len(names)),
-            used_rows_=found.used_rows_,
-            ledger_=self.ledger_,
+            records_=Records(tables=found.records_.tables, ledger=self.records_.ledger),
         )
 
     def pairs(self, X: Table, Y: Table = None, *, clusters: Column = None) -> dict[str, Any]:
@@ -338,6 +334,11 @@ class LabelRules:
         return given
 
     @property
+    def ledger_(self) -> Ledger:
+        """The attempts to calibrate the rules."""
+        return self.records_.ledger
+
+    @property
     def lines(self) -> list[RateLine]:
         """The lines of ``rates_`` with a bound."""
         if self.rates_ is None:
@@ -350,8 +351,8 @@ class LabelRules:
             "format": FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
             "limits": [repr(limit) for limit in self.limits],
-            "used": [rows.to_dict() for rows in self.used_rows_],
-            "ledger": self.ledger_.to_dict(),
+            "used": [rows.to_dict() for rows in self.records_.tables],
+            "ledger": self.records_.ledger.to_dict(),
             "certificate": None if self.certificate_ is None else self.certificate_.to_dict(),
         }
 
@@ -386,7 +387,8 @@ class LabelRules:
                 certificate = None
             else:
                 certificate = Certificate.from_dict(certificate)
-        return cls(rules, limits, certificate_=certificate, used_rows_=used, ledger_=ledger)
+        records = Records(tables=used, ledger=ledger)
+        return cls(rules, limits, certificate_=certificate, records_=records)
 
     def to_json(self) -> str:
         """Return rules and limits as JSON."""
@@ -407,14 +409,10 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         Their limits, of the form of `_stacked_limits`.
     """
 
-    seen_rows_ = replace(Fingerprint.of(np.empty(0, dtype=np.uint64)), complete=False)
-    chosen_rows_: tuple[Fingerprint, ...] = ()
-
     def __init__(self, rules: LabelRules, limits: Sequence[Limit]) -> None:
         self.rules = rules
         self.limits = limits
-        self.used_rows_ = rules.used_rows_
-        self.ledger_ = rules.ledger_
+        self.records_ = rules.records_
         self.certificate_ = rules.certificate_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -490,9 +488,7 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     def _answering(self, found: LabelRules, limits: Sequence[Limit]) -> LabelPairs:
         """Return the pairs of other rules, with the used rows and the attempts of these."""
-        return LabelPairs(
-            replace(found, used_rows_=self.used_rows_, ledger_=self.ledger_), limits
-        )
+        return LabelPairs(replace(found, records_=self.records_), limits)
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
         """Return the score of each pair of the selection data, and these data."""
@@ -714,7 +710,7 @@ def tune_labels(
             for line in missed
         )
         warn_user(f"limits not kept on the selection data: {words}", BoundNotMetWarning)
-    return replace(found, used_rows_=(used,))
+    return replace(found, records_=Records(tables=(used,)))
 
 
 def _further_rows(names: Sequence[Any], X: Table, X_unlabeled: Table) -> Any:

@@ -72,13 +72,14 @@ from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, o
 from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
 from tailboost.rows.fingerprints import (
     Fingerprint,
-    UsedRows,
     digest,
     fingerprint_of,
     hash_rounded_rows,
 )
-from tailboost.rows.judged import SelectionRecord, group_uses, holds_unknown, probe_rows
-from tailboost.rows.ledger import Ledger
+from tailboost.rows.judged import group_uses
+from tailboost.rows.probes import probe_rows
+from tailboost.rows.readers import holds_unknown, records_of_fit
+from tailboost.rows.records import NO_ROWS, Records
 from tailboost.rows.rows import UnlabeledRows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
@@ -94,9 +95,6 @@ from tailboost.selection.problem import (
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.summary import Summary
-
-# Fingerprints of the training rows of models fitted before.
-NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
 
 
 @with_parameters
@@ -492,7 +490,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self.probe_rows_ = probe_rows(
             training.X, seed
         )  # a loaded model file is checked on these rows
-        self.used_rows_, self.ledger_ = (), Ledger.of(self)
         # Learners for prepared tables contain no models of earlier fits.
         others = [
             model
@@ -530,22 +527,22 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             else:
                 trained_on = Fingerprint.union([named, trained_on])
         complete = named is not None or not (others and holds_unknown(others))
-        self.seen_rows_ = replace(trained_on, complete=complete)
-        self.chosen_rows_ = ()
+        records = records_of_fit(self, trained_on, complete=complete)
         read = outputs.models.row_hashes(features)
-        SelectionRecord.of(read, self.classes_[rows.y], features=False).added_to(self)
+        records = records.reading(read, self.classes_[rows.y], features=False)
         if score_columns:  # a group-blind rule on scores estimates no group from them
             if more is not None:
                 without_labels = outputs.models.row_hashes(X_unlabeled)
-                record = UsedRows.of_table(without_labels, (), "selection data")
-                self.used_rows_ = (*self.used_rows_, record)
+                records = records.reading(without_labels, (), features=False)
             features = np.zeros((n_rows_of(features), 1))
             if more is None:
                 X_unlabeled = None
             else:
                 X_unlabeled = np.zeros((len(more), 1))
         else:
-            self._keep_selection(training, more, frozen=frozen)
+            selected = self._selected_on(training, more, frozen=frozen)
+            records = replace(records, selected=selected)
+        self.records_ = records
         self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
 
     def _read_rows(
@@ -631,18 +628,18 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         warn_of_limits(stated.limits, strata)
         return features, more
 
-    def _keep_selection(
+    def _selected_on(
         self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool
-    ) -> None:
-        """Keep the fingerprints of the selection data."""
-        if frozen:
-            self.chosen_rows_ = (training.fingerprints,)
-        else:
-            self.chosen_rows_ = ()
+    ) -> tuple[Fingerprint, ...]:
+        """Return the fingerprints of the selection data that are no training rows."""
+        selected = list[Fingerprint]()
         if training.validation is not None:
-            self.chosen_rows_ = (Fingerprint.of_rows(training.validation[0]),)
+            selected.append(Fingerprint.of_rows(training.validation[0]))
+        elif frozen:
+            selected.append(training.fingerprints)
         if more is not None:
-            self.chosen_rows_ = (*self.chosen_rows_, Fingerprint.of(more.hashes))
+            selected.append(Fingerprint.of(more.hashes))
+        return tuple(selected)
 
     def _usable(
         self, estimators: list[Any], X: Table, y: Column, weighted: bool
@@ -716,7 +713,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged = averaging(judged)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
         mix._kept_engine = mix._engine_of(judged, costs=costs)
-        mix._record_of(probabilities, y).added_to(mix)
+        mix.records_ = mix.records_.joined(mix._reading(probabilities, y))
         mix._first_selection(mix._kept_engine)
         mix._selected.warn(forewarned=False)
         return mix
@@ -730,9 +727,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_groups(mix, mix._kept_problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
-        mix.seen_rows_ = replace(NO_ROWS, complete=False)
-        mix.chosen_rows_ = ()
-        mix.used_rows_, mix.ledger_ = (), Ledger()
+        mix.records_ = Records(replace(NO_ROWS, complete=False))
         return mix
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:

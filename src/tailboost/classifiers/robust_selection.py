@@ -41,7 +41,8 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rows.fingerprints import RowHashes
 from tailboost.rows.group_names import GroupNames, rows_among
-from tailboost.rows.judged import Judged, SelectionRecord
+from tailboost.rows.judged import Judged
+from tailboost.rows.records import Records
 from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
 from tailboost.selection.engine import ProbabilityEngine
@@ -221,7 +222,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
                 outputs.models.fitted
             ):  # as in fit: no group is estimated from scores
                 table = np.zeros((len(rows.y), 1))
-        self._record_of(given.X, given.y).added_to(self)
+        self.records_ = self.records_.joined(self._reading(given.X, given.y))
         if problem.needs_costs and costs is None:
             raise ValueError(COSTS_NOT_KEPT)
         return self._engine_of(outputs, table, costs)
@@ -442,10 +443,10 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         given = stacked(X, models.names, self.classes_)
         return Models.given(models.names, self.classes_).row_hashes(given, X)
 
-    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+    def _reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
         features = not (has_named_columns(X) or only_scores(self._outputs.models.fitted))
-        return SelectionRecord.of(self.row_hashes(X), label_vector(y), features=features)
+        return Records().reading(self.row_hashes(X), label_vector(y), features=features)
 
     # -- answers ---------------------------------------------------------------------------------------
 

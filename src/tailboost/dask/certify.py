@@ -35,7 +35,6 @@ from tailboost.guarantees.fresh_rows import (
     answers_of,
     fresh_rows,
     not_among,
-    reason_of_equal_rows,
     rules_of,
 )
 from tailboost.rates import Expression
@@ -44,9 +43,7 @@ from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
     RowHashes,
-    UsedRows,
     check_equal_rows,
-    refuse_used,
     shortest,
 )
 from tailboost.rows.judged import (
@@ -54,9 +51,8 @@ from tailboost.rows.judged import (
     group_arguments,
     judged,
     last_step,
-    row_hashes,
-    with_frozen,
 )
+from tailboost.rows.readers import Met, reason_of_equal_rows, row_hashes
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
@@ -168,6 +164,7 @@ def _scored(
     else:
         answers = classes[:0]
     rates = [one.rate for one in stated]
+    repeated = np.sum([one.met.counts for one in counted], axis=0)
     if stated:
         of_errors = ()
     else:
@@ -176,7 +173,7 @@ def _scored(
         fresh_rows(answers, here, rates, of_errors, fitted=final),
         drawn=some.column("losses") if some and len(rules) > 1 else None,
         rules=() if stated else rules,
-        repeated=_sum([one.repeated for one in counted]),
+        repeated=repeated if len(repeated) else None,
     )
 
 
@@ -231,9 +228,8 @@ class _Counted:
     """Rows of all partitions, as their workers counted them."""
 
     table: Table  # of `count`: labels, answers, groups, deferred rows, losses
-    repeated: Ints | None  # as of `FreshRows`
+    met: Met
     shortest: list[Any]  # for `Fingerprint.merged`
-    used: list[UsedRows]  # as each classifier of `with_frozen` reads the rows
 
     @classmethod
     def of(
@@ -243,19 +239,10 @@ class _Counted:
         there = [part for part in parts if part is not None]
         if not there:
             raise ValueError(f"{name} holds no rows")
-        final = last_step(model)
-        equal_rows = reason_of_equal_rows(final, equal_rows)
-        repeated = _sum([part.repeated for part in there])
-        if repeated is not None:
-            final.refuse_seen(repeated, equal_rows=equal_rows, name=name)
-        used = [
-            UsedRows.together(parts)
-            for parts in zip(*(part.used for part in there), strict=True)
-        ]
-        for (reader, _), here in zip(with_frozen(final, None), used, strict=True):
-            refuse_used(here, reader.used_rows_, reason_of_equal_rows(reader, equal_rows), name)
+        met = Met.together([part.met for part in there])
+        met.refuse(model, equal_rows, name)
         shortest_of_all = [short for part in there for short in part.shortest]
-        return cls(added([part.table for part in there]), repeated, shortest_of_all, used)
+        return cls(added([part.table for part in there]), met, shortest_of_all)
 
     def column(self, name: str) -> Any:
         """Return the value of each row."""
@@ -275,14 +262,6 @@ class _Counted:
             return self.column("groups")
         columns = values_of(self.table, "groups", given)
         return {name: np.repeat(values, self.times) for name, values in columns.items()}
-
-
-def _sum(counts: Sequence[Ints | None]) -> Ints | None:
-    """Return the sum of counts of known rows; None if the model knows none."""
-    known = [each for each in counts if each is not None]
-    if known:
-        return np.sum(known, axis=0)
-    return None
 
 
 def _judge(
@@ -314,10 +293,6 @@ def _judge(
         positions(labels, classes, "y")
         columns.append(("y", labels))
     final, table = final_step(model, X)
-    if judged(final).knows_rows:
-        repeated = final.count_known(table)
-    else:
-        repeated = None
     columns.append(
         ("answers", positions(answers_of(model, X, "predict", groups), classes, "answers"))
     )
@@ -329,13 +304,8 @@ def _judge(
             ("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp))
         )
     columns += [] if groups is None else [("groups", groups)]
-    hashes = row_hashes(model, X)
-    known: Any = () if labels is None else labels
-    used = [
-        UsedRows.of_table(hashes if reader is model else reader.row_hashes(read), known)
-        for reader, read in with_frozen(final, table)
-    ]
-    return _Counted(count(*columns), repeated, [shortest(hashes.whole)], used)
+    met = Met.of(final, table, () if labels is None else labels)
+    return _Counted(count(*columns), met, [shortest(row_hashes(model, X).whole)])
 
 
 def calibrate(

@@ -41,6 +41,7 @@ from tailboost.dask.collections import DaskColumn, is_collection, partitions, wh
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.group_names import GroupNames
+from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import RemoteSelectionData
 from tailboost.selection.probabilities import (
@@ -169,7 +170,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         used = _folded(
             [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
         )
-        mix.used_rows_ = (used,)
+        mix.records_ = mix.records_.joined(Records(tables=(used,)))
         mix._choose(_RemoteReader(mix, models, table.weight_scale()), table)
         mix._selected.warn(forewarned=False)
         return mix

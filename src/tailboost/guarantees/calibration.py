@@ -34,7 +34,7 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
-from tailboost.guarantees.tested import call_key
+from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.threshold_rules import (
     DoesNotApply,
     RankRules,
@@ -44,6 +44,7 @@ from tailboost.guarantees.threshold_rules import (
 )
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
+from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.problem import SPREAD
 
@@ -147,10 +148,13 @@ def calibrate_selected(
     stated = checked, confidence, rule, given.subgroups, given.equal_rows
     call = repr((sorted(targets.allowed.items(), key=repr), *stated))
     procedures = targets.procedures(model, fresh)
-    attempt = Attempt(call_key(model, fresh, call), fresh.used)
     # Recorded before the test: whatever ends this call, its rows are used up.
-    made = model.ledger_.record(
-        attempt, earlier, equal_rows=fresh.equal_rows, attempts=attempts
+    made = model.records_.spend(
+        fresh.used,
+        what_is_tested(model, fresh, call),
+        earlier,
+        equal_rows=fresh.equal_rows,
+        attempts=attempts,
     )
     level = made[-1].spent * (1.0 - confidence)
     procedure, found, others = _first_that_applies(procedures, level)
@@ -159,7 +163,7 @@ def calibrate_selected(
             rate.needs_labels(fresh.answered.strata) for rate in rates
         ):
             # No label was read, and no limit was tested.
-            model.ledger_.withdraw(attempt)
+            model.records_.ledger.withdraw(made[-1])
             raise NotCertifiedError(f"{found.why}. {AT_EQUAL_SCORES}", (), earlier)
         selected = {
             (line.rate, line.subgroup): line.value for line in found.answered.judge.rates_
@@ -391,8 +395,8 @@ def _certified(
         for bound in bounds
         if bound.target is not None
     ]
-    classifier.chosen_rows_ = (*classifier.chosen_rows_, fingerprints)
-    classifier.used_rows_ = (*classifier.used_rows_, *(each.rows for each in attempts))
+    tables = tuple(attempt.rows for attempt in attempts)
+    classifier.records_ = classifier.records_.joined(Records(None, (fingerprints,), tables))
     if targets.limits:
         plural = "limits"
     else:

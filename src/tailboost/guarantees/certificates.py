@@ -47,8 +47,9 @@ from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limit
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
-from tailboost.rows.judged import EQUAL_BY_NATURE, judged, last_step, refuse_other_rule
+from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
+from tailboost.rows.records import EQUAL_BY_NATURE
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]

@@ -51,19 +51,21 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     nth_of_kind,
     random_numbers,
-    refuse_used,
 )
 from tailboost.rows.judged import (
-    TRAINED_ON,
     final_step,
     group_arguments,
     judged,
     label_shares,
     last_step,
-    refuse_known,
-    row_hashes,
-    with_frozen,
 )
+from tailboost.rows.readers import (
+    Met,
+    reason_of_equal_rows,
+    refuse_copied_labels,
+    row_hashes,
+)
+from tailboost.rows.records import TRAINED_ON, refuse_known
 from tailboost.rows.subgroups import deferral_words
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
@@ -107,7 +109,7 @@ class FreshRows:
     drawn: Floats | None = None  # shape (n,): expected losses of the randomised rule
     rules: tuple[Rule, ...] = ("predict",)  # rules of the errors
     rows: RowHashes | None = None  # hashes of the rows; None if only answers were given
-    # Shape (m, 2), from `Judged.count_known`; None if the model keeps no fingerprints.
+    # Shape (m, 2), from `Met.counts`; None if the model keeps no fingerprints.
     repeated: Ints | None = None
     # "class", "group", ("group", column): kinds of subgroups with a complete list.
     listed: Collection[Any] = ()
@@ -355,7 +357,7 @@ class FreshRows:
             )
         if named:
             overlap += f" {named[0]}"
-        elif not self.final.seen_rows_.complete:
+        elif not self.final.records_.complete:
             overlap += (
                 " A model inside was fitted before (frozen). Its training rows are not known: make sure that "
                 "these rows are not among them."
@@ -582,14 +584,6 @@ class _ListedGroups:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
-    """Return why rows of a classifier are equal: rows of scores alone are different rows."""
-    check_equal_rows(equal_rows)
-    if judged(model).reads_scores:
-        return "natural"
-    return equal_rows
-
-
 @dataclass(frozen=True, eq=False)
 class FreshInput:
     """Fresh rows as the caller gives them; fields are the parameters of `tailboost.certify`."""
@@ -710,7 +704,6 @@ class _Met:
         cls,
         judge: _Judge,
         rows: RowHashes,
-        of_final: RowHashes,
         table: Table,
         labels: Labels | None = None,
         name: str = "X",
@@ -725,36 +718,18 @@ class _Met:
             If the classifier used the rows.
         """
         final = judge.final
-        equal_rows = judge.equal_rows
-        repeated = None
-        if labels is None:
-            numbers = None
-        else:
-            numbers = positions(labels, judge.classes, "y")
         if judge.known is not None:
             mask = judge.known.knows(rows.whole)
-            refuse_known(
-                [(judge.known, TRAINED_ON)],
-                np.array([[mask.sum(), len(mask)]]),
-                equal_rows,
-                name,
-            )
-        if judged(final).knows_rows:
-            repeated = final.count_known(table)
-            final.refuse_seen(repeated, table, numbers, equal_rows=equal_rows, name=name)
-        cases = judged(final).cases(table)
-        of_cases = slice(None) if cases is None else cases
-        known = () if labels is None else labels[of_cases]
-        for reader, read in with_frozen(final, table):
-            if reader.used_rows_:
-                if reader is final:
-                    hashes = of_final
-                else:
-                    hashes = reader.row_hashes(read)
-                here = UsedRows.of_table(hashes.taken(of_cases), known)
-                why = reason_of_equal_rows(reader, equal_rows)
-                refuse_used(here, reader.used_rows_, why, name)
-        return cls(rows, repeated, cases)
+            counts = int(mask.sum()), len(mask)
+            refuse_known(judge.known, TRAINED_ON, *counts, judge.equal_rows, name)
+        met = Met.of(final, table, () if labels is None else labels)
+        met.refuse(final, judge.equal_rows, name)
+        if labels is not None:
+            y = positions(labels, judge.classes, "y")
+            if judge.equal_rows == "natural":
+                refuse_copied_labels(judged(final), table, y)
+        repeated = met.counts if len(met.counts) else None
+        return cls(rows, repeated, judged(final).cases(table))
 
     def joined(self, more: _Met) -> _Met:
         """Return these rows and further ones."""
@@ -862,11 +837,7 @@ class _Judge:
             return replace(judge, met=_Met(RowHashes(np.zeros(0, dtype=np.uint64))))
         check_same_kind(labels, "y", classes, "classes_ of the model")
         rows = row_hashes(model, X)
-        if final is model:
-            of_final = rows
-        else:
-            of_final = row_hashes(final, table)
-        return replace(judge, met=_Met.of(judge, rows, of_final, table, labels))
+        return replace(judge, met=_Met.of(judge, rows, table, labels))
 
     def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
         """Return the judge with those of the given rules that it has, by default all of them."""
@@ -1120,10 +1091,6 @@ class _Unlabeled:
             return cls(n, columns)
         final, table = final_step(model, X)
         own = row_hashes(model, X)
-        if final is model:
-            of_final = own
-        else:
-            of_final = row_hashes(final, table)
         assert judge.met.rows is not None
         # A classifier whose cases have several rows has left out copies before.
         has_cases = judged(final).cases(table) is not None
@@ -1136,9 +1103,7 @@ class _Unlabeled:
             prepared = new
         else:
             prepared = take(table, kept)
-        met = _Met.of(
-            judge, own.taken(kept), of_final.taken(kept), prepared, name="X_unlabeled"
-        )
+        met = _Met.of(judge, own.taken(kept), prepared, name="X_unlabeled")
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, new, met)
 

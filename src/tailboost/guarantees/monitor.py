@@ -40,12 +40,7 @@ from tailboost.guarantees.batches import (
     row_ids,
 )
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
-from tailboost.guarantees.fresh_rows import (
-    answers_of,
-    by_column,
-    groups_of_fit,
-    reason_of_equal_rows,
-)
+from tailboost.guarantees.fresh_rows import answers_of, by_column, groups_of_fit
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,
@@ -62,8 +57,8 @@ from tailboost.rows.judged import (
     judged,
     last_step,
     refuse_other_rule,
-    row_hashes,
 )
+from tailboost.rows.readers import reason_of_equal_rows, row_hashes
 
 __all__ = ["Monitor", "MonitoredBatch"]
 

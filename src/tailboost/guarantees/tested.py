@@ -1,7 +1,8 @@
-"""Key of an attempt to calibrate: a digest of what is tested, and on which rows."""
+"""What an attempt to calibrate tests, and on which rows, as bytes that tell attempts apart."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import FreshRows
-from tailboost.rows.fingerprints import digest, hash_rows
+from tailboost.rows.fingerprints import hash_rows
 
 # Parameters of a selection: the same call for another rule is another attempt.
 RULE_PARAMETERS = (
@@ -22,26 +23,20 @@ RULE_PARAMETERS = (
     "by_group",
     "randomized",
 )
-
-
 # Tested values are told apart by this many sums with random weights, to this fraction of their size. Of 6,880
 # such sums of random log-probabilities none changed by rounding errors of float64, and 1 by those of float32.
 SUMS = 4
-
-
 SUM_STEP = 1e-4
-
-
 # Decimals of confusion counts: later ones are rounding errors.
 COUNT_DECIMALS = 9
 
 
-def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
-    """Return the key of a call: a digest of the rows with labels, of what is tested, and of all arguments.
+def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[bytes]:
+    """Yield the rows with labels, what is tested on them, and all arguments of a call.
 
-    Tested are the answers of the given rule and of all rules with the same candidates. Their digest reads the
-    values by which the candidates answer the fresh rows, the confusion counts on the selection data, and the
-    parameters of the selection. So another model, score or number of base models has another key.
+    Tested are the answers of the given rule and of all rules with the same candidates: the values by which
+    the candidates answer the fresh rows, the confusion counts on the selection data, and the parameters of
+    the selection. So another model, score or number of base models is another test.
 
     The order of rows, rounding errors and the names of clusters have no effect. Labels, groups and clusters
     are hashed together with their row.
@@ -54,6 +49,10 @@ def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
         The fresh rows, opened by the model.
     arguments : str
         All arguments of the call.
+
+    Yields
+    ------
+    bytes
     """
     rows = _hashes_with_labels(fresh)
     by_part = [model.tested_values(part) for part in fresh.opened]
@@ -62,10 +61,9 @@ def call_key(model: Model, fresh: FreshRows, arguments: str) -> str:
     counts = np.round(model.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
     given = model.get_params(deep=False)
     rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
-    fitted = [each.kept for each in (model.seen_rows_, *model.chosen_rows_)]
-    selected = [each.labelled.contents for each in model.used_rows_]
-    arrays = (*fitted, *selected, np.sort(rows), *sums, counts)
-    return digest(*(each.tobytes() for each in arrays), f"{rule}{arguments}".encode())
+    for array in (np.sort(rows), *sums, counts):
+        yield array.tobytes()
+    yield f"{rule}{arguments}".encode()
 
 
 def _hashes_with_labels(fresh: FreshRows) -> Hashes:

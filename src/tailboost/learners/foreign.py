@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
 from tailboost.learners.protocols import Learner, Session
-from tailboost.rows.judged import is_skorch
 
 #: Advice on models that are already fitted, for messages.
 FOR_FITTED = (
@@ -405,3 +405,11 @@ def _votes(predictions: Any, n_classes: int) -> Floats:
 def is_real(predictions: Any) -> bool:
     """Return whether predictions are values of a real-valued hypothesis instead of class numbers."""
     return bool(predictions.dtype.kind == "f")
+
+
+def is_skorch(estimator: Model) -> bool:
+    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
+    if "skorch" not in sys.modules:  # saves the search through the parameters
+        return False
+    parts = [estimator, *estimator.get_params().values()]
+    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)

@@ -259,7 +259,7 @@ def random_numbers(*parts: NDArray[Any]) -> Floats:
     return numbers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fingerprint:
     """Row hashes of a table, to recognise its rows: all of a small table, a sample of a large one."""
 

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Column, Floats, Groups, Ints, Mask, Model, Table
-from tailboost.core.checks import as_table, n_rows_of, sorted_names
-from tailboost.core.exceptions import LeakageError
+from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Table
+from tailboost.core.checks import as_table
 from tailboost.core.limit_lines import LimitLine, limits_html
-from tailboost.rows.fingerprints import (
-    EqualRows,
-    Fingerprint,
-    RowHashes,
-    UsedRows,
-    hash_rounded_rows,
-    hash_rows,
-    labels_too_alike,
-    tiny_hashes,
-    too_many,
-)
-from tailboost.rows.schema import dtype_kind
+from tailboost.rows.fingerprints import Fingerprint, RowHashes, hash_rounded_rows
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.records import Records
+from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse
 
-if TYPE_CHECKING:  # of the wings above
-    from tailboost.rows.rows import Rows
+if TYPE_CHECKING:  # of a wing above
     from tailboost.selection.rate_table import RateTable
 
-# The remedy as a parameter and as an option of the command line, which prints the same messages.
-EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
-
-# Use of training rows, in messages.
-TRAINED_ON = "models were trained on"
 # Members that serve other parts of the library. Completion leaves them out.
 INTERNAL = frozenset(
     {
@@ -52,8 +33,7 @@ INTERNAL = frozenset(
             "probe_rows_",
             "group_features_",
             "group_combinations_",
-            "chosen_rows_",
-            "used_rows_",
+            "records_",
         ),
         *("can_defer", "weighs_groups", "reads_scores", "draws", "selects_rule", "rule_digest"),
         *(
@@ -62,41 +42,11 @@ INTERNAL = frozenset(
             "counts_on_selection",
             "cases",
             "row_hashes",
-            "count_known",
-            "refuse_seen",
             "example_groups",
         ),
         *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
     }
 )
-
-
-@dataclass(frozen=True, eq=False)
-class SelectionRecord:
-    """Rows by which a rule is selected, to recognise them later.
-
-    Attributes
-    ----------
-    chosen : tuple of Fingerprint
-        Of rows with features, whose copies are never fresh rows.
-    used : tuple of UsedRows
-        Of rows with scores or given probabilities, which are compared as whole tables.
-    """
-
-    chosen: tuple[Fingerprint, ...] = ()
-    used: tuple[UsedRows, ...] = ()
-
-    @classmethod
-    def of(cls, rows: RowHashes, labels: Any, *, features: bool) -> SelectionRecord:
-        """Return the record of a table; with ``features`` it has more than scores."""
-        chosen = (Fingerprint.of(rows.whole),) if features else ()
-        used = (UsedRows.of_table(rows, labels, "selection data"),) if rows.read else ()
-        return cls(chosen, used)
-
-    def added_to(self, classifier: Any) -> None:
-        """Add the record to those of a classifier."""
-        classifier.chosen_rows_ = (*classifier.chosen_rows_, *self.chosen)
-        classifier.used_rows_ = (*classifier.used_rows_, *self.used)
 
 
 class Judged:
@@ -116,15 +66,8 @@ class Judged:
         For each column of groups, its name and the features that reveal it.
     probe_rows_ : object or None
         Rows by which a model file is checked.
-    seen_rows_ : Fingerprint
-        Fingerprints of the training rows: of all, if ``complete``.
-    chosen_rows_ : tuple of Fingerprint
-        Fingerprints of other rows of the selection.
-    used_rows_ : tuple of UsedRows
-        Rows with labels that are compared as whole tables: selection data of a rule on scores, and the rows
-        of a calibrated rule.
-    ledger_ : Ledger
-        The attempts to calibrate this fit.
+    records_ : Records
+        The rows that the classifier has read, by their use, and the attempts to calibrate it.
     """
 
     by_group: bool = False
@@ -133,10 +76,7 @@ class Judged:
     group_combinations_: Any = ()
     group_features_: Any = ()
     probe_rows_: Any = None
-    seen_rows_: Fingerprint
-    chosen_rows_: tuple[Fingerprint, ...] = ()
-    used_rows_: tuple[UsedRows, ...] = ()
-    ledger_: Any  # the module of ledgers imports this one
+    records_: Records
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in INTERNAL]
@@ -252,6 +192,20 @@ class Judged:
 
     # -- the rows of the fit ---------------------------------------------------------------------------
 
+    @property
+    def seen_rows_(self) -> Fingerprint:
+        """Fingerprint of the training rows: of all, if ``complete``."""
+        if self.records_.trained is None:
+            raise AttributeError(
+                f"the training rows of this {type(self).__name__} are not known"
+            )
+        return self.records_.trained
+
+    @property
+    def ledger_(self) -> Ledger:
+        """The attempts to calibrate this fit."""
+        return self.records_.ledger
+
     def opened(self, X: Table, groups: Groups = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates.
 
@@ -355,92 +309,6 @@ class Judged:
         """
         return RowHashes(hash_rounded_rows(as_table(self._checked(X))))
 
-    def count_known(self, X: Table) -> Ints:
-        """Return counts of rows equal to training rows, and of rows equal to rows of the selection.
-
-        Frozen classifiers of tailboost within this one add further counts.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows. Counts of parts of the rows add up.
-
-        Returns
-        -------
-        ndarray of shape (m, 2)
-            The number of equal rows, and the number of rows compared.
-        """
-        check_is_fitted(self)
-        hashes = self.row_hashes(X).whole
-        masks = [fingerprints.knows(hashes) for fingerprints, _ in self._own_records()]
-        counts = np.array([(mask.sum(), len(mask)) for mask in masks], dtype=np.intp)
-        return np.concatenate([counts, *count_by_frozen(self, X)])
-
-    def _own_records(self) -> list[tuple[Fingerprint, str]]:
-        """Return the fingerprints of the training rows, and of the rows of all selections together."""
-        if self.chosen_rows_:
-            selected = [Fingerprint.union(self.chosen_rows_)]
-        else:
-            selected = []
-        uses = TRAINED_ON, "the decision rule was selected on"
-        return list(zip([self.seen_rows_, *selected], uses, strict=False))
-
-    def _records(self) -> list[tuple[Fingerprint, str]]:
-        """Return the fingerprints of `count_known`, with the use of their rows."""
-        finals = [last_step(model) for model in came_fitted(self)]
-        inner = [
-            record
-            for final in finals
-            if isinstance(final, Judged)
-            for record in final._records()
-        ]
-        return [
-            *self._own_records(),
-            *((rows, "a frozen model was made on") for rows, _ in inner),
-        ]
-
-    def refuse_seen(
-        self,
-        counts: Ints,
-        X: Table = None,
-        y: Ints | None = None,
-        *,
-        equal_rows: EqualRows = "copies",
-        name: str = "X",
-    ) -> None:
-        """Raise if more rows were used to train or select this classifier than chance explains.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (m, 2)
-            From `count_known`.
-        X, y : optional
-            The rows and their class numbers, if available.
-        equal_rows : {"copies", "natural"}, default="copies"
-            "copies": refused if more than one row in twenty (by three standard errors) is equal to one of the
-            fit. "natural": refused if rows equal rows of the fit more often, by four standard errors, than
-            the rows of the fit equal one another. Also refused if labels agree with the kept labels of equal
-            rows more often than in 999 of 1,000 random draws.
-        name : str, default="X"
-            Name of the rows in messages.
-
-        Raises
-        ------
-        LeakageError
-            Gives the reason.
-        """
-        refuse_known(self._records(), counts, equal_rows, name)
-        stored = self._rows_kept()
-        if equal_rows == "copies" or y is None or stored is None or stored.row_hashes is None:
-            return
-        hashes = tiny_hashes(hash_rows(self._checked(X))), stored.row_hashes
-        contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
-        if labels_too_alike(contents, (y, stored.y), 1 + int(max(y.max(), stored.y.max()))):
-            raise LeakageError(
-                "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
-                "the fit more often than in 999 of 1,000 random draws: they are copies"
-            )
-
     def __getstate__(self) -> dict[str, Any]:
         # Results are computed anew after loading.
         state = cast("dict[str, Any]", super().__getstate__())
@@ -463,9 +331,9 @@ class Judged:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
-    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+    def _reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows with labels by which a rule is selected."""
-        return SelectionRecord((Fingerprint.of(self.row_hashes(X).whole),))
+        return Records().reading(self.row_hashes(X), y, features=True)
 
     @property
     def limits_probability_(self) -> float | None:
@@ -562,94 +430,6 @@ def intervals_of(table: RateTable) -> Floats:
     return intervals
 
 
-def refuse_known(
-    records: Sequence[tuple[Fingerprint, str]],
-    counts: Ints,
-    equal_rows: EqualRows,
-    name: str = "X",
-) -> None:
-    """Raise if more rows are known than chance explains.
-
-    Parameters
-    ----------
-    records : sequence of (Fingerprint, str)
-        The known rows, with their use as the start of a sentence.
-    counts : ndarray of shape (m, 2)
-        For each record the number of equal rows, and the number of rows compared.
-    equal_rows, name
-        As in `Judged.refuse_seen`.
-
-    Raises
-    ------
-    LeakageError
-        Gives the reason.
-    """
-    for (fingerprints, use), (repeated, sampled) in zip(records, counts.tolist(), strict=True):
-        if equal_rows == "copies" and too_many(repeated, sampled):
-            raise LeakageError(
-                f"{name}: {use} {repeated / sampled:.0%} of these rows, or on rows equal to them. Errors "
-                "there are smaller than on new rows: give rows that were not used to train or select the "
-                "classifier. If features take so few values that fresh rows equal training rows, and "
-                f"nobody copied a row, set {EQUAL_BY_NATURE}"
-            )
-        if equal_rows == "natural" and fingerprints.unnatural(repeated, sampled):
-            raise LeakageError(
-                f"{name}: equal_rows='natural', but {repeated / sampled:.0%} of these rows equal rows of the "
-                f"fit, and only {fingerprints.repeated:.0%} of the rows of the fit equal one another. "
-                "Some of these rows must be copies"
-            )
-
-
-def came_fitted(estimator: Model) -> list[Any]:
-    """Return the frozen estimators within one: this fit does not know their training rows.
-
-    None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
-    Models within frozen models of other libraries are among them, such as that of a calibrated classifier.
-    """
-    if isinstance(estimator, FrozenEstimator):
-        model = estimator.estimator
-        if isinstance(model, FrozenEstimator):
-            return came_fitted(model)
-        if isinstance(last_step(model), Judged):
-            within = []
-        else:
-            within = came_fitted(model)
-        return [model, *within]
-    if isinstance(estimator, (list, tuple)):
-        return [model for each in estimator for model in came_fitted(each)]
-    if not isinstance(estimator, BaseEstimator):
-        return []
-    params = estimator.get_params(deep=False)
-    frozen = came_fitted(list(params.values()))
-    if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
-        frozen.append(None)
-    if isinstance(estimator, Pipeline):
-        return [None for _ in frozen]
-    return frozen
-
-
-def holds_unknown(estimator: Model) -> bool:
-    """Return whether an estimator holds a frozen one with unknown training rows."""
-    for model in came_fitted(estimator):
-        if model is None:
-            final = None
-        else:
-            final = last_step(model)
-        if not isinstance(final, Judged) or not final.seen_rows_.complete:
-            return True
-    return False
-
-
-def count_by_frozen(estimator: Model, X: Table) -> list[Ints]:
-    """Return the counts of known rows of the frozen models, each from `Judged.count_known`."""
-    counts = []
-    for model in came_fitted(estimator):
-        if isinstance(last_step(model), Judged):
-            final, table = final_step(model, X)
-            counts.append(final.count_known(table))
-    return counts
-
-
 # -- the classifier behind a pipeline or search ----------------------------------------------------------
 
 
@@ -668,31 +448,6 @@ def final_step(model: Model, X: Table) -> tuple[Any, Any]:
     if not isinstance(model, Pipeline):
         return model, X
     return final_step(model[-1], X if X is None or len(model) == 1 else model[:-1].transform(X))
-
-
-def row_hashes(model: Model, X: Table) -> RowHashes:
-    """Return the hashes of rows as given to a model, equal for all forms that it answers alike.
-
-    The columns of a data frame are in the order of the model or, if it knows none, of their names.
-    """
-    if isinstance(model, Judged):
-        return model.row_hashes(X)
-    table = as_table(X)
-    names = getattr(model, "feature_names_in_", None)
-    if names is None and not hasattr(
-        model, "n_features_in_"
-    ):  # no model of scikit-learn reads by position
-        names = sorted_names(list(getattr(table, "columns", ())))
-    return RowHashes(hash_rounded_rows(as_table(table, names)))
-
-
-def with_frozen(model: Model, X: Table) -> Iterator[tuple[Any, Any]]:
-    """Yield a classifier of tailboost and those frozen within it, with the rows as each reads them."""
-    final, table = final_step(model, X)
-    if isinstance(final, Judged):
-        yield final, table
-        for inner in came_fitted(final):
-            yield from with_frozen(inner, table)
 
 
 def answer_shares(model: Model, X: Table) -> Floats:
@@ -726,199 +481,3 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
 
 
 # -- Probe rows: a loaded model must predict the same for them -----------------------------------------------
-
-MOST_PROBES = 32
-MOST_BYTES = 65_536
-SAMPLE = 256  # rows of the sample from which columns are drawn
-TOLERANCE = 1e-6  # of probabilities
-
-
-@dataclass
-class ProbeFrame:
-    """Rows of a data frame as plain values for a model file."""
-
-    names: list[Any]  # names of the columns
-    # For each column: name of the dtype, values (None if missing), and None or (categories, ordered).
-    columns: list[tuple[str, list[Any], tuple[list[Any], bool] | None]]
-
-    def frame(self) -> Any:
-        """Return the rows as a data frame with the original dtypes."""
-        import pandas as pd
-
-        series = []
-        for dtype, values, categories in self.columns:
-            kind: Any = dtype if categories is None else pd.CategoricalDtype(*categories)
-            if dtype.startswith("float"):
-                values = [np.nan if v is None else v for v in values]
-            series.append(pd.Series(values, dtype=kind))
-        table = pd.concat(series, axis=1)
-        table.columns = pd.Index(self.names)
-        return table
-
-
-@dataclass
-class ProbeMatrix:
-    """Rows of a csr matrix as plain arrays."""
-
-    data: NDArray[Any]
-    indices: NDArray[np.int64]
-    indptr: NDArray[np.int64]
-    n_columns: int
-
-    def matrix(self) -> Any:
-        """Return the rows as a csr matrix."""
-        shape = (len(self.indptr) - 1, self.n_columns)
-        return sp.csr_matrix((self.data, self.indices, self.indptr), shape=shape)
-
-
-def probe_rows(X: Table, seed: int) -> Any:
-    """Return a few artificial rows that resemble the rows of a table.
-
-    Each column (each pixel of images) is drawn separately from a small sample of the rows. So the result
-    contains single values of the table, but no row of it. The same table and seed give the same rows. The
-    draws do not change random numbers of the fit.
-
-    Returns
-    -------
-    ndarray, `ProbeMatrix`, `ProbeFrame` or None
-        At most 32 rows and about 64 KiB, with the dtypes of the table. None if a row is larger, or the table
-        has another type.
-
-    >>> import numpy as np
-    >>> rows = probe_rows(np.arange(12.0).reshape(4, 3), seed=0)
-    >>> rows.shape, bool(np.isin(rows[:, 0], [0, 3, 6, 9]).all())
-    ((32, 3), True)
-    """
-    if not hasattr(X, "shape") or len(X.shape) < 2 or not all(X.shape):
-        return None
-    rng = np.random.default_rng([seed, X.shape[0]])
-    sample = rng.choice(X.shape[0], size=min(SAMPLE, X.shape[0]), replace=False)
-    if hasattr(X, "iloc"):
-        return _frame(X.iloc[sample], rng)
-    if sp.issparse(X):
-        return _matrix(sp.csr_matrix(X)[np.sort(sample[:MOST_PROBES])], rng)
-    if isinstance(X, np.ndarray):
-        return _array(X[sample], rng)
-    return None
-
-
-def _n_rows(bytes_per_row: int) -> int:
-    return min(MOST_PROBES, MOST_BYTES // max(bytes_per_row, 1))
-
-
-def _array(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any] | None:
-    flat = rows.reshape(len(rows), -1)
-    if rows.dtype == object and not _storable(flat.ravel().tolist()):
-        return None
-    n = _n_rows(flat.shape[1] * flat.itemsize)
-    drawn = flat[rng.integers(len(flat), size=(n, flat.shape[1])), np.arange(flat.shape[1])]
-    if n:
-        return drawn.reshape(n, *rows.shape[1:])
-    return None
-
-
-def _matrix(rows: Table, rng: np.random.Generator) -> ProbeMatrix | None:
-    entries = rows.tocoo()
-    if entries.data.nbytes + entries.col.nbytes > MOST_BYTES:
-        last = len(entries.row) * MOST_BYTES // (entries.data.nbytes + entries.col.nbytes)
-        if entries.row[last]:
-            return _matrix(rows[: int(entries.row[last])], rng)
-        return None
-    # Permute each column with entries separately.
-    _, column = np.unique(entries.col, return_inverse=True)
-    places = np.tile(np.arange(rows.shape[0]), (column.max(initial=-1) + 1, 1))
-    if len(column):
-        moved = rng.permuted(places, axis=1)[column, entries.row]
-    else:
-        moved = entries.row
-    mixed = sp.csr_matrix((entries.data, (moved, entries.col)), shape=rows.shape)
-    return ProbeMatrix(
-        mixed.data,
-        mixed.indices.astype(np.int64),
-        mixed.indptr.astype(np.int64),
-        int(rows.shape[1]),
-    )
-
-
-def _frame(rows: Table, rng: np.random.Generator) -> ProbeFrame | None:
-    n = _n_rows(int(rows.memory_usage(deep=True, index=False).sum()) // len(rows))
-    if not n:
-        return None
-    columns = []
-    for j in range(rows.shape[1]):
-        drawn = rows.iloc[:, j].iloc[rng.integers(len(rows), size=n)]
-        values = [
-            None if missing else value.item() if isinstance(value, np.generic) else value
-            for value, missing in zip(drawn, drawn.isna(), strict=True)
-        ]
-        kind = drawn.dtype
-        if dtype_kind(kind) == "categories":
-            categories = (list(kind.categories), bool(kind.ordered))
-        else:
-            categories = None
-        if not _storable([*values, *(categories or ([],))[0]]):
-            return None
-        columns.append((str(kind), values, categories))
-    return ProbeFrame(list(rows.columns), columns)
-
-
-def _storable(values: list[Any]) -> bool:
-    """Return whether a model file can contain the values: no dates and other objects."""
-    return all(
-        v is None or isinstance(v, (str, int, float, np.number, np.bool_)) for v in values
-    )
-
-
-@dataclass
-class Answers:
-    """Predictions of a model for its probe rows."""
-
-    labels: list[int]  # predicted labels as positions in ``classes_``
-    # Result of ``predict_distribution``, else of ``predict_proba``, if the model has one.
-    probabilities: list[list[float]] | None
-
-    def same_as(self, other: Answers) -> bool:
-        """Return whether all labels are equal, and all probabilities agree to 1e-6."""
-        if self.labels != other.labels or (self.probabilities is None) != (
-            other.probabilities is None
-        ):
-            return False
-        if self.probabilities is None or other.probabilities is None:
-            return True
-        P = np.asarray(self.probabilities)
-        Q = np.asarray(other.probabilities)
-        return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
-
-    def differing(self, other: Answers) -> int:
-        """Return the number of rows with different labels."""
-        return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
-
-
-def answers(model: Model, rows: Table) -> Answers:
-    """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
-    classifier = last_step(model)
-    if isinstance(rows, ProbeFrame):
-        rows = rows.frame()
-    elif isinstance(rows, ProbeMatrix):
-        rows = rows.matrix()
-    place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
-    given = {}
-    if judged(classifier).by_group:  # the rows take the groups in turn
-        given = {"groups": classifier.example_groups(n_rows_of(rows))}
-    labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
-    has_proba = hasattr(classifier, "predict_proba") or hasattr(
-        classifier, "predict_distribution"
-    )
-    if has_proba:
-        probabilities = label_shares(classifier, rows, **given).tolist()
-    else:
-        probabilities = None
-    return Answers(labels, probabilities)
-
-
-def is_skorch(estimator: Model) -> bool:
-    """Return whether an estimator is a skorch net, or a pipeline or search that contains one."""
-    if "skorch" not in sys.modules:  # saves the search through the parameters
-        return False
-    parts = [estimator, *estimator.get_params().values()]
-    return any(c.__module__.startswith("skorch.") for part in parts for c in type(part).__mro__)

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
-from tailboost.core.array_types import Model
 from tailboost.core.checks import check_number
 from tailboost.core.exceptions import LeakageError, NotCertifiedError
 from tailboost.rows.fingerprints import EqualRows, UsedRows, too_many
-from tailboost.rows.judged import Judged, came_fitted, last_step
 
 # Share of the error probability left, spent by an attempt if others may follow: the first spends .9.
 SPENT_EACH = 0.9
@@ -143,16 +141,6 @@ class Ledger:
     attempts: tuple[Attempt, ...] = ()
     inner: tuple[Ledger, ...] = ()
 
-    @classmethod
-    def of(cls, estimator: Model) -> Ledger:
-        """Return an empty ledger for a new fit, with those of fitted classifiers of tailboost inside it."""
-        fitted = [
-            each for each in map(last_step, came_fitted(estimator)) if isinstance(each, Judged)
-        ]
-        return cls(
-            inner=tuple(chain(*((each.ledger_, *each.ledger_.inner) for each in fitted)))
-        )
-
     def record(
         self,
         attempt: Attempt,
@@ -164,7 +152,7 @@ class Ledger:
         """Record an attempt before its rows are tested; return this attempt, after all earlier ones.
 
         The same call again is no further attempt, because it gives the same result. Its key tells: a digest
-        of the rows, of what is tested on them and of the arguments, see `call_key`.
+        of the rows, of what is tested on them and of the arguments, see `Records.spend`.
 
         Parameters
         ----------

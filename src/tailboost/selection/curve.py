@@ -16,7 +16,8 @@ from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
 from tailboost.rates import GAP, RATIO, Largest, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
-from tailboost.rows.judged import SelectionRecord, group_arguments, judged
+from tailboost.rows.judged import group_arguments, judged
+from tailboost.rows.records import Records
 from tailboost.selection.rate_table import RateTable
 from tailboost.solvers.tradeoff import undominated
 
@@ -49,7 +50,7 @@ class CurveSource(Protocol):
     ) -> list[tuple[Any, Any]]:
         """Return the answers of several classifiers of a curve, and which rows they defer."""
 
-    def _record_of(self, X: Table, y: Column) -> SelectionRecord:
+    def _reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows with labels by which a point is selected."""
 
     @property
@@ -121,25 +122,23 @@ class MeasuredRows:
     ----------
     points : list of classifiers
         Points of the curves, which record further rows at once.
-    records : list of SelectionRecord
+    records : list of Records
         The rows.
     """
 
     points: list[Any] = field(default_factory=list)
-    records: list[SelectionRecord] = field(default_factory=list)
+    records: list[Records] = field(default_factory=list)
 
-    def add(self, record: SelectionRecord) -> None:
+    def add(self, record: Records) -> None:
         """Record rows."""
         self.records.append(record)
         for point in self.points:
-            record.added_to(point)
+            point.records_ = point.records_.joined(record)
 
     def recorded_in(self, point: Any) -> Any:
         """Return a point that knows the recorded rows."""
-        known = {id(rows) for rows in (*point.chosen_rows_, *point.used_rows_)}
         for record in self.records:
-            if not known.issuperset(map(id, (*record.chosen, *record.used))):
-                record.added_to(point)
+            point.records_ = point.records_.joined(record)
         return point
 
 
@@ -377,7 +376,7 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        self._measured_rows.add(self._source._record_of(X, y))
+        self._measured_rows.add(self._source._reading(X, y))
         answers = self._source._answers_of([p.classifier for p in self.points], X, groups)
         more = {"groups": groups, "sample_weight": sample_weight}
         pairs = [self._measured(y, *each, **more) for each in answers]

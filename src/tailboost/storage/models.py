@@ -19,8 +19,9 @@ from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
 from tailboost.rows.fingerprints import digest
-from tailboost.rows.judged import Answers, Judged, answers, judged, last_step
+from tailboost.rows.judged import Judged, judged, last_step
 from tailboost.rows.ledger import Ledger
+from tailboost.storage.answers import Answers, answers
 from tailboost.storage.constructors import Refused
 from tailboost.storage.model_files import (
     ARRAYS,
@@ -136,7 +137,7 @@ def save_model(
     writer = Writer(_checked_names(trusted))
     classifier = last_step(model)
     if isinstance(classifier, Judged):
-        writer.ledger_number(classifier.ledger_)  # the first one
+        writer.ledger_number(classifier.records_.ledger)  # the first one
     try:
         structure = writer.finished(writer.value(model))
     except Refused as refusal:

@@ -176,7 +176,7 @@ _NETS = tuple(
 )
 
 OURS: dict[str, Reviewed] = {
-    **_names("tailboost.rows.judged", "ProbeFrame", "ProbeMatrix"),
+    **_names("tailboost.rows.probes", "ProbeFrame", "ProbeMatrix"),
     **_names("tailboost.rows.fingerprints", "Fingerprint", "RowCounts", "UsedRows"),
     **_names("tailboost.rows.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
@@ -219,6 +219,7 @@ OURS: dict[str, Reviewed] = {
     # -- results of a fit
     **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
     **_names("tailboost.rows.ledger", "Attempt"),
+    **_names("tailboost.rows.records", "Records"),
     **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
     **_names("tailboost.boosting.additive_combiner", "AdditiveCombiner", "Prefix"),
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),

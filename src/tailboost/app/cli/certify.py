@@ -374,7 +374,7 @@ def _calibrate_model(
         _missing_said(model, ledger),
     ):
         if selected:
-            classifier.ledger_ = ledger
+            classifier.records_ = replace(classifier.records_, ledger=ledger)
             point = calibrate_selected(classifier, given, targets, limits=asked, **of_call)
         elif fresh.data is None:
             raise shared.BadInput(
@@ -384,7 +384,8 @@ def _calibrate_model(
         else:
             limits_of_call = asked or (list(own_limits) if targets is None else None)
             batch = stored.one_batch(given, targets, limits_of_call)
-            batch.classifier.ledger_ = ledger
+            records = batch.classifier.records_
+            batch.classifier.records_ = replace(records, ledger=ledger)
             point = batch.certified(**of_call)
             stored = stored.selected_on(fresh.data)
     stored.save(
@@ -463,7 +464,7 @@ def _calibrate_scores(
             else:
                 given = replace(given, **more.unlabeled())
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
-            with _missing_said(None, batch.classifier.ledger_):
+            with _missing_said(None, batch.classifier.records_.ledger):
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
@@ -498,7 +499,7 @@ def _calibrate_labels(
         rows = labelled.fresh_rows(fresh.data, fresh.csv, fresh.cluster)
         if fresh.unlabeled is not None:
             rows["X_unlabeled"] = labelled.scores_of(fresh.unlabeled, fresh.csv).features
-        rules = replace(rules, ledger_=ledger).calibrate(
+        rules = replace(rules, records_=replace(rules.records_, ledger=ledger)).calibrate(
             **rows, limits=limits or None, confidence=confidence
         )
     shared.write_out(out, settings.document(rules), "--model")

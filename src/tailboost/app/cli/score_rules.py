@@ -46,6 +46,7 @@ from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.judged import Judged, judged
 from tailboost.rows.ledger import Ledger
+from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.rule import digest_of_rule
 from tailboost.storage import save_model
@@ -384,11 +385,13 @@ class RuleSelection:
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
                 "selection": [
-                    rows.to_dict() for rows in classifier.used_rows_ if rows.use == SELECTED_ON
+                    rows.to_dict()
+                    for rows in classifier.records_.tables
+                    if rows.use == SELECTED_ON
                 ],
                 "attempts": 0 if certificate is None else len(certificate.attempts),
             },
-            "ledger": classifier.ledger_.to_dict(),
+            "ledger": classifier.records_.ledger.to_dict(),
             **more,
         }
         return text_of(content)
@@ -533,10 +536,8 @@ class StoredRule(StoredDocument):
             selected = content["used"]["selection"]
             ledger = Ledger.from_dict(content["ledger"])
             spent = ledger.attempts[: int(content["used"]["attempts"])]
-            classifier.used_rows_ = (
-                *map(UsedRows.from_dict, selected),
-                *(attempt.rows for attempt in spent),
-            )
+            tables = [*map(UsedRows.from_dict, selected), *(attempt.rows for attempt in spent)]
+            classifier.records_ = Records(tables=tuple(tables), ledger=ledger)
         return cls(
             path,
             classifier,

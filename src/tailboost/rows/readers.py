@@ -1,0 +1,257 @@
+"""The classifiers of tailboost within a model, and how each of them knows the rows that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from tailboost.core.array_types import Ints, Model, Table
+from tailboost.core.checks import as_table, sorted_names
+from tailboost.core.exceptions import LeakageError
+from tailboost.rows.fingerprints import (
+    EqualRows,
+    Fingerprint,
+    RowHashes,
+    UsedRows,
+    check_equal_rows,
+    hash_rounded_rows,
+    hash_rows,
+    labels_too_alike,
+    refuse_used,
+    tiny_hashes,
+)
+from tailboost.rows.judged import Judged, final_step, judged, last_step
+from tailboost.rows.ledger import Ledger
+from tailboost.rows.records import Records, refuse_known
+
+INSIDE = "a frozen model was made on"
+
+
+def came_fitted(estimator: Model) -> list[Any]:
+    """Return the frozen estimators within one: this fit does not know their training rows.
+
+    None stands for an estimator with rows from other steps: such an estimator cannot be asked about rows.
+    Models within frozen models of other libraries are among them, such as that of a calibrated classifier.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        model = estimator.estimator
+        if isinstance(model, FrozenEstimator):
+            return came_fitted(model)
+        if isinstance(last_step(model), Judged):
+            within = []
+        else:
+            within = came_fitted(model)
+        return [model, *within]
+    if isinstance(estimator, (list, tuple)):
+        return [model for each in estimator for model in came_fitted(each)]
+    if not isinstance(estimator, BaseEstimator):
+        return []
+    params = estimator.get_params(deep=False)
+    frozen = came_fitted(list(params.values()))
+    if isinstance(params.get("cv"), str) and params["cv"] == "prefit":
+        frozen.append(None)
+    if isinstance(estimator, Pipeline):
+        return [None for _ in frozen]
+    return frozen
+
+
+def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
+    """Yield a classifier of tailboost and those frozen within it, with the rows as each reads them."""
+    final, table = final_step(model, X)
+    if isinstance(final, Judged):
+        yield final, table
+        yield from readers_within(final, table)
+
+
+def readers_within(estimator: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
+    """Yield the classifiers of tailboost that are frozen within an estimator, as `readers`."""
+    for model in came_fitted(estimator):
+        yield from readers(model, X)
+
+
+def row_hashes(model: Model, X: Table) -> RowHashes:
+    """Return the hashes of rows as given to a model, equal for all forms that it answers alike.
+
+    The columns of a data frame are in the order of the model or, if it knows none, of their names.
+    """
+    if isinstance(model, Judged):
+        return model.row_hashes(X)
+    table = as_table(X)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and not hasattr(
+        model, "n_features_in_"
+    ):  # no model of scikit-learn reads by position
+        names = sorted_names(list(getattr(table, "columns", ())))
+    return RowHashes(hash_rounded_rows(as_table(table, names)))
+
+
+def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
+    """Return why rows of a classifier are equal: rows of scores alone are different rows."""
+    check_equal_rows(equal_rows)
+    if judged(model).reads_scores:
+        return "natural"
+    return equal_rows
+
+
+# -- records of a fit, and of fresh rows ---------------------------------------------------------------------
+
+
+def records_of_fit(
+    estimator: Model, trained: Fingerprint, *, complete: bool | None = None
+) -> Records:
+    """Return the records of a fit, before its selection.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What is fitted. The ledgers of fitted classifiers of tailboost within it are parts of the new ledger.
+    trained : Fingerprint
+        Of the training rows.
+    complete : bool, optional
+        Whether these are all training rows; by default unless a frozen model within does not know its own.
+    """
+    if complete is None:
+        complete = not holds_unknown(estimator)
+    inner = list[Ledger]()
+    for model in came_fitted(estimator):
+        final = last_step(model)
+        if isinstance(final, Judged):
+            ledger = final.records_.ledger
+            inner += [ledger, *ledger.inner]
+    return Records(replace(trained, complete=complete), ledger=Ledger(inner=tuple(inner)))
+
+
+def holds_unknown(estimator: Model) -> bool:
+    """Return whether an estimator holds a frozen one with unknown training rows."""
+    for model in came_fitted(estimator):
+        if model is None:
+            return True
+        final = last_step(model)
+        if not isinstance(final, Judged) or not final.records_.complete:
+            return True
+    return False
+
+
+def counts_within(estimator: Model, X: Table) -> Ints:
+    """Return the counts of rows that the frozen models within an estimator know, see `Records.counts`."""
+    counts = [np.empty((0, 2), dtype=np.intp)]
+    for reader, read in readers_within(estimator, X):
+        counts.append(reader.records_.counts(reader.row_hashes(read).whole))
+    return np.concatenate(counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """Rows as the classifiers of tailboost within a model meet them, in the order of `readers`.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (m, 2)
+        `Records.counts` of all readers; without rows if none of them knows its training rows.
+    tables : tuple of UsedRows or None, one for each reader
+        The rows with their labels, for readers with tables to compare.
+    """
+
+    counts: Ints
+    tables: tuple[UsedRows | None, ...]
+
+    @classmethod
+    def of(cls, model: Model, X: Table, labels: Any = ()) -> Self:
+        """Return how a model meets rows, of which the first have these labels.
+
+        Parameters
+        ----------
+        model : classifier
+            The classifier, also behind a pipeline or a search.
+        X : array-like of shape (n, d)
+            The rows.
+        labels : array-like of shape (k,)
+            The labels of the first k rows.
+        """
+        counts = [np.empty((0, 2), dtype=np.intp)]
+        tables = list[UsedRows | None]()
+        for reader, read in readers(model, X):
+            hashes = reader.row_hashes(read)
+            counts.append(reader.records_.counts(hashes.whole))
+            if reader.records_.tables:
+                cases = reader.cases(read)
+                if cases is None:
+                    cases = slice(None)
+                elif len(labels):
+                    labels = labels[cases]
+                tables.append(UsedRows.of_table(hashes.taken(cases), labels))
+            else:
+                tables.append(None)
+        return cls(np.concatenate(counts), tuple(tables))
+
+    @classmethod
+    def together(cls, parts: Sequence[Met]) -> Met:
+        """Return how a model meets the rows of several parts of a table."""
+        tables = [
+            None if of_reader[0] is None else UsedRows.together(of_reader)
+            for of_reader in zip(*(part.tables for part in parts), strict=True)
+        ]
+        return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
+
+    def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
+        """Raise if the model, or one within it, was trained, selected or calibrated on the rows.
+
+        Parameters
+        ----------
+        model : classifier
+            The model that has met the rows.
+        equal_rows : {"copies", "natural"}
+            As in `tailboost.certify`; rows of scores alone are different rows in any case.
+        name : str, default="X"
+            Name of the rows in messages.
+
+        Raises
+        ------
+        LeakageError
+            Gives the reason.
+        """
+        equal_rows = reason_of_equal_rows(last_step(model), equal_rows)
+        counts = iter(self.counts.tolist())
+        for place, (reader, _) in enumerate(readers(model)):
+            for known, use in reader.records_.by_use():
+                equal, compared = next(counts)
+                refuse_known(
+                    known, use if place == 0 else INSIDE, equal, compared, equal_rows, name
+                )
+        for (reader, _), rows in zip(readers(model), self.tables, strict=True):
+            if rows is not None:
+                why = reason_of_equal_rows(reader, equal_rows)
+                refuse_used(rows, reader.records_.tables, why, name)
+
+
+def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
+    """Raise if labels agree with the kept labels of equal rows more often than in 999 of 1,000 random draws.
+
+    Parameters
+    ----------
+    final : Judged
+        A classifier that may keep rows with labels.
+    X, y : array-like of shape (n, d), (n,)
+        The rows, which are equal by nature, and their class numbers.
+
+    Raises
+    ------
+    LeakageError
+        Says that the rows are copies.
+    """
+    kept = final._rows_kept()
+    if kept is None or kept.row_hashes is None:
+        return
+    hashes = tiny_hashes(hash_rows(final._checked(X))), kept.row_hashes
+    contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
+    if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
+        raise LeakageError(
+            "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
+            "the fit more often than in 999 of 1,000 random draws: they are copies"
+        )

@@ -1,0 +1,61 @@
+"""Answers of a model to its probe rows, which a loaded model must give again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailboost.core.array_types import Model, Table
+from tailboost.core.checks import n_rows_of
+from tailboost.rows.judged import judged, label_shares, last_step
+from tailboost.rows.probes import ProbeFrame, ProbeMatrix
+
+TOLERANCE = 1e-6  # of probabilities
+
+
+@dataclass
+class Answers:
+    """Predictions of a model for its probe rows."""
+
+    labels: list[int]  # predicted labels as positions in ``classes_``
+    # Result of ``predict_distribution``, else of ``predict_proba``, if the model has one.
+    probabilities: list[list[float]] | None
+
+    def same_as(self, other: Answers) -> bool:
+        """Return whether all labels are equal, and all probabilities agree to 1e-6."""
+        if self.labels != other.labels or (self.probabilities is None) != (
+            other.probabilities is None
+        ):
+            return False
+        if self.probabilities is None or other.probabilities is None:
+            return True
+        P = np.asarray(self.probabilities)
+        Q = np.asarray(other.probabilities)
+        return P.shape == Q.shape and bool((abs(P - Q) <= TOLERANCE).all())
+
+    def differing(self, other: Answers) -> int:
+        """Return the number of rows with different labels."""
+        return sum(a != b for a, b in zip(self.labels, other.labels, strict=False))
+
+
+def answers(model: Model, rows: Table) -> Answers:
+    """Return the predictions of a model, or of the last step of a pipeline, for probe rows."""
+    classifier = last_step(model)
+    if isinstance(rows, ProbeFrame):
+        rows = rows.frame()
+    elif isinstance(rows, ProbeMatrix):
+        rows = rows.matrix()
+    place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
+    given = {}
+    if judged(classifier).by_group:  # the rows take the groups in turn
+        given = {"groups": classifier.example_groups(n_rows_of(rows))}
+    labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
+    has_proba = hasattr(classifier, "predict_proba") or hasattr(
+        classifier, "predict_distribution"
+    )
+    if has_proba:
+        probabilities = label_shares(classifier, rows, **given).tolist()
+    else:
+        probabilities = None
+    return Answers(labels, probabilities)
