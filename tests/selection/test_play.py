@@ -5,8 +5,8 @@ import numpy as np
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import Pool, SelectionData
-from tailboost.selection.engine import ERROR_SHARES, EVERY, HEDGE_ROUNDS, add_by_hedge
 from tailboost.selection.problem import Program
+from tailboost.selection.search import ERROR_SHARES, EVERY, HEDGE_ROUNDS, add_by_hedge
 
 
 def test_candidates_are_the_answers_of_the_game_written_out():

@@ -10,8 +10,8 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
-from tailboost.selection.engine import line
 from tailboost.selection.problem import Program, best_in_pool
+from tailboost.selection.search import line
 
 
 def told(seed, n=600, G=2, values=None, right=False):

@@ -11,8 +11,8 @@ from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection import problem as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.engine import best_by_search, first_candidates
 from tailboost.selection.problem import Program, best_in_pool, grow, mixed, solve, within_budget
+from tailboost.selection.search import best_by_search, first_candidates
 
 NAMES = np.array(["a", "b", "c"])
 

@@ -68,6 +68,20 @@ class Reselection:
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         """Return the classifier of an objective within limits, which replace its limits and targets."""
 
+    def _points(
+        self, limited: Any, minimised: Objective, others: tuple[Limit, ...], n_points: int
+    ) -> tuple[list[CurvePoint], Engine]:
+        """Return the points of a trade-off within other limits, and the engine of their counts."""
+        loosest = self._reaching(minimised, (*others, limited.within(limited.most)))
+        problem = replace(loosest._problem.within(others), confidence=None)
+        rules, reached = loosest._engine.along(problem, limited, n_points)
+        points = []
+        for i in front(limited, *reached.T):
+            rate, value = reached[i].tolist()
+            point = loosest._answering(rules[i], others, limited.within(rate))
+            points.append(CurvePoint(rate, value, point))
+        return points, loosest._engine
+
     @abstractmethod
     def _answering(
         self, rule: Selected, others: tuple[Limit, ...] = (), own: Limit | None = None
@@ -281,18 +295,7 @@ class Reselection:
         measured_rows: MeasuredRows | None = None,
     ) -> Curve:
         limited, minimised, others = rates
-        loosest = self._reaching(minimised, (*others, limited.within(limited.most)))
-        engine = loosest._engine
-        problem = replace(loosest._problem.within(others), confidence=None)
-        rules, reached = engine.along(problem, limited, n_points)
-        points = tuple(
-            CurvePoint(
-                float(reached[i, 0]),
-                float(reached[i, 1]),
-                loosest._answering(rules[i], others, limited.within(float(reached[i, 0]))),
-            )
-            for i in front(limited, *reached.T)
-        )
+        points, engine = self._points(limited, minimised, others, n_points)
 
         def at(level: float, point: Any) -> Any:
             own = limited.within(level)
@@ -305,7 +308,7 @@ class Reselection:
             limit.bound for limit in self._problem.limits if (limit.form, limit.rate) == traded
         ]
         return Curve(
-            points,
+            tuple(points),
             limited,
             minimised,
             engine.words,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, _fit_context
@@ -46,10 +46,10 @@ from tailboost.classifiers.input import (
     with_parameters,
 )
 from tailboost.classifiers.robust_selection import (
-    OpenedRows,
     ProbabilityMixture,
     check_columns,
     check_groups,
+    engine_of,
     problem_of,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
@@ -82,9 +82,10 @@ from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.records import NO_ROWS, Records
 from tailboost.rows.rows import UnlabeledRows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
+from tailboost.selection.answers import OpenedRows
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probabilities import Models, averaging, check_named
+from tailboost.selection.probabilities import Models, averaging, check_named, stacked
 from tailboost.selection.problem import (
     NAMED,
     Problem,
@@ -94,6 +95,7 @@ from tailboost.selection.problem import (
 )
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.selected import warn_of_limits
+from tailboost.selection.selection import Selection, Unselected
 from tailboost.selection.summary import Summary
 
 
@@ -439,9 +441,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
         with loud, fitting_apart(self) as fitted:
             fitted._learn(rows, given, more, training_rows)
-        self._selected.warn(
-            forewarned=True
-        )  # after the assignment: a filter may make a warning an error
+        # After the assignment: a filter may make a warning an error.
+        self.selection_.warn(forewarned=True)
         return self
 
     def _learn(
@@ -458,7 +459,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         given.check_indexes()
         validation.check_indexes("_val")
         clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
-        self._kept_problem = stated = problem_of(self)
+        stated = problem_of(self)
         check_groups(self, stated, given.groups)
         unlabeled.check(given.groups, stated, given.clusters)
         weighted = given.sample_weight is not None or self.class_weight is not None
@@ -543,7 +544,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             selected = self._selected_on(training, more, frozen=frozen)
             records = replace(records, selected=selected)
         self.records_ = records
-        self._first_selection(self._engine_of(averaging(outputs), features, costs, X_unlabeled))
+        engine = engine_of(self, stated, averaging(outputs), features, costs, X_unlabeled)
+        self._first_selection(engine, stated)
 
     def _read_rows(
         self, given: LabelledRows, weighted: bool
@@ -698,7 +700,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix = cls._unsettled(probabilities, groups, objective=objective, **params)
+        mix, problem = cls._unsettled(probabilities, groups, objective=objective, **params)
         about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
         check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
@@ -712,23 +714,27 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         judged.check_order(mix.classes_)
         judged = averaging(judged)
         costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
-        mix._kept_engine = mix._engine_of(judged, costs=costs)
-        mix.records_ = mix.records_.joined(mix._reading(probabilities, y))
-        mix._first_selection(mix._kept_engine)
-        mix._selected.warn(forewarned=False)
+        read = models.row_hashes(
+            stacked(probabilities, models.names, mix.classes_), probabilities
+        )
+        mix.records_ = mix.records_.reading(read, label_vector(y), features=False)
+        mix._first_selection(engine_of(mix, problem, judged, costs=costs), problem)
+        mix.selection_.warn(forewarned=False)
         return mix
 
     @classmethod
-    def _unsettled(cls, probabilities: Table, groups: Groups, **params: Any) -> Self:
-        """Return a classifier with these parameters, checked as far as possible without rows."""
+    def _unsettled(
+        cls, probabilities: Table, groups: Groups, **params: Any
+    ) -> tuple[Self, Problem]:
+        """Return a classifier with checked parameters, and its problem."""
         mix = cls(**params)
         mix._validate_params()
-        mix._kept_problem = problem_of(mix)
-        check_groups(mix, mix._kept_problem, groups)
+        problem = problem_of(mix)
+        check_groups(mix, problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
         mix.records_ = Records(replace(NO_ROWS, complete=False))
-        return mix
+        return mix, problem
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
         """Set the classes; return the models whose probabilities are given by name."""
@@ -745,12 +751,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def estimators_(self) -> list[Any]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)
-        return self._models.fitted
+        return self._outputs.models.fitted
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        return Bunch(**dict(zip(self._models.names, self.estimators_, strict=False)))
+        return Bunch(**dict(zip(self._outputs.models.names, self.estimators_, strict=False)))
 
     @property
     def estimator_weights_(self) -> Floats:
@@ -771,7 +777,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             for m in np.flatnonzero(ensemble.weights > 0)
             for i in ensemble.base_models[m].source
         }
-        return [self._models.names[i] for i in sorted(used)]
+        return [self._outputs.models.names[i] for i in sorted(used)]
 
     @property
     def gap_(self) -> float:
@@ -791,12 +797,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def reads_scores(self) -> bool:
         """Whether the rule reads scores alone, so that equal rows are different rows."""
         check_is_fitted(self)
-        return only_scores(self._models.fitted)
+        return only_scores(self._outputs.models.fitted)
 
     @property
     def rule_digest(self) -> str:
         """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
-        models = self._models
+        models = self._outputs.models
         if only_scores(models.fitted) and not models.are_given:
             return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
         outputs = self._engine.known_outputs
@@ -816,7 +822,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         -------
         iterator of ndarray of shape (n, ...)
         """
-        return opened.values(self._engine)
+        return opened.values(self._outputs.models, self._engine.probabilities)
 
     def _rule_html(self) -> str:
         try:
@@ -828,12 +834,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
         return replace(summary, groups=group_uses(self))
 
-    def _first_selection(self, engine: ProbabilityEngine) -> None:
+    def _first_selection(self, engine: ProbabilityEngine, problem: Problem) -> None:
         """Select; an error for contradicting limits keeps the engine, and so the fitted models."""
-        self._kept_engine = engine
         try:
-            self._use_rule(engine.select(self._problem))
+            self._answer_by(Selection.of(engine, problem))
         except InfeasibleLimitsError as error:
+            self.selection_ = cast("Selection", Unselected(engine, problem))
             error.unselected = self
             error.add_note(
                 "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "

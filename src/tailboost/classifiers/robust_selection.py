@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,42 +43,24 @@ from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import Judged
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
-from tailboost.selection.data import SelectionData, ThresholdFamily, cuts
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.answers import OpenedRows, can_defer, shares
+from tailboost.selection.answers import deferred as deferred_rows
+from tailboost.selection.curve import CurvePoint
+from tailboost.selection.data import SelectionData, ThresholdFamily
+from tailboost.selection.engine import COSTS_NOT_KEPT, ProbabilityEngine
 from tailboost.selection.probabilities import (
     LogProbabilities,
     ModelOutputs,
     Models,
     stacked,
-    stratum_probabilities,
 )
 from tailboost.selection.problem import Problem, name_of
 from tailboost.selection.rule import Rule
-from tailboost.selection.score_rule import Scale, ScoreRule, scores_in
 from tailboost.selection.selected import Selected
+from tailboost.selection.selection import Selection
 from tailboost.selection.threshold_rule import ThresholdRule
 
-COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedRows:
-    """Rows of a table with the models' probabilities, which are computed once for several rules."""
-
-    tables: list[LogProbabilities]  # in batches
-
-    def values(self, engine: ProbabilityEngine) -> Iterator[Floats]:
-        """Yield the values by which all candidates answer the rows, shape (n, …) each.
-
-        These are the log-probabilities of the models, those of the strata, and a single score.
-        """
-        models = engine.outputs.models
-        for i in models.pooled_models:
-            yield np.concatenate([table[i] for table in self.tables])
-        strata = [stratum_probabilities(engine.probabilities, table) for table in self.tables]
-        yield np.concatenate(strata, axis=1).T
-        if models.score is not None:
-            yield np.concatenate([scores_in(table, models.score) for table in self.tables])
+Mixture = TypeVar("Mixture", bound="ProbabilityMixture")
 
 
 class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
@@ -89,10 +70,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     _group_names: GroupNames
     objective: Stated
     limits: Stated
-    # Objective and limits of the parameters, the engine on the selection data, and the selected rule.
-    _kept_problem: Problem
-    _kept_engine: ProbabilityEngine
-    _kept_rule: Selected
+    selection_: Selection
     alpha: float | None
     max_error: Stated
     error_budget: float | None
@@ -126,58 +104,37 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     @property
     def _problem(self) -> Problem:
-        return self._kept_problem
+        return self.selection_.problem
 
     @property
     def _engine(self) -> ProbabilityEngine:
-        return self._kept_engine
+        return self.selection_.engine
 
     @property
     def _selected(self) -> Selected:
-        return self._kept_rule
+        return self.selection_.rule
+
+    @property
+    def ensemble_(self) -> MixtureEnsemble:
+        """The selected candidates with their mixture weights."""
+        return self.selection_.ensemble
 
     @property
     def _outputs(self) -> ModelOutputs:
         """The models with their outputs on the selection data."""
         return self._engine.outputs
 
-    def _engine_of(
-        self,
-        outputs: ModelOutputs,
-        X: Table = None,
-        costs: Table = None,
-        X_unlabeled: Table = None,
-    ) -> ProbabilityEngine:
-        """Return the engine on selection data with features X and costs of answers."""
-        return ProbabilityEngine.of(
-            self._problem,
-            outputs,
-            X,
-            self.classes_,
-            getattr(self, "_group_names", None),
-            group_aware=self.by_group,
-            costs=costs,
-            X_unlabeled=X_unlabeled,
-        )
-
-    def _use_rule(self, rule: Selected) -> None:
-        """Answer by a selected rule; a rule on one score answers by its thresholds."""
-        score, (member, *others) = self._outputs.models.score, rule.ensemble.base_models
-        if score is not None and not others and member.rule is None:
-            rule = with_member(
-                rule, ScoreRule.of(member, score, *_names(self), self._engine.known_scores)
-            )
-        self._kept_rule = rule
-        self.ensemble_ = rule.ensemble
+    def _answer_by(self, selection: Selection) -> None:
+        """Answer by the rule of a selection."""
+        self.selection_ = selection
         self._results = {}
         self.__dict__.pop("certificate_", None)
 
     # -- another selection -----------------------------------------------------------------------------
 
     def _check_candidates(self) -> None:
-        if not hasattr(
-            self, "_kept_engine"
-        ):  # `InfeasibleLimitsError.unselected` has an engine and no rule
+        # `InfeasibleLimitsError.unselected` has candidates and no rule.
+        if not hasattr(self, "selection_"):
             check_is_fitted(self)
 
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
@@ -199,8 +156,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         if stated["confidence"] is None and not self.limits and self.max_error is None:
             self.confidence = None  # it was about limits that are left out
         self._validate_params()
-        self._kept_problem = problem = problem_of(self)
-        return problem
+        return problem_of(self)
 
     def _engine_on(self, given: LabelledRows, problem: Problem) -> ProbabilityEngine:
         if given.groups is not None:
@@ -225,7 +181,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         self.records_ = self.records_.joined(self._reading(given.X, given.y))
         if problem.needs_costs and costs is None:
             raise ValueError(COSTS_NOT_KEPT)
-        return self._engine_of(outputs, table, costs)
+        return engine_of(self, problem, outputs, table, costs)
 
     def _engine_by(self, groups: Groups, problem: Problem) -> ProbabilityEngine:
         outputs = self._outputs
@@ -241,41 +197,47 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         check_groups(self, problem, numbers)
         if problem.needs_costs:
             raise ValueError(COSTS_NOT_KEPT)
-        return self._engine_of(replace(outputs, rows=replace(rows, groups=numbers)))
+        return engine_of(self, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         check_groups(self, problem, engine.outputs.rows.groups)
-        if not engine.covers(problem, getattr(self, "_group_names", None)):
-            if problem.needs_costs:
-                raise ValueError(COSTS_NOT_KEPT)
-            engine = self._engine_of(engine.outputs)
-        self._kept_engine = engine
-        self._use_rule(engine.select(problem))
-        self._selected.warn(forewarned=False)
+        self._answer_by(Selection.of(engine, problem))
+        self.selection_.warn(forewarned=False)
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        given = Largest(objective.rate) if objective.worst else objective.rate
-        with warnings.catch_warnings():
-            # Each point would repeat the warnings of the others.
-            warnings.simplefilter("ignore", UserWarning)
-            bare = copy.copy(self)
-            bare.max_error = bare.confidence = None
-            if objective.rate == error() or any(limit.rate == error() for limit in limits):
-                bare.error_budget = None
-            return bare.reweight(objective=given, limits=list(limits))
+        new, problem = stating(self, objective, limits)
+        new._answer_by(self.selection_.select(problem))
+        return new
+
+    def _points(
+        self, limited: Any, minimised: Objective, others: tuple[Limit, ...], n_points: int
+    ) -> tuple[list[CurvePoint], ProbabilityEngine]:
+        loosest, problem = stating(self, minimised, (*others, limited.within(limited.most)))
+        points = []
+        engine = self._engine
+        for rate, value, selection in self.selection_.curve(
+            problem.within(others), limited, n_points
+        ):
+            new = copy.copy(loosest)
+            new.limits = list(selection.problem.limits)
+            new._answer_by(selection)
+            points.append(CurvePoint(rate, value, new))
+            engine = selection.engine
+        return points, engine
 
     def _answering(
         self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None
     ) -> Self:
         new = copy.copy(self)
+        selection = self.selection_
         if own is None:
             new.error_budget = budget = rule.problem.error_budget
-            new._kept_problem = replace(self._problem, error_budget=budget)
-            new._use_rule(rule)
+            problem = replace(selection.problem, error_budget=budget)
         else:
             new.limits = [*others, own]
-            new._kept_problem = self._problem.within((*others, own))
-            new._use_rule(rule.within(new.limits))
+            problem = selection.problem.within((*others, own))
+            rule = rule.within(new.limits)
+        new._answer_by(replace(selection, problem=problem, rule=rule))
         return new
 
     # -- thresholds ------------------------------------------------------------------------------------
@@ -291,22 +253,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             Whether each group has a threshold of its own; the rule must then be group-aware.
         """
         check_is_fitted(self)
-        labelled = self._engine.labelled
-        data = labelled.in_memory
-        if self._problem.over_rows or data is not labelled or data.costs is not None:
-            return None
-        if self._problem.error_budget is not None:
-            return None
-        if by_group:
-            if self._engine.probabilities.group_aware:
-                return ThresholdFamily.plain(data, by_group=True)
-            return None
-        first, *others = self.ensemble_.base_models
-        if others:
-            family = None
-        else:
-            family = ThresholdFamily.of(first.candidate, data.strata, by_group=False)
-        return family or ThresholdFamily.plain(data, by_group=False)
+        return self.selection_.family(by_group=by_group)
 
     def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
         """Return the score of each row of the selection data, and these data.
@@ -321,8 +268,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n,)
         data : SelectionData
         """
-        data = self._engine.labelled.in_memory
-        return family.scores(data.probabilities), data
+        return self.selection_.thresholds(family).on_selection
 
     def scores_of(
         self, family: ThresholdFamily, opened: OpenedRows, *, between_selected: bool = False
@@ -344,23 +290,12 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n,)
         numbers : ndarray of int, shape (n,)
         """
-        scores = list[Floats]()
-        places = list[Ints]()
-        for table in opened.tables:
-            scores.append(
-                family.scores(stratum_probabilities(self._engine.probabilities, table))
-            )
-            if family.by_group:
-                groups = table.groups
-            else:
-                groups = np.zeros(table.n_rows, dtype=np.intp)
-            assert groups is not None
-            places.append(groups)
-        found = np.concatenate(scores)
-        numbers = np.concatenate(places)
-        if between_selected and _divides_values(self._engine, family):
-            return _sides(self, family, _values_of(self, opened), numbers), numbers
-        return found, numbers
+        thresholds = self.selection_.thresholds(family)
+        if between_selected:
+            scores = thresholds.scores_between_selected(opened)
+        else:
+            scores = thresholds.scores(opened)
+        return scores, thresholds.places(opened)
 
     @property
     def may_draw(self) -> bool:
@@ -392,19 +327,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         classifier
         """
         new = copy.copy(self)
-        every = np.atleast_2d(thresholds)
-        if weights is None:
-            each = np.ones(1)
-        else:
-            each = weights
-        rule: Selected = self._engine.named(
-            self._problem, [family.candidate(t) for t in every], each
-        )
-        if len(every) == 1 and self._outputs.models.score is not None:
-            member = rule.ensemble.base_models[0]
-            decided = _rule_at(self, family, every[0], member, fresh)
-            rule = with_member(rule, ScoreRule.answering(member, decided, decided))
-        new._use_rule(rule)
+        new._answer_by(self.selection_.at(family, thresholds, weights, fresh))
         return new
 
     def _answers_of(
@@ -416,8 +339,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         table = table.knowing(self._numbers(groups if self.by_group else None, table.n_rows))
         return [
             (
-                self.classes_[_shares(c.ensemble_, table).argmax(axis=1)],
-                _deferred(c.ensemble_, table) if c.can_defer else None,
+                self.classes_[shares(c.ensemble_, table).argmax(axis=1)],
+                deferred_rows(c.ensemble_, table) if c.can_defer else None,
             )
             for c in classifiers
         ]
@@ -458,11 +381,11 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         if first.rule is not None and not others:
             thresholds: ThresholdRule = first.rule
             return thresholds
-        return Rule.of(self.ensemble_, self.classes_, _names(self)[1])
+        return Rule.of(self.ensemble_, self.classes_, self._engine.answer_names[1])
 
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
         return np.concatenate(
-            [_shares(self.ensemble_, table) for table in self._tables(X, groups)]
+            [shares(self.ensemble_, table) for table in self._tables(X, groups)]
         )
 
     def _tables(self, X: Table, groups: Groups) -> Iterator[LogProbabilities]:
@@ -491,7 +414,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
     def _read(self, X: Table) -> tuple[Models, Any]:
         """Return models that read a table or given probabilities, and the checked table."""
         check_is_fitted(self)
-        models = self._models
+        models = self._outputs.models
         if has_named_columns(X):
             models = Models.given(models.names, self.classes_, models.average)
         return models, self._checked(X)
@@ -654,8 +577,8 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Table) -> Any:
         if has_named_columns(X):
-            return stacked(X, self._models.names, self.classes_)
-        if self._models.are_given:
+            return stacked(X, self._outputs.models.names, self.classes_)
+        if self._outputs.models.are_given:
             raise AttributeError(
                 "this classifier is made from_probabilities and has no models: give a dict of their "
                 "probabilities of the new rows"
@@ -681,19 +604,14 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             If the rule defers no row: there is no limit on deferral.
         """
         return np.concatenate(
-            [_deferred(self.ensemble_, table) for table in self._tables(X, groups)]
+            [deferred_rows(self.ensemble_, table) for table in self._tables(X, groups)]
         )
 
     @property
     def can_defer(self) -> bool:
         """Whether the rule may defer rows: `defers` tells which."""
         check_is_fitted(self)
-        return _can_defer(self.ensemble_)
-
-    @property
-    def _models(self) -> Models:
-        models: Models = self.ensemble_.base_models[0].table_
-        return models
+        return can_defer(self.ensemble_)
 
     # -- the result ------------------------------------------------------------------------------------
 
@@ -709,6 +627,43 @@ def problem_of(classifier: Model) -> Problem:
         randomized=classifier.randomized,
         confidence=classifier.confidence,
     )
+
+
+def engine_of(
+    classifier: ProbabilityMixture,
+    problem: Problem,
+    outputs: ModelOutputs,
+    X: Table = None,
+    costs: Table = None,
+    X_unlabeled: Table = None,
+) -> ProbabilityEngine:
+    """Return the engine on selection data with features X and costs of answers."""
+    return ProbabilityEngine.of(
+        problem,
+        outputs,
+        X,
+        classifier.classes_,
+        getattr(classifier, "_group_names", None),
+        group_aware=classifier.by_group,
+        costs=costs,
+        X_unlabeled=X_unlabeled,
+    )
+
+
+def stating(
+    classifier: Mixture, objective: Objective, limits: tuple[Limit, ...]
+) -> tuple[Mixture, Problem]:
+    """Return a copy with these parameters instead of its own, and its problem; nothing is selected."""
+    new = copy.copy(classifier)
+    new.objective = Largest(objective.rate) if objective.worst else objective.rate
+    new.limits = list(limits)
+    new.alpha = new.max_error = new.confidence = None
+    if objective.rate == error() or any(limit.rate == error() for limit in limits):
+        new.error_budget = None
+    new._validate_params()
+    problem = problem_of(new)
+    check_groups(new, problem, classifier._outputs.rows.groups)
+    return new, problem
 
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
@@ -741,33 +696,11 @@ def check_columns(classifier: Model) -> None:
 # -- answers ---------------------------------------------------------------------------------------------
 
 
-def _shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
-    """Return the label distribution, ties settled; only models with positive weight are read."""
-    used = np.flatnonzero(ensemble.weights > 0)
-    answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
-    return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
-
-
-def _can_defer(ensemble: MixtureEnsemble) -> bool:
-    return any(getattr(member, "defers", False) for member in ensemble.base_models)
-
-
-def _deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
-    """Return the rows that are deferred with probability ½ or more."""
-    if not _can_defer(ensemble):
-        raise ValueError("no row is deferred: state a limit on rates.deferred()")
-    probability = np.zeros(table.n_rows)
-    for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
-        probability += weight * member.defers_table(table)
-    deferred: Mask = probability >= 0.5
-    return deferred
-
-
 def _labels(
     ensemble: MixtureEnsemble, classes: NDArray[Any], deferred: Any, table: LogProbabilities
 ) -> NDArray[Any]:
     """Return the label of each row, or the value for deferred rows."""
-    answers = classes[_shares(ensemble, table).argmax(axis=1)]
+    answers = classes[shares(ensemble, table).argmax(axis=1)]
     if deferred is None:
         return answers
     if deferred in classes.tolist():
@@ -778,99 +711,7 @@ def _labels(
     if mark.dtype.kind != answers.dtype.kind:  # NumPy would turn numbers into text
         mark = np.array(deferred, dtype=object)
         answers = answers.astype(object)
-    return np.where(_deferred(ensemble, table), mark, answers)
-
-
-def with_member(rule: Selected, member: Any) -> Selected:
-    """Return a selected rule of one candidate, which another form of it answers."""
-    return replace(rule, ensemble=replace(rule.ensemble, base_models=[member]))
-
-
-# -- thresholds on the only column of scores ---------------------------------------------------------------
-
-
-def _names(classifier: ProbabilityMixture) -> tuple[list[Any], list[Any] | None]:
-    """Return the labels, and the groups that the rule tells apart; None if it is group-blind."""
-    if classifier.by_group:
-        groups = classifier._group_names.values[0].tolist()
-    else:
-        groups = None
-    return classifier.classes_.tolist(), groups
-
-
-def _divides_values(engine: ProbabilityEngine, family: ThresholdFamily) -> bool:
-    """Whether each threshold of a family is one on a `Scores` column.
-
-    Otherwise there are other models, or one threshold on odds in which the groups differ.
-    """
-    same_odds = family.by_group or not engine.probabilities.group_aware
-    return engine.outputs.models.score is not None and same_odds
-
-
-def _values_of(classifier: ProbabilityMixture, opened: OpenedRows) -> Floats:
-    """Return the values of rows in the only column of scores, shape (n,)."""
-    score = classifier._outputs.models.score
-    return np.concatenate([scores_in(table, score) for table in opened.tables])
-
-
-def _scales(
-    classifier: ProbabilityMixture, family: ThresholdFamily, fresh: Sequence[OpenedRows] = ()
-) -> list[Scale]:
-    """Return the values and scores of selection rows and fresh rows, for each threshold of a family.
-
-    A threshold on the values between the same rows divides them alike, so certificates hold for it.
-    """
-    known = classifier._engine.known_scores
-    score = classifier._outputs.models.score
-    assert score is not None
-    values = [known.values]
-    places = [known.place]
-    scores = [family.scores(known.probabilities)]
-    for opened in fresh:
-        found, groups = classifier.scores_of(family, opened)
-        values.append(_values_of(classifier, opened))
-        scores.append(found)
-        places.append(groups)
-    value, of_score, place = (np.concatenate(each) for each in (values, scores, places))
-    return [
-        Scale.of(value[place == k], of_score[place == k], falls=score.positive_ == 0)
-        for k in range(family.n_thresholds)
-    ]
-
-
-def _sides(
-    classifier: ProbabilityMixture, family: ThresholdFamily, values: Floats, places: Ints
-) -> Floats:
-    """Return scores of rows that are beyond the thresholds between selection rows as their values are."""
-    selection, data = classifier.scores_on_selection(family)
-    of_selection = classifier._engine.known_scores.place[: len(data)]
-    scores = np.zeros(len(values))
-    for place, scale in enumerate(_scales(classifier, family)):
-        rows, (between, _) = places == place, cuts(selection[of_selection == place])
-        scores[rows] = scale.sides(values[rows], between)
-    return scores
-
-
-def _rule_at(
-    classifier: ProbabilityMixture,
-    family: ThresholdFamily,
-    thresholds: Floats,
-    member: Any,
-    fresh: Sequence[OpenedRows],
-) -> ThresholdRule:
-    """Return the rule on one score of thresholds of a family, shape (m,)."""
-    score = classifier._outputs.models.score
-    assert score is not None
-    if not _divides_values(classifier._engine, family):
-        return ThresholdRule.of(member.as_part(plain=False), score, *_names(classifier))
-    lower, upper = (1, 0) if score.positive_ == 0 else (0, 1)
-    ranges = []
-    for scale, threshold in zip(
-        _scales(classifier, family, fresh), thresholds.tolist(), strict=True
-    ):
-        (end,) = scale.thresholds(np.array([threshold])).tolist()
-        ranges.append([(-np.inf, lower), (end, upper)])
-    return ThresholdRule.of_numbers(score, *_names(classifier), ranges)
+    return np.where(deferred_rows(ensemble, table), mark, answers)
 
 
 def _told(

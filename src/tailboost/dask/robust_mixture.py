@@ -18,6 +18,7 @@ import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.input import LabelledRows
+from tailboost.classifiers.robust_selection import engine_of
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -152,7 +153,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix = cls._unsettled(probabilities, groups, objective=objective, **params)
+        mix, problem = cls._unsettled(probabilities, groups, objective=objective, **params)
         table = _Table.of(
             probabilities,
             groups,
@@ -171,8 +172,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
         )
         mix.records_ = mix.records_.joined(Records(tables=(used,)))
-        mix._choose(_RemoteReader(mix, models, table.weight_scale()), table)
-        mix._selected.warn(forewarned=False)
+        mix._choose(_RemoteReader(mix, models, problem, table.weight_scale()), table)
+        mix.selection_.warn(forewarned=False)
         return mix
 
     def _choose(self, reader: _RemoteReader, table: _Table) -> None:
@@ -192,7 +193,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample = averaging(sample)
         stated = reader.stated
         names = getattr(self, "_group_names", None)
-        engine = self._engine_of(sample)
+        engine = engine_of(self, stated, sample)
         if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = strata_of(
@@ -215,7 +216,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
                 data=far,
                 words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
             )
-        self._first_selection(engine)
+        self._first_selection(engine, stated)
 
     def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
         if has_named_columns(given.X) and any(map(is_collection, given.X.values())):
@@ -394,12 +395,8 @@ class _RemoteReader:
 
     mix: DaskRobustMixtureClassifier  # with classes and groups
     models: Models
+    stated: Problem  # the objective and the limits
     scale: tuple[float, float] | None = None  # as from `_Table.weight_scale`
-
-    @property
-    def stated(self) -> Problem:
-        """The objective and the limits."""
-        return self.mix._problem
 
     @property
     def radices(self) -> list[int]:

@@ -283,6 +283,10 @@ class Problem:
         """Return the problem with other limits."""
         return replace(self, limits=tuple(limits))
 
+    def also_within(self, limit: Limit) -> Self:
+        """Return the problem with a further limit."""
+        return self.within((*self.limits, limit))
+
     @property
     def rates(self) -> list[Rate]:
         """The rates of the objective and the limits, each once."""

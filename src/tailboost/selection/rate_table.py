@@ -498,7 +498,6 @@ class RateTable:
         words: str,
         *,
         kind: str = "",
-        prices: Sequence[Floats | None] | None = None,
         selected: bool = True,
         refit: bool = False,
         refit_spread: float = REFIT,
@@ -506,25 +505,28 @@ class RateTable:
     ) -> RateTable:
         """Return the table of a rule from its confusion counts, shape (W, A).
 
-        The rates come with their limits, and ``prices`` are the shadow prices of each limit by subgroup, see
-        `Program.shadow_prices`. ``words``, ``kind`` and ``selected`` are those of the class, ``refit`` and
-        ``refit_spread`` those of `CountedRate.of`. ``flattered`` tells why a rate has no interval: the
-        rule was selected where these rows favour it. An empty text is no reason.
+        The rates come with their limits. ``words``, ``kind`` and ``selected`` are those of the class,
+        ``refit`` and ``refit_spread`` those of `CountedRate.of`. ``flattered`` tells why a rate has no
+        interval: the rule was selected where these rows favour it. An empty text is no reason.
         """
-        stated = list(stated)
         lines = list[RateLine]()
         lacking = list[str]()
         spread = False
-        for (rate, limit), price in zip(stated, prices or [None] * len(stated), strict=True):
+        for rate, limit in stated:
             counted = CountedRate.of(rate, strata, counts, refit, refit_spread)
             why = flattered(rate)
             if why:
                 counted = replace(counted, reasons={why: np.ones(len(counted.values), bool)})
-            lines += rate_lines(rate, limit, counted, price)
+            lines += rate_lines(rate, limit, counted)
             lacking += counted.lacking(rate)
             spread |= counted.spread > 0
         notes = [*[SELECTED] * selected, *[REFITTED] * spread, *dict.fromkeys(lacking)]
         return cls(tuple(lines), words, tuple(notes), kind, selected=selected)
+
+    def priced(self, prices: Floats) -> RateTable:
+        """Return the table with a shadow price of each line, see `Program.shadow_prices`."""
+        priced = zip(self.lines, prices.tolist(), strict=True)
+        return replace(self, lines=tuple(replace(line, price=price) for line, price in priced))
 
     def expecting(self, outlook: LimitsOutlook | None) -> RateTable:
         """Return the table with the probability of keeping the limits on new rows."""
@@ -771,45 +773,30 @@ def _named(lines: Iterable[RateLine]) -> str:
     return "; ".join(names[:FEW]) + more
 
 
-def rate_lines(
-    rate: Rate, limit: Limit | None, counted: CountedRate, prices: Floats | None = None
-) -> list[RateLine]:
-    """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit.
-
-    ``prices`` are shadow prices of the limit: one for each subgroup, or one for a gap or ratio.
-    """
+def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[RateLine]:
+    """Return a line for each subgroup of a counted rate, and one for the gap or ratio of a limit."""
     names = list(counted.terms.names)
     values = counted.values
-    bounds = np.full(len(values), np.nan)
-    if limit is not None and not limit.compares:
+    low, high = counted.ends()
+    if limit is None or limit.compares:
+        bounds = np.full(len(values), np.nan)
+    else:
         bounds = limit.bounds(names)
-    numbers = np.column_stack([values, *counted.ends(), counted.rows, bounds])
-    if limit is not None and limit.compares:
-        ends = counted.compared(limit)
-        numbers = np.vstack([numbers, [limit.value(values), *ends, np.nan, limit.bound]])
+    numbers = np.column_stack([values, low, high, counted.rows, bounds]).tolist()
+    if limit is None:
+        return [
+            RateLine(str(rate), name, value, low, high, n, "", bound, None)
+            for name, (value, low, high, n, bound) in zip(names, numbers, strict=True)
+        ]
+    if limit.compares:
         names.append(limit.form)
-    paid = np.full(len(names), np.nan)
-    if prices is not None:
-        paid[-len(prices) :] = prices
+        ends = counted.compared(limit)
+        numbers.append([float(limit.value(values)), *ends, float("nan"), float(limit.bound)])
     lines = []
-    for name, (value, low, high, n, bound), price in zip(
-        names, numbers.tolist(), paid.tolist(), strict=True
-    ):
-        if limit is None:
-            met = None
-        else:
-            met = limit.keeps(value, bound)
-        if limit is None:
-            said = ""
-        else:
-            said = str(limit)
-        if limit is None:
-            sense = ""
-        else:
-            sense = limit.sense
-        lines.append(
-            RateLine(str(rate), name, value, low, high, n, said, bound, met, sense, price)
-        )
+    for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
+        met = limit.keeps(value, bound)
+        of_limit = str(limit), bound, met, limit.sense
+        lines.append(RateLine(str(rate), name, value, low, high, n, *of_limit))
     return lines
 
 

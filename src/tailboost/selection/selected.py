@@ -121,6 +121,10 @@ def warn_of_limits(limits: Iterable[Limit], strata: Strata) -> None:
             warn_user(why, LimitBelowNoiseWarning)
 
 
+WithDraws = Callable[["SelectedRule"], float | None]
+"""Returns the objective with draws within the limits of a rule, if it is lower beyond noise."""
+
+
 @dataclass(frozen=True, eq=False)
 class Selected(ABC):
     """The selected rule, with its rates on the selection data."""
@@ -157,10 +161,11 @@ class Selected(ABC):
     @property
     def table(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, on the selection data."""
-        return self._table
+        return self.estimates
 
     @cached_property
-    def _table(self) -> RateTable:
+    def estimates(self) -> RateTable:
+        """The same rates without shadow prices."""
         limits = self.program.limits
         stated = [
             (self.program.objective.rate, None),
@@ -193,7 +198,6 @@ class Selected(ABC):
         self,
         stated: Sequence[tuple[Any, Limit | None]],
         kind: str,
-        prices: Sequence[Floats | None] | None = None,
         counts: Floats | None = None,
     ) -> RateTable:
         table = RateTable.counted(
@@ -202,7 +206,6 @@ class Selected(ABC):
             self.counts if counts is None else counts,
             self.words,
             kind=kind,
-            prices=prices,
             refit=self.refit,
             refit_spread=self.spread,
             flattered=self._flattered,
@@ -224,7 +227,7 @@ class Selected(ABC):
     def upper(self) -> float | None:
         """The upper end of a 95 % interval for the objective on new rows; None if a rate has none."""
         name = str(self.program.objective.rate)
-        lines = [line for line in self._table if line.rate == name and not line.limit]
+        lines = [line for line in self.estimates if line.rate == name and not line.limit]
         ends = [line.high for line in lines if not np.isnan(line.value)]
         if np.isnan(ends).any():
             return None
@@ -244,7 +247,7 @@ class Selected(ABC):
         """Return the summary; ``name`` names this rule."""
 
     @abstractmethod
-    def warn(self, *, forewarned: bool) -> None:
+    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
         """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
 
 
@@ -309,11 +312,8 @@ class SelectedRule(Selected):
     selection: Best  # with the counts for estimates
     # With the counts of the selection, which are others if there are rows without labels.
     compared: Comparison
-    # The objective without ``confidence``, if limits were tightened.
-    untightened: float | None = None
-    # The objective with draws within the stated limits, if it is lower beyond noise than ``untightened``,
-    # or than the objective of a rule without confidence.
-    drawn: float | None = None
+    # The rule without ``confidence``, if limits were tightened.
+    untightened: SelectedRule | None = None
 
     @property
     def counts(self) -> Floats:
@@ -335,23 +335,32 @@ class SelectedRule(Selected):
     @cached_property
     def table(self) -> RateTable:
         """The rates of the objective and the limits by subgroup, with shadow prices."""
-        limits = self.program.limits
+        table = self.estimates
         prices = self._shadow_prices
-        stated = [
-            (self.program.objective.rate, None),
-            *((limit.rate, limit) for limit in limits),
-        ]
-        table = self._table
         if prices is not None:
-            table = self._counted(stated, "", [None, *prices]).expecting(self.outlook)
+            table = table.priced(self._by_line(prices))
         if self.program.strata.has_unlabeled:
             table = replace(table, notes=(*table.notes, UNLABELED))
-        before = self.untightened
+        if self.untightened is None:
+            return table
+        before = self.untightened.selection.value
         value = self.selection.value
-        if before is None or before == value:
+        if before == value:
             return table
         price = f"limits were tightened for this: {self.objective} {value:.4f} instead of {before:.4f}"
         return replace(table, notes=(*table.notes, price))
+
+    def _by_line(self, prices: Sequence[Floats]) -> Floats:
+        """Return the shadow price of each line of the table; NaN for lines without one."""
+        strata = self.program.strata
+        by_line = np.full(len(self.estimates), np.nan)
+        last = len(self.program.objective.rate.terms(strata).names)
+        for limit, of_limit in zip(self.program.limits, prices, strict=True):
+            last += len(limit.rate.terms(strata).names) + limit.compares
+            by_line[last - len(of_limit) : last] = (
+                of_limit  # the line of a gap or ratio is last
+            )
+        return by_line
 
     @cached_property
     def outlook(self) -> LimitsOutlook | None:
@@ -447,7 +456,6 @@ class SelectedRule(Selected):
             selection=selection,
             compared=compared,
             untightened=None,
-            drawn=None,
         )
 
     def summary(self, classes: Sequence[Any], name: str) -> Summary:
@@ -506,11 +514,8 @@ class SelectedRule(Selected):
             defers=strata.defers,
         )
 
-    def warn(self, *, forewarned: bool) -> None:
-        """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral.
-
-        With ``forewarned``, `warn_of_limits` has been called before.
-        """
+    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
+        """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral."""
         selection = self.selection
         strata = self.program.strata
         words = self.words
@@ -521,7 +526,9 @@ class SelectedRule(Selected):
         if self.problem.confidence and self.problem.limits:
             self._warn_of_confidence(self.problem.confidence)
             self._warn_of_price(self.problem.confidence)
-        self._warn_of_mixture()
+        drawn = with_draws(self.untightened or self)
+        if drawn is not None:
+            self._warn_of_determinism(drawn)
         why = useless(self.pool, self.program, selection)
         if why is not None:
             warn_user(f"useless rule on {words}: {why}", UselessRuleWarning)
@@ -576,10 +583,8 @@ class SelectedRule(Selected):
                 ConfidenceNotReachedWarning,
             )
 
-    def _warn_of_mixture(self) -> None:
-        """Warn if a rule with random draws has a lower objective within the limits, beyond noise."""
-        if self.drawn is None:
-            return
+    def _warn_of_determinism(self, drawn: float) -> None:
+        """Warn that a rule with random draws has a lower objective within the limits."""
         most = self.counts[: len(self.program.strata.mass)].sum(axis=0).max()
         if most > MOST_EQUAL:
             one_action = f"gives {most:.1%} of the rows one action and "
@@ -591,20 +596,20 @@ class SelectedRule(Selected):
         if self.untightened is not None:
             this = "the rule without draws "
             without = " and without confidence="
-            value = self.untightened
+            value = self.untightened.selection.value
         warn_user(
             f"price of determinism: within the limits{without} {this}has {self.objective}: "
             f"{value:.4g} on {self.words}; with {DRAWS} a rule with random draws has "
-            f"{self.drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
+            f"{drawn:.4g} there. The difference is larger than its noise (95 %, one-sided)",
             DeterminismWarning,
         )
 
     def _warn_of_price(self, confidence: float) -> None:
         """Warn if the confidence costs a large share of the improvement over a random guess."""
-        before = self.untightened
-        value = self.selection.value
-        if before is None:
+        if self.untightened is None:
             return
+        before = self.untightened.selection.value
+        value = self.selection.value
         constants = constants_of(self.pool)
         guess = best_guess(constants, deferring_no_more(self.program, self.counts))
         if guess is None or guess <= before:
@@ -667,10 +672,10 @@ class SelectedRule(Selected):
                 f"{'; '.join(few[:SHOWN])}{' …' if len(few) > SHOWN else ''}",
                 SmallSubgroupsWarning,
             )
-        if not limits:
+        if not any(limit.compares for limit in limits):
             return
         warned = {str(limit) for limit in limits if below_noise(limit, strata) is not None}
-        for line in self._table:
+        for line in self.estimates:
             noisy = (
                 line.subgroup == GAP and line.high - line.value > line.bound
             )  # the other end stops at 0
@@ -745,8 +750,13 @@ class SelectedTail(Selected):
             None, self.mixture, weights, self.gap, nothing, classes, self.names
         )
 
-    def warn(self, *, forewarned: bool) -> None:
+    def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
         """Give no warning: a CVaR has no limits."""
+
+
+def with_member(rule: Selected, member: Any) -> Selected:
+    """Return a selected rule of one candidate, which another form of it answers."""
+    return replace(rule, ensemble=replace(rule.ensemble, base_models=[member]))
 
 
 def without_tiny(ensemble: MixtureEnsemble) -> MixtureEnsemble:

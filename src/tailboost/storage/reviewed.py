@@ -229,6 +229,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.boosting.additive_combiner", "SoftMarginWeights", "SoftMargin"),
     # -- mixtures of other models
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
+    **_names("tailboost.selection.selection", "Selection"),
     **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
     **_names("tailboost.classifiers.cvar", "HedgeOverRows", "LPOverRows", "EntropicOverRows"),
     **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),

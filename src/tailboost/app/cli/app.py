@@ -38,7 +38,10 @@ COMMANDS = {
             "Print the trade-off curve of two rates, such as largest and overall error.",
         ),
         "predict": ("predict.predict", "Predict the labels of new rows."),
-        "rule": ("inspect.rule", "Print the decision rule of a file, as text, JSON, SQL or Python."),
+        "rule": (
+            "inspect.rule",
+            "Print the decision rule of a file, as text, JSON, SQL or Python.",
+        ),
     },
     "Certify it": {
         "rows-needed": (

@@ -1,0 +1,70 @@
+"""What selected rules answer to the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.core.array_types import Floats, Mask
+from tailboost.selection.probabilities import (
+    LogProbabilities,
+    Models,
+    StratumProbabilities,
+    stratum_probabilities,
+)
+from tailboost.selection.score_rule import scores_in
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRows:
+    """Rows of a table with the models' probabilities, which are computed once for several rules."""
+
+    tables: list[LogProbabilities]  # in batches
+
+    def values(self, models: Models, probabilities: StratumProbabilities) -> Iterator[Floats]:
+        """Yield the values by which all candidates answer the rows, shape (n, …) each.
+
+        These are the log-probabilities of the models, those of the strata, and a single score.
+        """
+        for i in models.pooled_models:
+            yield np.concatenate([table[i] for table in self.tables])
+        strata = [stratum_probabilities(probabilities, table) for table in self.tables]
+        yield np.concatenate(strata, axis=1).T
+        if models.score is not None:
+            yield self.scores(models)
+
+    def scores(self, models: Models) -> Floats:
+        """Return the values of the rows in the only column of scores, shape (n,)."""
+        return np.concatenate([scores_in(table, models.score) for table in self.tables])
+
+
+def shares(ensemble: MixtureEnsemble, table: LogProbabilities) -> Floats:
+    """Return the label distribution, ties settled; only models with positive weight are read."""
+    used = np.flatnonzero(ensemble.weights > 0)
+    answers = {m: ensemble.base_models[m].predict_table(table) for m in used.tolist()}
+    return ensemble.mix(answers.values(), table.n_rows, lambda m, rows: answers[m][rows])
+
+
+def can_defer(ensemble: MixtureEnsemble) -> bool:
+    """Whether a rule may defer rows."""
+    return any(getattr(member, "defers", False) for member in ensemble.base_models)
+
+
+def deferred(ensemble: MixtureEnsemble, table: LogProbabilities) -> Mask:
+    """Return the rows that are deferred with probability ½ or more.
+
+    Raises
+    ------
+    ValueError
+        If the rule defers no row.
+    """
+    if not can_defer(ensemble):
+        raise ValueError("no row is deferred: state a limit on rates.deferred()")
+    probability = np.zeros(table.n_rows)
+    for weight, member in zip(ensemble.weights, ensemble.base_models, strict=True):
+        probability += weight * member.defers_table(table)
+    mask: Mask = probability >= 0.5
+    return mask

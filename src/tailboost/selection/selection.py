@@ -1,0 +1,209 @@
+"""A selection: the candidates on the selection data, a problem, and the rule that it selects among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.core.array_types import Floats
+from tailboost.rates import Limit
+from tailboost.selection.curve import front
+from tailboost.selection.data import ThresholdFamily, plain_state
+from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.problem import Problem
+from tailboost.selection.rate_table import RateTable
+from tailboost.selection.score_rule import ScoreRule
+from tailboost.selection.selected import Selected, with_member
+from tailboost.selection.thresholds import Thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The candidates of models on selection data, and the rule selected among them for a problem.
+
+    Another problem gives another selection: no model is fitted, no classifier is needed, and nothing warns.
+
+    Attributes
+    ----------
+    engine : ProbabilityEngine
+        The candidates, on the selection data.
+    problem : Problem
+        The objective within limits.
+    rule : Selected
+        The selected rule.
+    """
+
+    engine: ProbabilityEngine
+    problem: Problem
+    rule: Selected
+
+    @classmethod
+    def of(cls, engine: ProbabilityEngine, problem: Problem) -> Selection:
+        """Select for a problem.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If limits contradict each other.
+        ValueError
+            If a rate names an unknown label, group or column, or costs or groups that are not kept.
+        """
+        engine = engine.on(problem)
+        return cls(engine, problem, engine.answering(engine.select(problem)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
+    def select(self, problem: Problem) -> Selection:
+        """Return the selection for another problem; raises as `of`."""
+        return Selection.of(self.engine, problem)
+
+    def within(self, limits: Sequence[Limit]) -> Selection:
+        """Return the selection within other limits, without a confidence; raises as `of`."""
+        return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
+
+    # -- what was selected -------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> float:
+        """Number of selection rows; of weighted rows the effective number."""
+        return float(self.engine.data.strata.size.sum())
+
+    @property
+    def ensemble(self) -> MixtureEnsemble:
+        """The selected candidates with their mixture weights."""
+        return self.rule.ensemble
+
+    @property
+    def table(self) -> RateTable:
+        """The rates of the objective and the limits, with intervals and shadow prices."""
+        return self.rule.table
+
+    @property
+    def estimates(self) -> RateTable:
+        """The same rates without shadow prices, which take most of the time."""
+        return self.rule.estimates
+
+    @property
+    def counts(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self.rule.counts
+
+    def warn(self, *, forewarned: bool) -> None:
+        """Give the warnings of limits and rates; with ``forewarned``, `warn_of_limits` has been called."""
+        self.rule.warn(self.engine.with_draws, forewarned=forewarned)
+
+    # -- trade-offs --------------------------------------------------------------------------------------
+
+    def curve(
+        self, problem: Problem, limited: Any, n_points: int
+    ) -> list[tuple[float, float, Selection]]:
+        """Return the trade-off of a rate with the objective of a problem, within its limits.
+
+        Each point has both rates, and the selection within the rate.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        """
+        problem = replace(problem, confidence=None)
+        engine = self.engine.on(problem.also_within(limited.within(limited.most)))
+        rules, reached = engine.along(problem, limited, n_points)
+        points = []
+        for i in front(limited, *reached.T):
+            rate, value = reached[i].tolist()
+            own = problem.also_within(limited.within(rate))
+            rule = engine.answering(rules[i].within(own.limits))
+            points.append((rate, value, Selection(engine, own, rule)))
+        return points
+
+    # -- thresholds --------------------------------------------------------------------------------------
+
+    def family(self, *, by_group: bool) -> ThresholdFamily | None:
+        """Return the rules that differ from the selected rule in thresholds; None if there are none.
+
+        Their errors on the selection data have no limit, so there are none with an error budget.
+
+        Parameters
+        ----------
+        by_group : bool
+            Whether each group has a threshold of its own; the rule must then be group-aware.
+        """
+        labelled = self.engine.labelled
+        data = labelled.in_memory
+        if self.problem.over_rows or data is not labelled or data.costs is not None:
+            return None
+        if self.problem.error_budget is not None:
+            return None
+        if by_group:
+            if self.engine.probabilities.group_aware:
+                return ThresholdFamily.plain(data, by_group=True)
+            return None
+        first, *others = self.ensemble.base_models
+        plain = ThresholdFamily.plain(data, by_group=False)
+        if others:
+            return plain
+        return ThresholdFamily.of(first.candidate, data.strata, by_group=False) or plain
+
+    def thresholds(self, family: ThresholdFamily) -> Thresholds:
+        """Return a family of rules on the selection data and on further rows."""
+        return Thresholds(self.engine, family)
+
+    def at(
+        self,
+        family: ThresholdFamily,
+        thresholds: Floats,
+        weights: Floats | None = None,
+        fresh: Sequence[Any] = (),
+    ) -> Selection:
+        """Return the rule of stated thresholds; nothing is selected.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `family`.
+        thresholds : ndarray of shape (m,) or (k, m)
+            One for each group, or one for all rows. A randomised rule draws one of k rows.
+        weights : ndarray of shape (k,), optional
+            Probability of each draw.
+        fresh : sequence of OpenedRows, optional
+            Rows whose answers must not change by the choice of a decimal.
+        """
+        drawn = np.atleast_2d(thresholds)
+        if weights is None:
+            weights = np.ones(1)
+        candidates = [family.candidate(each) for each in drawn]
+        rule: Selected = self.engine.named(self.problem, candidates, weights)
+        if len(drawn) == 1 and self.engine.outputs.models.score is not None:
+            member = rule.ensemble.base_models[0]
+            decided = self.thresholds(family).rule_at(drawn[0], member, fresh)
+            rule = with_member(rule, ScoreRule.answering(member, decided, decided))
+        return replace(self, rule=self.engine.answering(rule))
+
+
+@dataclass(frozen=True, eq=False)
+class Unselected:
+    """Candidates on selection data with a problem that no rule solves; another problem may select one."""
+
+    engine: ProbabilityEngine
+    problem: Problem
+
+    def select(self, problem: Problem) -> Selection:
+        """Return the selection for another problem; raises as `Selection.of`."""
+        return Selection.of(self.engine, problem)
+
+    @property
+    def rule(self) -> Selected:
+        """Raise: there is no rule."""
+        raise NotFittedError("no rule was selected, because the limits contradict each other")
+
+    @property
+    def ensemble(self) -> MixtureEnsemble:
+        """Raise: there is no rule."""
+        return self.rule.ensemble
