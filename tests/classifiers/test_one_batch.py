@@ -15,8 +15,8 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.calibrating import OneBatch, default_share, drawn_part
 from tailboost.guarantees.calibration import calibrate_selected
-from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.rates import Answered, checked_limits
+from tailboost.rows.given import Given
 
 
 class Population:
@@ -153,7 +153,7 @@ def test_clusters_stay_together():
     rng = np.random.default_rng(0)
     T, y, g = Population().draw(600, rng)
     homes = rng.integers(200, size=600)
-    given = FreshInput(T, y, g, homes)
+    given = Given(T, y, g, clusters=homes)
     batch = OneBatch.of(tb.Scores("s", 1, kind="logit"), given, limits=["precision(1) >= .7"])
     kept = set(np.asarray(batch.rows.clusters))
     assert batch.n_selected + len(batch.rows.X) == 600
@@ -228,7 +228,7 @@ def test_both_parts_of_given_scores_are_used_up(data):
     T, y, g = Population().draw(900, np.random.default_rng(3))
     scores, limits = tb.Scores("s", 1, kind="logit"), ["miss(1, by=group) <= .3"]
     rule = tb.calibrate(scores, T, y, limits=limits, groups=g, by_group=True)
-    batch = OneBatch.of(scores, FreshInput(T, y, g), limits=limits, by_group=True)
+    batch = OneBatch.of(scores, Given(T, y, g), limits=limits, by_group=True)
     rest = T.index.isin(batch.rows.X.index)
     assert rest.sum() == rule.certificate_.n_rows
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
@@ -243,7 +243,7 @@ def test_a_selected_classifier_is_calibrated_as_before(model, data):
     limits = [rates.precision(1) >= 0.75]
     first, second = (tb.tune(model, X[800:1300], y[800:1300], limits=limits) for _ in range(2))
     rule = tb.calibrate(first, X[1300:2500], y[1300:2500])
-    same = calibrate_selected(second, FreshInput(X[1300:2500], y[1300:2500]))
+    same = calibrate_selected(second, Given(X[1300:2500], y[1300:2500]))
     assert rule.certificate_.to_dict() == same.certificate_.to_dict()
     assert rule.certificate_.n_rows == 1200
     for given in ({"selection_share": 0.2}, {"by_group": True}):

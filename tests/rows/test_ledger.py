@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.fresh_rows import FreshInput, fresh_rows
+from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.rows.fingerprints import (
     SHARED_LEVEL,
@@ -27,6 +27,7 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
     hash_rows,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.ledger import Attempt, Ledger
 from tailboost.storage.models import model_digest, read_ledger, write_ledger
 
@@ -163,7 +164,7 @@ def test_a_call_is_named_by_rule_rows_labels_groups_and_clusters(tuned):
     of = np.repeat(np.arange(10), 4)
 
     def key(rows=slice(None), y=y, groups=groups, clusters=of, asked="asked", model=mix):
-        given = FreshInput(X[rows], y[rows], groups[rows], clusters[rows])
+        given = Given(X[rows], y[rows], groups[rows], clusters=clusters[rows])
         fresh = fresh_rows(model, given, [LIMIT[0].rate], ())
         records = replace(model.records_, ledger=Ledger())
         return records.spend(fresh.used, what_is_tested(model, fresh, asked))[-1].key

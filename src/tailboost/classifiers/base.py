@@ -35,14 +35,12 @@ from tailboost.boosting.game import Game, NamedSubgroups, Response, checked_targ
 from tailboost.classifiers.fitting import Parts
 from tailboost.classifiers.input import (
     CONSTRAINTS,
-    LabelledRows,
-    check_group_arguments,
-    check_validation,
     checked_table,
     input_tags,
     noting_seen,
     read_training_set,
     refuse_learner,
+    refuse_validation,
     selection_data,
     with_parameters,
 )
@@ -61,6 +59,7 @@ from tailboost.learners.foreign import is_constant, open_session
 from tailboost.learners.named import named_learner
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
+from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import (
     Judged,
@@ -71,7 +70,8 @@ from tailboost.rows.judged import (
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import records_of_fit
 from tailboost.rows.rows import Rows
-from tailboost.rows.subgroups import GROUPS_UNUSED, unit_name
+from tailboost.rows.rules import refuse
+from tailboost.rows.subgroups import unit_name
 from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture
@@ -239,24 +239,21 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        rows = LabelledRows(*unpack(X, y), None, sample_weight)
-        self._fit(
-            rows, LabelledRows(*unpack(X_val, y_val), None, sample_weight_val), fit_params
-        )
+        rows = Given(*unpack(X, y), None, sample_weight)
+        self._fit(rows, Given(*unpack(X_val, y_val), None, sample_weight_val), fit_params)
         return self
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         """Raise ValueError if parameters contradict each other or the arguments of a fit."""
 
-    def _training_set(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
-        check_group_arguments(rows.groups, validation)
+    def _training_set(self, rows: Given, validation: Given) -> TrainingSet:
+        refuse_validation(rows, validation, self.get_params(deep=False).get("cv", "auto"))
         self._check_arguments(rows.groups, validation)
         refuse_learner(
             self.estimator, self._learner(), regressors_allowed=self._takes_regressors
         )
         training = read_training_set(self, self._learner(), rows, self.class_weight)
         if validation.any_given:
-            check_validation(validation, self._param("cv"))
             X_val = checked_table(self, self._learner(), validation.X)
             training.validation = selection_data(
                 self, X_val, validation, "_val", "the {:,} rows of X_val"
@@ -307,9 +304,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             exact=self.exact_weights,
         )
 
-    def _fit(
-        self, rows: LabelledRows, validation: LabelledRows, fit_params: dict[str, Any]
-    ) -> None:
+    def _fit(self, rows: Given, validation: Given, fit_params: dict[str, Any]) -> None:
         routed = routed_params(self, fit_params)
         context = None
         if getattr(self, "_skl_callbacks", None):
@@ -325,8 +320,8 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     def _learn(
         self,
-        rows: LabelledRows,
-        validation: LabelledRows,
+        rows: Given,
+        validation: Given,
         routed: dict[str, Any],
         context: object,
     ) -> None:
@@ -358,7 +353,7 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             self._settle()
         self._conclude(training)
 
-    def _read(self, rows: LabelledRows, validation: LabelledRows) -> TrainingSet:
+    def _read(self, rows: Given, validation: Given) -> TrainingSet:
         """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
         training = self._training_set(rows, validation)
         trained = training.fingerprints
@@ -619,8 +614,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         return replace(predicted, lines=(*predicted.lines, *lines))
 
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
-        if stated["confidence"] is not None:
-            raise ValueError("confidence= has no meaning for boosting: it is for models")
+        refuse("boosting", confidence=stated["confidence"])
         objective = stated["objective"]
         before = self._problem
         alpha = _alpha_for(self, objective, stated["alpha"])
@@ -656,9 +650,8 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             )
         return replace(before, objective=aim, limits=limits, error_budget=budget)
 
-    def _engine_on(self, given: LabelledRows, problem: Problem) -> HypothesisEngine:
-        if given.costs is not None:
-            raise ValueError("costs= has no meaning for boosting: it is for models")
+    def _engine_on(self, given: Given, problem: Problem) -> HypothesisEngine:
+        given.refuse("boosting")
         if given.groups is not None and problem.objective is not self._problem.objective:
             self._name_groups(given.groups)
         words = "the {:,} rows given to reweight"
@@ -800,14 +793,12 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     # -- prediction ----------------------------------------------------------------------------------
 
     def _scores(self, X: Table, groups: Groups = None) -> Floats:
-        if groups is not None:
-            raise ValueError(GROUPS_UNUSED)
+        refuse("blind rule", groups=groups)
         check_is_fitted(self)
         return self.ensemble_.scores(self._checked(X))
 
     def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
-        if groups is not None:
-            raise ValueError(GROUPS_UNUSED)
+        refuse("blind rule", groups=groups)
         X = self._checked(X)
         return n_rows_of(X), lambda m, rows: self.ensemble_.answer(m, take(X, rows))
 

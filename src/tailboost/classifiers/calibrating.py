@@ -35,11 +35,12 @@ from tailboost.core.exceptions import (
 )
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
-from tailboost.guarantees.fresh_rows import FreshInput, Rule
+from tailboost.guarantees.fresh_rows import Rule
 from tailboost.guarantees.threshold_rules import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.given import Given
 from tailboost.rows.judged import Judged
 from tailboost.rows.readers import row_hashes
 
@@ -195,16 +196,16 @@ def calibrate(
     >>> print(certified.certificate_.certified, certified.certificate_.n_rows)
     True 1800
     """
-    given = FreshInput(
+    given = Given(
         X_cal,
         y_cal,
         groups,
-        clusters,
-        X_unlabeled,
-        groups_unlabeled,
-        subgroups,
-        equal_rows,
-        training_rows,
+        clusters=clusters,
+        X_unlabeled=X_unlabeled,
+        groups_unlabeled=groups_unlabeled,
+        subgroups=subgroups,
+        equal_rows=equal_rows,
+        training_rows=training_rows,
     )
     options: dict[str, Any] = {
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
@@ -247,7 +248,7 @@ class OneBatch:
     ----------
     classifier : RobustMixtureClassifier
         Selected by `tailboost.tune` on the first part. The attempt will be recorded in its ``ledger_``.
-    rows : FreshInput
+    rows : Given
         The other rows, and further rows without labels, which are to certify too.
     max_error : float or dict, optional
         The largest errors allowed.
@@ -258,7 +259,7 @@ class OneBatch:
     """
 
     classifier: RobustMixtureClassifier
-    rows: FreshInput
+    rows: Given
     max_error: Stated
     limits: list[Limit] | None
     n_selected: int
@@ -267,7 +268,7 @@ class OneBatch:
     def of(
         cls,
         model: Model,
-        given: FreshInput,
+        given: Given,
         max_error: Stated = None,
         *,
         limits: Stated = None,
@@ -285,11 +286,7 @@ class OneBatch:
         X = given.X
         y = given.y
         groups = given.groups
-        if y is None:
-            raise ValueError(
-                f"y_cal is needed: no rule of this {type(model).__name__} was selected, and rows without "
-                "labels select none. Select on rows with labels first: tune(model, X, y, ...)"
-            )
+        given.refuse("one batch", told={"model": type(model).__name__})
         check_indexes(X_cal=X, y_cal=y, groups=groups, clusters=given.clusters)
         labels = label_column(y, "y_cal")
         check_length(labels, "y_cal", n_rows_of(X), "X_cal")

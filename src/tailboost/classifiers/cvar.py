@@ -25,7 +25,7 @@ from tailboost.boosting.players.corrective import (
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.classifiers.base import MixtureClassifier
-from tailboost.classifiers.input import ROUNDS_OR_AUTO, LabelledRows, with_parameters
+from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
@@ -39,6 +39,7 @@ from tailboost.guarantees.game_bounds import (
 )
 from tailboost.learners import HistTreeClassifier
 from tailboost.learners.protocols import AveragingLearner
+from tailboost.rows.given import Given
 from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
@@ -323,7 +324,7 @@ class CVaRBoostClassifier(MixtureClassifier):
     def _five_folds_up_to(self) -> float:
         return self._over_rows.five_folds_up_to
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         self._most_rounds()  # raises without a theorem
         if self._even and validation.any_given:
             raise ValueError(
@@ -713,7 +714,7 @@ class OCOBoostClassifier(MixtureClassifier):
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         if validation.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"

@@ -19,7 +19,8 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Groups, Ints, Mask, Model, Table
 from tailboost.core.checks import n_rows_of, refuse_missing
 from tailboost.rows.judged import group_arguments, judged
-from tailboost.rows.subgroups import GROUPS_UNUSED, answers_or_review
+from tailboost.rows.rules import refuse
+from tailboost.rows.subgroups import answers_or_review
 
 __all__ = ["Decisions", "RandomizedDecision", "verify"]
 
@@ -162,8 +163,8 @@ class RandomizedDecision:
             As in `draw`; also if the number of ids is not n, or if groups are missing or unused by the model.
         """
         transformers, mixture = _split_model(self.model)
-        if groups is not None and not judged(mixture).by_group:
-            raise ValueError(GROUPS_UNUSED)
+        if not judged(mixture).by_group:
+            refuse("blind rule", groups=groups)
         encoded = _encoded_ids(ids)
         n = n_rows_of(X)
         if len(encoded) != n:

@@ -14,12 +14,13 @@ from tailboost.boosting.game import Units
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import LabelledRows, with_parameters
+from tailboost.classifiers.input import with_parameters
 from tailboost.core.array_types import Groups
 from tailboost.core.checks import OneOf, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
+from tailboost.rows.given import Given
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import BALLS, Uncertainty, check_smooths
@@ -142,7 +143,7 @@ class DROBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
 

@@ -19,11 +19,10 @@ from sklearn.utils import InputTags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import validate_data
 
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Table
+from tailboost.core.array_types import Column, Floats, Ints, Model, Table
 from tailboost.core.checks import (
     OneOf,
     as_pandas,
-    check_indexes,
     check_labels,
     check_row_shape,
     label_vector,
@@ -51,127 +50,69 @@ from tailboost.rows.fingerprints import (
     tiny_hashes,
     too_many,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.readers import counts_within
 from tailboost.rows.rows import RowOrigin, Rows, UnlabeledRows
+from tailboost.rows.rules import refuse
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import revealing_features
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.worst_case import BALLS
 
 
-@dataclass(frozen=True)
-class LabelledRows:
-    """Rows with labels as given to ``fit`` and other methods."""
+def read_unlabeled(
+    classifier: Model, given: Given, labelled: Sequence[Any]
+) -> tuple[Any, UnlabeledRows]:
+    """Return the checked table of rows without labels, without copies of rows with labels.
 
-    X: Table = None
-    y: Column = None
-    groups: Groups = None
-    sample_weight: Column = None
-    costs: Table = None
-    clusters: Column = None
-
-    @property
-    def any_given(self) -> bool:
-        """Whether any argument was given."""
-        return not (
-            self.X is None
-            and self.y is None
-            and self.groups is None
-            and self.sample_weight is None
-        )
-
-    def check_indexes(self, suffix: str = "") -> None:
-        """Raise if pandas objects about these rows have different indexes."""
-        check_indexes(**{f"{name}{suffix}": values for name, values in vars(self).items()})
-
-
-@dataclass(frozen=True)
-class GivenUnlabeled:
-    """Rows without labels as given to ``fit``."""
-
-    X: Table = None
-    groups: Groups = None
-
-    def check(self, groups: Groups, problem: Any, clusters: Column) -> None:
-        """Raise if arguments are missing, or exclude rows without labels."""
-        if self.X is None:
-            if self.groups is not None:
-                raise ValueError("groups_unlabeled was given without X_unlabeled")
-            return
-        check_indexes(X_unlabeled=self.X, groups_unlabeled=self.groups)
-        if groups is None and self.groups is not None:
-            raise ValueError("groups_unlabeled was given without groups")
-        if groups is not None and self.groups is None:
-            raise ValueError("groups and X_unlabeled were given without groups_unlabeled")
-        if problem.over_rows:
-            raise ValueError(
-                "X_unlabeled has no meaning with objective='cvar': rows without labels have no losses"
-            )
-        if problem.needs_costs:
-            raise ValueError(
-                "X_unlabeled: costs of the rows are limited or minimised, and these have none"
-            )
-        if clusters is not None:
-            raise ValueError(
-                "clusters and X_unlabeled were both given, but the clusters of rows without labels are not "
-                "known"
-            )
-        if n_rows_of(self.X) == 0:
-            raise ValueError("X_unlabeled is empty: it needs at least one row")
-
-    def read(self, classifier: Model, labelled: Sequence[Any]) -> tuple[Any, UnlabeledRows]:
-        """Return the checked table and its rows, without copies of rows with labels.
-
-        Parameters
-        ----------
-        classifier : classifier
-            The classifier, with its columns and groups.
-        labelled : sequence of tables
-            All rows with labels. If chance does not explain how many of them are among the rows without
-            labels, each removes one equal row.
-        """
-        try:
-            X = checked_table(classifier, classifier, self.X)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"X_unlabeled: {error}") from error
-        numbers = None
-        n = n_rows_of(X)
-        if self.groups is not None:
-            numbers = classifier._group_names.numbers_of(self.groups, "groups_unlabeled", n)
-        hashes = hash_rounded_rows(X)
-        known = np.concatenate([hash_rounded_rows(table) for table in labelled])
-        kept = np.flatnonzero(~copies_of(known, hashes))
-        if not len(kept):
-            raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
-        if numbers is None:
-            groups = None
-        else:
-            groups = numbers[kept]
-        return take(X, kept), UnlabeledRows(groups, hashes[kept])
-
-
-def rows_given(method: str, X: Table, y: Column, **of_rows: Any) -> bool:
-    """Return whether X and y were given.
-
-    Raises
-    ------
-    ValueError
-        If only one of X and y is given, or if another argument about rows is given without X.
+    Parameters
+    ----------
+    classifier : classifier
+        The classifier, with its columns and groups.
+    given : Given
+        The arguments.
+    labelled : sequence of tables
+        All rows with labels. If chance does not explain how many of them are among the rows without labels,
+        each removes one equal row.
     """
-    if isinstance(X, Real) and y is None:
-        raise ValueError(
-            f"{method}({X!r}): the first argument is X; give a budget as error_budget={X!r}"
-        )
-    if (X is None) != (y is None):
-        raise ValueError(f"{method} needs both X and y, or neither")
-    if X is None and any(part is not None for part in of_rows.values()):
-        if len(of_rows) == 1:
-            belong = "belongs"
-        else:
-            belong = "belong"
-        raise ValueError(f"{' and '.join(of_rows)} {belong} to rows: give X and y too")
-    return X is not None
+    try:
+        X = checked_table(classifier, classifier, given.X_unlabeled)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X_unlabeled: {error}") from error
+    hashes = hash_rounded_rows(X)
+    known = np.concatenate([hash_rounded_rows(table) for table in labelled])
+    kept = np.flatnonzero(~copies_of(known, hashes))
+    if not len(kept):
+        raise ValueError("X_unlabeled: all of these rows are among the rows with labels")
+    groups = None
+    if given.groups_unlabeled is not None:
+        names = classifier._group_names
+        numbers = names.numbers_of(given.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
+        groups = numbers[kept]
+    return take(X, kept), UnlabeledRows(groups, hashes[kept])
+
+
+def refuse_validation(given: Given, validation: Given, cv: object) -> None:
+    """Raise if held-out rows are incomplete, have other arguments than the rows, or a given ``cv``."""
+    facts = []
+    told = {"cv": cv}
+    if validation.any_given:
+        facts.append("validation")
+        names = ("X_val", "y_val", "groups_val", "sample_weight_val")
+        arguments = validation.arguments("_val")
+        told["alone"] = ", ".join(name for name in names if arguments[name] is not None)
+        if cv != "auto":
+            facts.append("cv")
+        if validation.X is not None and n_rows_of(validation.X) == 0:
+            facts.append("X_val without rows")
+    refuse(
+        *facts,
+        told=told,
+        groups=given.groups,
+        clusters=given.clusters,
+        **validation.arguments("_val"),
+    )
 
 
 def input_tags(learner: Model) -> InputTags:
@@ -265,14 +206,6 @@ def labels_of(y: Column, name: str = "y") -> NDArray[Any]:
     return label_vector(y, warn=True)
 
 
-def check_group_arguments(groups: Groups, validation: LabelledRows) -> None:
-    """Raise an error if groups are given for only one of training and held-out rows."""
-    if groups is None and validation.groups is not None:
-        raise ValueError("groups_val was given without groups")
-    if groups is not None and validation.X is not None and validation.groups is None:
-        raise ValueError("groups and X_val were given without groups_val")
-
-
 def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Floats) -> Floats:
     """Return the factor of each class. "balanced" uses weights, so that weight 2 counts the row twice."""
     if class_weight is None:
@@ -299,7 +232,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], y: Ints, weight: Flo
 
 
 def selection_data(
-    classifier: Model, X: Table, given: LabelledRows, suffix: str, words: str
+    classifier: Model, X: Table, given: Given, suffix: str, words: str
 ) -> tuple[Any, Rows]:
     """Return selection data: the rows of positive weight of a table, and their labels, weights and groups.
 
@@ -309,7 +242,7 @@ def selection_data(
         The classifier, with its classes and groups.
     X : table of n rows
         The checked rows.
-    given : LabelledRows
+    given : Given
         The arguments.
     suffix : str
         Suffix of the argument names, for messages.
@@ -330,21 +263,6 @@ def selection_data(
     words = words.format(n_rows_of(X))
     place = RowOrigin(n).part(used)
     return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
-
-
-def check_validation(given: LabelledRows, validation: object) -> None:
-    """Raise an error if held-out rows are incomplete, or given together with ``cv``."""
-    if given.X is None or given.y is None:
-        names = ("X_val", "y_val", "groups_val", "sample_weight_val")
-        parts = (given.X, given.y, given.groups, given.sample_weight)
-        alone = [name for name, part in zip(names, parts, strict=True) if part is not None]
-        raise ValueError(
-            f"{', '.join(alone)} given, but a validation set needs both X_val and y_val"
-        )
-    if validation != "auto":
-        raise ValueError(f"cv={validation!r} and X_val were both given; use cv='auto'")
-    if n_rows_of(given.X) == 0:
-        raise ValueError("X_val is empty: it needs at least one row")
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:
@@ -374,7 +292,7 @@ def _set_groups(classifier: Model, names: GroupNames, revealing: Iterable[Any]) 
 
 
 def read_training_set(
-    classifier: Model, learner: Model, rows: LabelledRows, class_weight: object
+    classifier: Model, learner: Model, rows: Given, class_weight: object
 ) -> TrainingSet:
     """Return the checked training set, and give the classifier the attributes that follow from it.
 

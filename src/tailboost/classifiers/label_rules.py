@@ -29,7 +29,6 @@ from tailboost.core.exceptions import BoundNotMetWarning, NotCertifiedError
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.certificates import Certificate, certify
-from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.learners.scores import Scores, score_columns
 from tailboost.rates import (
     Answered,
@@ -45,6 +44,7 @@ from tailboost.rows.fingerprints import (
     digest,
     hash_rounded_rows,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.judged import Judged, is_about
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
@@ -242,7 +242,7 @@ class LabelRules:
             raise ValueError("limits is needed: there is no target to certify")
         pairs = self._fresh_pairs(X, Y, clusters, X_unlabeled)
         model = pairs.pop("model")
-        given = FreshInput(**pairs, subgroups=_subgroups(names))
+        given = Given(**pairs, subgroups=_subgroups(names))
         about = {"confidence": confidence, "previous": previous, "attempts": attempts}
         try:
             found = calibrate_selected(model, given, limits=stated, **about)

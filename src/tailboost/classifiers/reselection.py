@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,14 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import answers_by, draw
 from tailboost.classifiers.input import (
-    LabelledRows,
     regroup,
-    rows_given,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Mask, Seed, Stated, Table
 from tailboost.core.checks import n_rows_of, unpack
 from tailboost.rates import Limit, Objective, Rate, deferred, error
 from tailboost.rows.fingerprints import digest
+from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.judged import cached, group_uses
 from tailboost.selection.curve import (
@@ -203,7 +203,9 @@ class Reselection:
         self._check_candidates()
         X, y = unpack(X, y)
         new = copy.copy(self)
-        given = rows_given("reweight", X, y, sample_weight=sample_weight, costs=costs)
+        rows = Given(X, y, groups, sample_weight, costs)
+        rows.refuse("reweight", *["X is a number"] * isinstance(X, Real), told={"X": X})
+        given = X is not None
         stated = {
             "alpha": alpha,
             "objective": objective,
@@ -214,7 +216,6 @@ class Reselection:
             stated | {"max_error": max_error, "confidence": confidence}, groups, given
         )
         if given:
-            rows = LabelledRows(X, y, groups, sample_weight, costs)
             rows.check_indexes()
             engine = new._engine_on(rows, problem)
         else:
@@ -234,7 +235,7 @@ class Reselection:
         """Set parameters given to `reweight`, and return the problem; ``given`` says whether rows are."""
 
     @abstractmethod
-    def _engine_on(self, given: LabelledRows, problem: Problem) -> Engine:
+    def _engine_on(self, given: Given, problem: Problem) -> Engine:
         """Return the candidates on other rows."""
 
     @abstractmethod

@@ -32,16 +32,14 @@ from tailboost.classifiers.fitting import (
     named_models,
 )
 from tailboost.classifiers.input import (
-    GivenUnlabeled,
-    LabelledRows,
-    check_group_arguments,
-    check_validation,
     checked_table,
     class_factors,
     input_tags,
     noting_fitted,
     noting_seen,
     read_training_set,
+    read_unlabeled,
+    refuse_validation,
     selection_data,
     with_parameters,
 )
@@ -76,6 +74,7 @@ from tailboost.rows.fingerprints import (
     fingerprint_of,
     hash_rounded_rows,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.judged import group_uses
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
@@ -435,23 +434,25 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         InfeasibleLimitsError
             If limits contradict each other. Its ``unselected`` keeps the fitted models.
         """
-        rows = LabelledRows(*unpack(X, y), groups, sample_weight, costs, clusters)
-        given = LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
-        more = GivenUnlabeled(X_unlabeled, groups_unlabeled)
+        given = Given(
+            *unpack(X, y),
+            groups,
+            sample_weight,
+            costs,
+            clusters,
+            X_unlabeled,
+            groups_unlabeled,
+            training_rows=training_rows,
+        )
+        validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
         loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
         with loud, fitting_apart(self) as fitted:
-            fitted._learn(rows, given, more, training_rows)
+            fitted._learn(given, validation)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn(forewarned=True)
         return self
 
-    def _learn(
-        self,
-        given: LabelledRows,
-        validation: LabelledRows,
-        unlabeled: GivenUnlabeled,
-        training_rows: Table,
-    ) -> None:
+    def _learn(self, given: Given, validation: Given) -> None:
         """Set all attributes of the fit, in a classifier without any.
 
         If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule.
@@ -461,19 +462,20 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
         stated = problem_of(self)
         check_groups(self, stated, given.groups)
-        unlabeled.check(given.groups, stated, given.clusters)
+        _refuse_arguments(given, validation, stated, self.cv)
         weighted = given.sample_weight is not None or self.class_weight is not None
         training, estimators = self._read_rows(given, weighted)
         frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
         named = None
-        if training_rows is not None:
+        if given.training_rows is not None:
             named = fingerprint_of(
-                training_rows, lambda rows: hash_rounded_rows(checked_table(self, self, rows))
+                given.training_rows,
+                lambda rows: hash_rounded_rows(checked_table(self, self, rows)),
             )
         costs = check_costs(given.costs, training.n_given, self.classes_, training.used)
         if validation.any_given:
-            costs = self._read_validation(training, given, validation, frozen=frozen)
-        X_unlabeled, more = self._check_strata(stated, training, costs, unlabeled)
+            costs = self._read_validation(training, validation, frozen=frozen)
+        X_unlabeled, more = self._check_strata(stated, training, costs, given)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs, self.validation_ = fit_models(
             estimators,
@@ -548,7 +550,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         self._first_selection(engine, stated)
 
     def _read_rows(
-        self, given: LabelledRows, weighted: bool
+        self, given: Given, weighted: bool
     ) -> tuple[TrainingSet, list[tuple[str, Any]]]:
         """Return the checked rows, and the estimators by name."""
         named = self.estimators is None or isinstance(self.estimators, str)
@@ -574,18 +576,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return training, estimators
 
     def _read_validation(
-        self,
-        training: TrainingSet,
-        given: LabelledRows,
-        validation: LabelledRows,
-        *,
-        frozen: bool,
+        self, training: TrainingSet, validation: Given, *, frozen: bool
     ) -> Floats | None:
         """Add the given selection data to the rows; return their costs."""
-        check_group_arguments(given.groups, validation)
-        check_validation(validation, self.cv)
-        if given.clusters is not None:
-            raise ValueError("clusters and X_val were both given, but X_val is not split")
         X_val = checked_table(self, self, validation.X)
         X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
         if not frozen:
@@ -600,7 +593,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         stated: Problem,
         training: TrainingSet,
         costs: Floats | None,
-        unlabeled: GivenUnlabeled,
+        given: Given,
     ) -> tuple[Any, UnlabeledRows | None]:
         """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
         if training.groups is None:
@@ -617,12 +610,12 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             stated, rows, self.classes_, names, costs, group_aware=self.by_group
         )
         Program.of_rates(strata, stated.counted, stated.limits)
-        if unlabeled.X is not None:
+        if given.X_unlabeled is not None:
             if training.validation is None:
                 val = []
             else:
                 val = [training.validation[0]]
-            features, more = unlabeled.read(self, [training.X, *val])
+            features, more = read_unlabeled(self, given, [training.X, *val])
             combination = combination_of_unlabeled(
                 stated, strata, more.groups, names, len(more)
             )
@@ -709,7 +702,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         )
         if groups is not None:
             mix._name_groups(groups)
-        given = LabelledRows(probabilities, y, groups, sample_weight)
+        given = Given(probabilities, y, groups, sample_weight)
         judged = mix._outputs_on(models, given, "from_probabilities")
         judged.check_order(mix.classes_)
         judged = averaging(judged)
@@ -861,6 +854,21 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 tags.input_tags.sparse &= own.sparse
                 tags.input_tags.allow_nan &= own.allow_nan
         return tags
+
+
+def _refuse_arguments(given: Given, validation: Given, stated: Problem, cv: Any) -> None:
+    """Raise if arguments of a fit exclude each other."""
+    refuse_validation(given, validation, cv)
+    facts = ["selection"]
+    if stated.over_rows:
+        facts.append("CVaR")
+    if stated.needs_costs:
+        facts.append("rate of costs")
+    if given.X_unlabeled is not None:
+        check_indexes(X_unlabeled=given.X_unlabeled, groups_unlabeled=given.groups_unlabeled)
+        if n_rows_of(given.X_unlabeled) == 0:
+            facts.append("X_unlabeled without rows")
+    given.refuse(*facts)
 
 
 def _pairs(estimators: Any) -> Any:

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.boosting.ensemble import MixtureEnsemble, answers_by
 from tailboost.classifiers.input import (
-    LabelledRows,
     checked_table,
     noting_frozen,
     noting_seen,
@@ -39,15 +38,16 @@ from tailboost.core.long_work import steps, telling
 from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, error
 from tailboost.rows.fingerprints import RowHashes
+from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import Judged
 from tailboost.rows.records import Records
-from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED
+from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, can_defer, shares
 from tailboost.selection.answers import deferred as deferred_rows
 from tailboost.selection.curve import CurvePoint
 from tailboost.selection.data import SelectionData, ThresholdFamily
-from tailboost.selection.engine import COSTS_NOT_KEPT, ProbabilityEngine
+from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import (
     LogProbabilities,
     ModelOutputs,
@@ -83,7 +83,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         super()._set_groups(names)
         check_columns(self)
 
-    def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
+    def _outputs_on(self, models: Models, given: Given, to: str) -> ModelOutputs:
         """Return the models' outputs on selection data: a table, or the models' probabilities by name."""
         if models.are_given:
             X = stacked(given.X, models.names, self.classes_, n_rows_of(given.y))
@@ -158,7 +158,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         self._validate_params()
         return problem_of(self)
 
-    def _engine_on(self, given: LabelledRows, problem: Problem) -> ProbabilityEngine:
+    def _engine_on(self, given: Given, problem: Problem) -> ProbabilityEngine:
         if given.groups is not None:
             self._name_groups(given.groups)
         outputs = self._outputs_on(self._outputs.models, given, "reweight")
@@ -180,7 +180,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
                 table = np.zeros((len(rows.y), 1))
         self.records_ = self.records_.joined(self._reading(given.X, given.y))
         if problem.needs_costs and costs is None:
-            raise ValueError(COSTS_NOT_KEPT)
+            refuse("rate of costs", "kept rows")
         return engine_of(self, problem, outputs, table, costs)
 
     def _engine_by(self, groups: Groups, problem: Problem) -> ProbabilityEngine:
@@ -196,7 +196,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         numbers = self._group_names.numbers_of(groups, "groups", len(used), used)
         check_groups(self, problem, numbers)
         if problem.needs_costs:
-            raise ValueError(COSTS_NOT_KEPT)
+            refuse("rate of costs", "kept rows")
         return engine_of(self, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
@@ -430,12 +430,9 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"by_group={self.by_group} was set after the selection of a rule that {reads}: tune again"
             )
-        if not self.by_group:
-            if groups is not None:
-                raise ValueError(GROUPS_UNUSED)
-            return None
+        refuse("group-aware rule" if self.by_group else "blind rule", groups=groups)
         if groups is None:
-            raise ValueError(GROUPS_NEEDED)
+            return None
         columns = self._group_names.columns or ()
         groups = as_pandas(groups)
         if isinstance(groups, Mapping) or hasattr(groups, "columns"):
@@ -460,7 +457,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
             If the rule is group-blind.
         """
         if not self.by_group:
-            raise ValueError(GROUPS_UNUSED)
+            refuse("blind rule", "groups")
         names = self._group_names
         groups = np.resize(names.values[0], n_rows)
         if names.columns is None:
@@ -668,15 +665,18 @@ def stating(
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
     """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
-    if problem.over_rows and classifier.by_group:
-        raise ValueError("by_group=True has no meaning with objective='cvar': it is for groups")
-    if groups is None and problem.needs_groups:
+    facts = ["selection"]
+    told = {"objective": classifier.objective}
+    if problem.over_rows:
+        facts.append("CVaR")
+    if classifier.by_group:
+        facts.append("by_group")
+    if problem.needs_groups:
+        facts.append("rate of groups")
+        told["rate"] = next(rate for rate in problem.rates if rate.needs_groups)
         if isinstance(classifier.objective, str):
-            raise ValueError(f"objective={classifier.objective!r} needs groups")
-        rate = next(rate for rate in problem.rates if rate.needs_groups)
-        raise ValueError(f"{rate!r} needs groups")
-    if classifier.by_group and groups is None:
-        raise ValueError("by_group=True needs groups")
+            facts.append("named objective of groups")
+    refuse(*facts, told=told, groups=groups)
 
 
 def _table(models: Models, X: Table, numbers: Ints | None, part: Ints) -> LogProbabilities:

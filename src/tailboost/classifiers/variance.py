@@ -20,12 +20,13 @@ from tailboost.boosting.players.additive_player import (
     VadaBoost,
 )
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.input import CONSTRAINTS, LabelledRows, with_parameters
+from tailboost.classifiers.input import CONSTRAINTS, with_parameters
 from tailboost.core.array_types import Floats, Groups, Model
 from tailboost.core.checks import OneOf
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
+from tailboost.rows.given import Given
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.soft_margin import check_price
 
@@ -132,7 +133,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:

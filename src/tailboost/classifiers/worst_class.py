@@ -33,7 +33,6 @@ from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed,
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     ROUNDS_OR_AUTO,
-    LabelledRows,
     with_parameters,
 )
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
@@ -43,6 +42,7 @@ from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Limit, Objective, Rate, error, largest
+from tailboost.rows.given import Given
 from tailboost.rows.judged import cached
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
@@ -276,16 +276,14 @@ class WorstClassBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        rows = LabelledRows(*unpack(X, y), groups, sample_weight)
-        self._fit(
-            rows, LabelledRows(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params
-        )
+        rows = Given(*unpack(X, y), groups, sample_weight)
+        self._fit(rows, Given(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
         return self
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         if groups is None and self.subgroups in ("group", "cell"):
             raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
         if groups is not None and self.subgroups == "class":
@@ -685,7 +683,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _check_arguments(self, groups: Groups, validation: LabelledRows) -> None:
+    def _check_arguments(self, groups: Groups, validation: Given) -> None:
         if self.error_budget is not None and self.combine == "average":
             raise ValueError(
                 "error_budget needs combine='mixture': with 'average' no mixture weights are selected"

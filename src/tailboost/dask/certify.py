@@ -29,7 +29,6 @@ from tailboost.guarantees.certificates import (
     requested_rates,
 )
 from tailboost.guarantees.fresh_rows import (
-    FreshInput,
     FreshRows,
     Rule,
     answers_of,
@@ -46,6 +45,7 @@ from tailboost.rows.fingerprints import (
     check_equal_rows,
     shortest,
 )
+from tailboost.rows.given import Given
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -118,13 +118,18 @@ def certify(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in memory; "
             "rates=() bounds errors here"
         )
-    given = FreshInput(
-        X, y, groups, None, X_unlabeled, groups_unlabeled, equal_rows=equal_rows
+    given = Given(
+        X,
+        y,
+        groups,
+        X_unlabeled=X_unlabeled,
+        groups_unlabeled=groups_unlabeled,
+        equal_rows=equal_rows,
     ).with_and_without_labels()
     if given.has_unlabeled:
         check_unlabeled(model, stated, None)
-    if given.has_labels and given.X is None:
-        raise ValueError("X is needed: model is a classifier")
+    if given.has_labels:
+        given.refuse("classifier")
     counted = _counted(model, given, equal_rows)
     if isinstance(subgroups, Mapping) or subgroups is None:
         listed = subgroups
@@ -138,7 +143,7 @@ def certify(
 
 def _scored(
     model: Model,
-    given: FreshInput,
+    given: Given,
     some: _Counted | None,
     more: _Counted | None,
     stated: Sequence[Expression],
@@ -149,7 +154,7 @@ def _scored(
     classes = label_column(model.classes_, "classes_")
     counted = [one for one in (some, more) if one is not None]
     deferred = [one.column("deferred") for one in counted if judged(final).can_defer]
-    here = FreshInput(
+    here = Given(
         None,
         some and some.column("y"),
         some and some.groups(given.groups),
@@ -178,7 +183,7 @@ def _scored(
 
 
 def _counted(
-    model: Model, given: FreshInput, equal_rows: EqualRows
+    model: Model, given: Given, equal_rows: EqualRows
 ) -> tuple[_Counted | None, _Counted | None]:
     """Return the counts of the rows with labels, and of those without labels that are not among them.
 

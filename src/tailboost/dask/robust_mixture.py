@@ -17,7 +17,6 @@ import dask.array as da
 import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.input import LabelledRows
 from tailboost.classifiers.robust_selection import engine_of
 from tailboost.core.array_types import (
     Column,
@@ -41,6 +40,7 @@ from tailboost.core.checks import (
 from tailboost.dask.collections import DaskColumn, is_collection, partitions, whole
 from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
+from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
@@ -218,7 +218,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             )
         self._first_selection(engine, stated)
 
-    def _outputs_on(self, models: Models, given: LabelledRows, to: str) -> ModelOutputs:
+    def _outputs_on(self, models: Models, given: Given, to: str) -> ModelOutputs:
         if has_named_columns(given.X) and any(map(is_collection, given.X.values())):
             raise TypeError(
                 f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
@@ -414,7 +414,7 @@ class _RemoteReader:
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
-        outputs = self.mix._outputs_on(self.models, LabelledRows(P, y, groups, weight), "")
+        outputs = self.mix._outputs_on(self.models, Given(P, y, groups, weight), "")
         rows = outputs.rows
         columns = [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition

@@ -31,7 +31,7 @@ from tailboost.guarantees.certificates import (
     targets_of,
     unlisted,
 )
-from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
 from tailboost.guarantees.tested import what_is_tested
@@ -43,6 +43,7 @@ from tailboost.guarantees.threshold_rules import (
     power_of_counts,
 )
 from tailboost.rates import InfeasibleLimitsError, Limit, checked_limits
+from tailboost.rows.given import Given
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
@@ -90,7 +91,7 @@ WORTHWHILE = 0.02
 
 def calibrate_selected(
     model: Any,
-    given: FreshInput,
+    given: Given,
     max_error: Any = None,
     *,
     limits: Any = None,
@@ -106,7 +107,7 @@ def calibrate_selected(
     model : classifier
         One of tailboost's, with ``tradeoff``. The attempt is recorded in its ``ledger_`` before any rule is
         tested.
-    given : FreshInput
+    given : Given
         The rows, their labels and further data.
     max_error, limits, confidence, rule, previous, attempts
         As in `tailboost.calibrate`.

@@ -24,7 +24,7 @@ from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
-from tailboost.guarantees.fresh_rows import ERRORS, FreshInput, FreshRows, Rule, fresh_rows
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
     Kind,
@@ -47,9 +47,11 @@ from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limit
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.records import EQUAL_BY_NATURE
+from tailboost.rows.rules import refuse
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = ["Certificate", "CertifiedBound", "Price", "certify", "targets_of"]
@@ -215,7 +217,7 @@ class Certificate:
             raise ValueError("previous belongs to another certificate")
         rules = {b.rule for b in self.tested if b.rate is None}
         about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
-        given = FreshInput(X, y, groups, clusters, equal_rows=equal_rows, **about)
+        given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **about)
         fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
@@ -502,10 +504,20 @@ def certify(
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
     expressions = requested_rates(model, rates, max_error, request)
-    given = FreshInput(
-        X, y, groups, clusters, X_unlabeled, groups_unlabeled, subgroups, equal_rows, training_rows,
-        costs, cost_range, deferred,
-    ).with_and_without_labels()  # fmt: skip
+    given = Given(
+        X,
+        y,
+        groups,
+        costs=costs,
+        clusters=clusters,
+        X_unlabeled=X_unlabeled,
+        groups_unlabeled=groups_unlabeled,
+        subgroups=subgroups,
+        equal_rows=equal_rows,
+        training_rows=training_rows,
+        cost_range=cost_range,
+        deferred=deferred,
+    ).with_and_without_labels()
     if given.X_unlabeled is not None:
         check_unlabeled(model, expressions, clusters, sample_weight)
     if sample_weight is not None:
@@ -540,24 +552,15 @@ def check_unlabeled(
     clusters: Column,
     sample_weight: Column = None,
 ) -> None:
-    """Raise if the other arguments exclude rows without labels."""
+    """Raise if the other arguments of a call exclude its rows without labels."""
+    facts = ["fresh", "X_unlabeled"]
     if not expressions:
-        raise ValueError(
-            "X_unlabeled: errors need labels; state rates or limits of answers alone"
-        )
+        facts.append("errors")
     if not hasattr(model, "predict"):
-        raise ValueError(
-            "X_unlabeled: model is an array of answers, and has none to these rows"
-        )
+        facts.append("array of answers")
     if any(one.rate.needs_costs for one in expressions):
-        raise ValueError(
-            "X_unlabeled: a rate is a mean of costs by row, and these rows have none"
-        )
-    for name, given in (("clusters", clusters), ("sample_weight", sample_weight)):
-        if given is not None:
-            raise ValueError(
-                f"{name} and X_unlabeled were both given, but rows without labels have none"
-            )
+        facts.append("rate of costs")
+    refuse(*facts, clusters=clusters, sample_weight=sample_weight)
 
 
 def _of_positive_weight(sample_weight: Column, n: int) -> Mask:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 
 from tailboost.core.array_types import (
-    Column,
     Floats,
     Groups,
     Hashes,
@@ -27,14 +26,11 @@ from tailboost.core.checks import (
     check_mask,
     check_probabilities,
     check_same_kind,
-    distinct_labels,
-    group_columns,
     in_class_order,
     label_column,
     n_rows_of,
     numbered,
     positions,
-    refuse_missing,
     take,
 )
 from tailboost.guarantees.recheck import Claim
@@ -52,6 +48,8 @@ from tailboost.rows.fingerprints import (
     nth_of_kind,
     random_numbers,
 )
+from tailboost.rows.given import Given, checked_columns
+from tailboost.rows.group_names import by_column, plain_list
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -66,6 +64,7 @@ from tailboost.rows.readers import (
     row_hashes,
 )
 from tailboost.rows.records import TRAINED_ON, refuse_known
+from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import deferral_words
 
 #: `predict`, or the randomised rule with the label distribution `predict_distribution`.
@@ -453,87 +452,9 @@ def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
 # -- subgroups ---------------------------------------------------------------------------------------------
 
 
-def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
-    """Return the listed classes and groups of the population, each None without a list.
-
-    Raises
-    ------
-    ValueError
-        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if groups
-        are listed and not given.
-    """
-    if subgroups is None:
-        return None, None
-    if isinstance(subgroups, Mapping):
-        lists = subgroups
-    else:
-        lists = {"group": subgroups}
-    no_list = (str, bytes, Mapping)
-    are_lists = all(
-        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
-        for names in lists.values()
-    )
-    if not lists or not set(lists) <= {"class", "group"} or not are_lists:
-        raise ValueError(
-            "subgroups must be a list of all groups, or a dict of such lists with the keys 'class' and "
-            f"'group', got {subgroups!r}"
-        )
-    if "group" in lists and groups is None:
-        raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
-    if "class" in lists:
-        classes = distinct_labels(lists["class"], "subgroups")
-    else:
-        classes = None
-    if "group" not in lists:
-        return classes, None
-    names = [
-        tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])
-    ]
-    columns = list(group_columns(groups, "groups"))
-    if not set(by_column(names)) <= set(columns):
-        if columns != [None]:
-            kind = "(column, value) pairs"
-        else:
-            kind = "values of groups"
-        raise ValueError(
-            f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
-        )
-    return classes, names
-
-
-def plain_list(values: Column) -> list[Any]:
-    """Return an array or sequence as a list, None as an empty one."""
-    if values is None:
-        return []
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
 def groups_of_fit(model: Model) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
     return plain_list(judged(model).groups_)
-
-
-def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
-    """Return the groups of each column: a group of a table is (column, value), others have column None."""
-    values: dict[Any, list[Any]] = {}
-    for name in names:
-        column, value = name if isinstance(name, tuple) else (None, name)
-        values.setdefault(column, []).append(value)
-    return values
-
-
-def _group_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, Labels]:
-    """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
-    columns = {}
-    for name, values in ({} if groups is None else group_columns(groups, argument)).items():
-        if name is None:
-            called = argument
-        else:
-            called = f"{argument} column {name!r}"
-        refuse_missing(values, called)
-        columns[name] = label_column(values, called)
-        check_length(columns[name], called, n, of)
-    return columns
 
 
 @dataclass(frozen=True)
@@ -582,113 +503,6 @@ class _ListedGroups:
 
 
 # -- rows --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class FreshInput:
-    """Fresh rows as the caller gives them; fields are the parameters of `tailboost.certify`."""
-
-    X: Table
-    y: Column
-    groups: Groups = None
-    clusters: Column = None
-    X_unlabeled: Table = None
-    groups_unlabeled: Groups = None
-    subgroups: Any = None
-    equal_rows: EqualRows = "copies"
-    training_rows: Table = None
-    costs: Table = None
-    cost_range: Any = None
-    # With an array of answers also those of rows without labels, after the others.
-    deferred: Column = None
-    answers_unlabeled: Labels | None = (
-        None  # with an array of answers: those to rows without labels
-    )
-
-    @property
-    def by_row(self) -> dict[str, Any]:
-        """Further data of each row with a label: groups, costs, clusters, deferral."""
-        names = ("groups", "costs", "clusters", "deferred")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are rows with labels."""
-        return self.y is not None or not self.has_unlabeled
-
-    @property
-    def has_unlabeled(self) -> bool:
-        """Whether there are rows without labels."""
-        return self.X_unlabeled is not None or self.answers_unlabeled is not None
-
-    @cached_property
-    def labels(self) -> Labels | None:
-        """The labels, checked; None without rows with labels."""
-        if self.has_labels:
-            return label_column(self.y, "y")
-        return None
-
-    @cached_property
-    def columns(self) -> dict[Any, Labels]:
-        """The columns of groups of the rows with labels, checked."""
-        return _group_columns(
-            self.groups, "groups", 0 if self.labels is None else len(self.labels), "X"
-        )
-
-    @cached_property
-    def listed(self) -> tuple[Any, list[Any] | None]:
-        """The listed classes and groups of the population, see `listed_subgroups`."""
-        return listed_subgroups(self.subgroups, self.any_groups)
-
-    def with_and_without_labels(self) -> FreshInput:
-        """Return the rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
-
-        Raises
-        ------
-        ValueError
-            If the arguments contradict each other.
-        """
-        if self.X_unlabeled is None and self.groups_unlabeled is not None:
-            raise ValueError("groups_unlabeled was given without X_unlabeled")
-        if self.y is None and self.X is not None:
-            if self.X_unlabeled is not None:
-                raise ValueError(
-                    "X was given without y: all rows without labels go into X_unlabeled"
-                )
-            return replace(
-                self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups
-            )
-        if self.y is None and self.groups is not None:
-            raise ValueError(
-                "groups was given without X and y; those of X_unlabeled are groups_unlabeled"
-            )
-        one_kind = (self.groups is None) != (self.groups_unlabeled is None)
-        if self.y is not None and self.X_unlabeled is not None and one_kind:
-            raise ValueError("groups and groups_unlabeled: give both or neither")
-        return self
-
-    def check(self, model: Model, rates: Sequence[Rate]) -> None:
-        """Raise ValueError for contradicting indexes, or if a rate needs groups or costs."""
-        check_equal_rows(self.equal_rows)
-        check_indexes(X=self.X, y=self.y, model=model, **self.by_row)
-        for rate in rates:
-            if rate.needs_groups and self.any_groups is None:
-                raise ValueError(
-                    f"groups is needed: {rate!r} needs groups (certify(rates=()) bounds errors by class "
-                    "instead)"
-                )
-            if rate.needs_costs and (self.costs is None or self.cost_range is None):
-                raise ValueError(
-                    f"{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
-                    "possible cost of any answer to any row; the given rows do not show it"
-                )
-
-    @property
-    def any_groups(self) -> Any:
-        """The groups of the rows with labels; without such rows those of the others."""
-        if self.has_labels:
-            return self.groups
-        return self.groups_unlabeled
 
 
 @dataclass(frozen=True, eq=False)
@@ -759,24 +573,13 @@ class _Judge:
     met: _Met = _Met()  # the rows with labels
 
     @classmethod
-    def of_array(
-        cls, model: Model, given: FreshInput, rates: Sequence[Rate], fitted: Any
-    ) -> _Judge:
+    def of_array(cls, model: Model, given: Given, rates: Sequence[Rate], fitted: Any) -> _Judge:
         """Check an array of answers; without rows with labels all labels are listed."""
-        if given.training_rows is not None:
-            raise ValueError(
-                "training_rows: model is an array of answers, so there are no rows to compare"
-            )
-        if given.X is not None:
-            raise ValueError(
-                f"X must be None if model is an array of answers, got {type(model).__name__}"
-            )
+        given.refuse("array of answers", told={"model": type(model).__name__})
         marks = given.deferred
-        if marks is None and (about := [rate for rate in rates if rate.counts_deferral]):
-            raise ValueError(
-                f"deferred is needed: {about[0]!r} counts deferred rows, and an array of answers does not "
-                "show them; give deferred=, a mask that is True for a deferred row"
-            )
+        for rate in rates:
+            if rate.counts_deferral:
+                given.refuse("array of answers", "rate of deferral", told={"rate": rate})
         listed = given.listed[0]
         labels = given.labels
         if labels is None:
@@ -795,20 +598,15 @@ class _Judge:
         return cls(fitted, classes, listed is not None, given.equal_rows, answers, marks)
 
     @classmethod
-    def of_model(cls, model: Model, given: FreshInput, rates: Sequence[Rate]) -> _Judge:
+    def of_model(cls, model: Model, given: Given, rates: Sequence[Rate]) -> _Judge:
         """Check a classifier: it knows none of the rows with labels, or the only rows have none."""
-        if given.deferred is not None:
-            raise ValueError(
-                "deferred goes with an array of answers: a classifier knows its deferred rows"
-            )
         listed = given.listed[0]
         labels = given.labels
         if labels is None:
             X = given.X_unlabeled
         else:
             X = given.X
-        if X is None:
-            raise ValueError("X is needed: model is a classifier")
+        refuse("classifier", X=X, deferred=given.deferred)
         if labels is not None:
             check_length(labels, "y", n_rows_of(X))
         final, table = final_step(model, X)
@@ -861,7 +659,7 @@ class _Questions:
     """Rows in parts, those with labels first, and how the answers of a model to them are counted."""
 
     judge: _Judge
-    given: FreshInput
+    given: Given
     rates: Sequence[Rate]
     of_errors: bool  # whether errors are counted, not the rates
     there: _ListedGroups
@@ -944,7 +742,7 @@ class _Questions:
 
 def fresh_rows(
     model: Model,
-    given: FreshInput,
+    given: Given,
     rates: Sequence[Rate] = (),
     rules: Collection[Rule] | None = None,
     *,
@@ -965,7 +763,14 @@ def fresh_rows(
     ValueError
         If an argument is not as in `certify`.
     """
-    given.check(model, rates)
+    check_equal_rows(given.equal_rows)
+    check_indexes(X=given.X, y=given.y, model=model, **given.by_row)
+    for rate in rates:
+        told = {"rate": rate}
+        if rate.needs_groups:
+            refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
+        if rate.needs_costs:
+            given.refuse("certificate", "rate of costs", told=told)
     (_, named), labels = given.listed, given.labels
     if labels is None:
         n_labelled = 0
@@ -1072,7 +877,7 @@ class _Unlabeled:
     met: _Met = _Met()
 
     @classmethod
-    def of(cls, judge: _Judge, model: Model, given: FreshInput) -> _Unlabeled:
+    def of(cls, judge: _Judge, model: Model, given: Given) -> _Unlabeled:
         """Return the rows of a table, without copies of labelled rows."""
         X = given.X_unlabeled
         groups = given.groups_unlabeled
@@ -1082,7 +887,7 @@ class _Unlabeled:
         else:
             rows = given.answers_unlabeled
         n = n_rows_of(rows)
-        columns = _group_columns(groups, "groups_unlabeled", n, "X_unlabeled")
+        columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
         if columns and given.has_labels and set(columns) != set(given.columns):
             raise ValueError(
                 f"groups_unlabeled has the columns {list(columns)}, groups has {list(given.columns)}"

@@ -40,7 +40,7 @@ from tailboost.guarantees.batches import (
     row_ids,
 )
 from tailboost.guarantees.certificates import Certificate, CertifiedBound, targets_of
-from tailboost.guarantees.fresh_rows import answers_of, by_column, groups_of_fit
+from tailboost.guarantees.fresh_rows import answers_of, groups_of_fit
 from tailboost.guarantees.recheck import (
     MOST_NAMES,
     Cells,
@@ -53,6 +53,7 @@ from tailboost.guarantees.recheck import (
 )
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
+from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import (
     judged,
     last_step,

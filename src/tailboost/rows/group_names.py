@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from tailboost.core.array_types import Groups, Ints, Mask
+from tailboost.core.array_types import Column, Groups, Ints, Mask
 from tailboost.core.checks import (
     category_orders,
     column_name,
@@ -174,3 +175,19 @@ def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]
         if len(checked[column]) != n:
             raise ValueError(f"{label} has {len(checked[column])} entries, X has {n} rows")
     return checked
+
+
+def plain_list(values: Column) -> list[Any]:
+    """Return an array or sequence as a list, None as an empty one."""
+    if values is None:
+        return []
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def by_column(names: Sequence[Any]) -> dict[Any, list[Any]]:
+    """Return the groups of each column: a group of a table is (column, value), others have column None."""
+    values: dict[Any, list[Any]] = {}
+    for name in names:
+        column, value = name if isinstance(name, tuple) else (None, name)
+        values.setdefault(column, []).append(value)
+    return values

@@ -22,12 +22,6 @@ MOST_COLUMNS = 2000
 #: Answer to a deferred row in every output, and name of the column of its costs.
 HUMAN_REVIEW = "human review"
 
-GROUPS_UNUSED = "groups are not used by the rule of this classifier: leave them out"
-GROUPS_NEEDED = (
-    "groups are needed: the rule of this classifier reads them (by_group=True). Give groups=…"
-)
-
-
 # Printed name of a group or class that is the empty text.
 EMPTY_NAME = "(empty)"
 

@@ -16,6 +16,7 @@ from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rules import refuse
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
 from tailboost.selection.data import (
@@ -60,8 +61,6 @@ from tailboost.selection.selected import (
     with_member,
     without_tiny,
 )
-
-COSTS_NOT_KEPT = "costs of the rows are not kept with the model: give X, y and costs"
 
 
 class Engine(ABC):
@@ -474,7 +473,7 @@ class ProbabilityEngine(Engine):
         if self._covers(problem):
             return self
         if problem.needs_costs:
-            raise ValueError(COSTS_NOT_KEPT)
+            refuse("rate of costs", "kept rows")
         return self.of(
             problem,
             self.outputs,

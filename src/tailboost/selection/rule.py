@@ -16,7 +16,8 @@ from tailboost.core.checks import columns_by_name, label_column, positions, read
 from tailboost.core.html import html_details
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest
-from tailboost.rows.subgroups import GROUPS_NEEDED, GROUPS_UNUSED, HUMAN_REVIEW, unit_name
+from tailboost.rows.rules import refuse
+from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.probabilities import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
@@ -573,8 +574,7 @@ def _identity(value: Any) -> Any:
 
 def group_numbers(column: Column, known: Sequence[Any] | None, n: int) -> Ints:
     """Return the number of each row's group, or 0 for a group-blind rule (``known`` is None)."""
-    if (known is None) != (column is None):
-        raise ValueError(GROUPS_UNUSED if known is None else GROUPS_NEEDED)
+    refuse("blind rule" if known is None else "group-aware rule", groups=column)
     if known is None:
         return np.zeros(n, dtype=np.intp)
     return positions(

@@ -26,8 +26,8 @@ from tailboost.app.cli.models import (
 )
 from tailboost.core.array_types import Stated
 from tailboost.guarantees.calibration import calibrate_selected
-from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 
 NOT_CERTIFIED = 4  # exit code of `certify --require`
@@ -298,11 +298,11 @@ class _Fresh:
     @contextmanager
     def rows(
         self, stored: StoredModel, columns: Sequence[str], *, with_groups: bool
-    ) -> Iterator[FreshInput]:
+    ) -> Iterator[Given]:
         """Yield the rows with and without labels, of which one may be absent."""
         reading = Reading(Purpose.CALIBRATE, columns, self.cluster)
         with shared.warnings_as_lines(), shared.bad_input(f"{self.data or self.unlabeled}: "):
-            given = FreshInput(None, None, equal_rows=self.equal_rows)
+            given = Given(None, None, equal_rows=self.equal_rows)
             if self.data is not None:
                 rows = stored.read_labelled(self.data, self.csv, self.target, reading)
                 if with_groups:
@@ -456,7 +456,7 @@ def _calibrate_scores(
         )
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)
-            given = FreshInput(
+            given = Given(
                 rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on
             )
             if more is None:

@@ -24,7 +24,7 @@ from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
 from tailboost.core.spelling import other_separator
-from tailboost.guarantees.fresh_rows import FreshInput
+from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.schema import group_names
@@ -214,7 +214,7 @@ class StoredModel:
         """Return a digest of the file without its ledger, which attempts change."""
         return model_digest(self.path)
 
-    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
+    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select a rule of a model without one on a random part of rows, for a calibration on the others."""
         return OneBatch.of(self.classifier, given, max_error, limits=limits)
 

@@ -42,8 +42,8 @@ from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Tabl
 from tailboost.core.checks import reading
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.score_kinds import score_kind
-from tailboost.guarantees.fresh_rows import FreshInput
 from tailboost.rows.fingerprints import UsedRows
+from tailboost.rows.given import Given
 from tailboost.rows.judged import Judged, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
@@ -365,7 +365,7 @@ class RuleSelection:
             **({} if more is None else more.unlabeled()),
         )
 
-    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
+    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, for a calibration on the others."""
         about = {"limits": limits, "objective": self.objective, "by_group": self.by_group}
         return OneBatch.of(self.model, given, max_error, **about)
@@ -577,7 +577,7 @@ class StoredRule(StoredDocument):
             )  # `tailboost tune` has printed them of the same rows
             return replace(self, model=selection.run(rows))
 
-    def one_batch(self, given: FreshInput, max_error: Stated, limits: Stated) -> OneBatch:
+    def one_batch(self, given: Given, max_error: Stated, limits: Stated) -> OneBatch:
         """Select on a random part of labelled rows, as the rule was selected."""
         return self.selection.one_batch(given, max_error, limits)
 

@@ -1,0 +1,185 @@
+"""Rows as a caller gives them, before they are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from tailboost.core.array_types import Column, Groups, Labels, Table
+from tailboost.core.checks import (
+    check_indexes,
+    check_length,
+    distinct_labels,
+    group_columns,
+    label_column,
+    refuse_missing,
+)
+from tailboost.rows.fingerprints import EqualRows
+from tailboost.rows.group_names import by_column, plain_list
+from tailboost.rows.rules import NOTHING_TOLD, refuse
+
+BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows as a caller gives them; fields are the parameters of `tailboost.certify` and of ``fit``."""
+
+    X: Table = None
+    y: Column = None
+    groups: Groups = None
+    sample_weight: Column = None
+    costs: Table = None
+    clusters: Column = None
+    X_unlabeled: Table = None
+    groups_unlabeled: Groups = None
+    subgroups: Any = None
+    equal_rows: EqualRows = "copies"
+    training_rows: Table = None
+    cost_range: Any = None
+    # With an array of answers also those of rows without labels, after the others.
+    deferred: Column = None
+    answers_unlabeled: Labels | None = (
+        None  # with an array of answers: those to rows without labels
+    )
+
+    def arguments(self, suffix: str = "") -> dict[str, Any]:
+        """Return the data by row, by the names of the arguments."""
+        return {f"{name}{suffix}": getattr(self, name) for name in BY_ROW}
+
+    def check_indexes(self, suffix: str = "") -> None:
+        """Raise if pandas objects about these rows have different indexes."""
+        check_indexes(**self.arguments(suffix))
+
+    def refuse(self, *facts: str, told: Mapping[str, Any] = NOTHING_TOLD) -> None:
+        """Raise ValueError if arguments exclude each other, or facts of the call; see `RULES`."""
+        arguments = {each.name: getattr(self, each.name) for each in fields(self)}
+        refuse(*facts, told=told, **arguments)
+
+    @property
+    def any_given(self) -> bool:
+        """Whether any of the first four arguments was given."""
+        first = (self.X, self.y, self.groups, self.sample_weight)
+        return any(argument is not None for argument in first)
+
+    @property
+    def by_row(self) -> dict[str, Any]:
+        """Further data of each row with a label: groups, costs, clusters, deferral."""
+        names = ("groups", "costs", "clusters", "deferred")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether there are rows with labels."""
+        return self.y is not None or not self.has_unlabeled
+
+    @property
+    def has_unlabeled(self) -> bool:
+        """Whether there are rows without labels."""
+        return self.X_unlabeled is not None or self.answers_unlabeled is not None
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """The labels, checked; None without rows with labels."""
+        if self.has_labels:
+            return label_column(self.y, "y")
+        return None
+
+    @cached_property
+    def columns(self) -> dict[Any, Labels]:
+        """The columns of groups of the rows with labels, checked."""
+        n = 0 if self.labels is None else len(self.labels)
+        return checked_columns(self.groups, "groups", n, "X")
+
+    @cached_property
+    def listed(self) -> tuple[Any, list[Any] | None]:
+        """The listed classes and groups of the population, see `listed_subgroups`."""
+        return listed_subgroups(self.subgroups, self.any_groups)
+
+    @property
+    def any_groups(self) -> Any:
+        """The groups of the rows with labels; without such rows those of the others."""
+        if self.has_labels:
+            return self.groups
+        return self.groups_unlabeled
+
+    def with_and_without_labels(self) -> Given:
+        """Return fresh rows with those without labels apart: without ``y``, the rows ``X`` have no labels.
+
+        Raises
+        ------
+        ValueError
+            If the arguments exclude each other.
+        """
+        self.refuse("fresh")
+        if self.y is None and self.X is not None:
+            return replace(
+                self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups
+            )
+        return self
+
+
+def checked_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, Labels]:
+    """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
+    columns: dict[Any, Labels] = {}
+    if groups is None:
+        return columns
+    for name, values in group_columns(groups, argument).items():
+        if name is None:
+            called = argument
+        else:
+            called = f"{argument} column {name!r}"
+        refuse_missing(values, called)
+        columns[name] = label_column(values, called)
+        check_length(columns[name], called, n, of)
+    return columns
+
+
+def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:
+    """Return the listed classes and groups of the population, each None without a list.
+
+    Raises
+    ------
+    ValueError
+        If ``subgroups`` is no list of groups and no dict of lists of classes and groups, or if groups
+        are listed and not given.
+    """
+    if subgroups is None:
+        return None, None
+    if isinstance(subgroups, Mapping):
+        lists = subgroups
+    else:
+        lists = {"group": subgroups}
+    no_list = (str, bytes, Mapping)
+    are_lists = all(
+        hasattr(names, "__len__") and len(names) and not isinstance(names, no_list)
+        for names in lists.values()
+    )
+    if not lists or not set(lists) <= {"class", "group"} or not are_lists:
+        raise ValueError(
+            "subgroups must be a list of all groups, or a dict of such lists with the keys 'class' and "
+            f"'group', got {subgroups!r}"
+        )
+    if "group" in lists and groups is None:
+        raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")
+    if "class" in lists:
+        classes = distinct_labels(lists["class"], "subgroups")
+    else:
+        classes = None
+    if "group" not in lists:
+        return classes, None
+    names = [
+        tuple(name) if isinstance(name, list) else name for name in plain_list(lists["group"])
+    ]
+    columns = list(group_columns(groups, "groups"))
+    if not set(by_column(names)) <= set(columns):
+        if columns != [None]:
+            kind = "(column, value) pairs"
+        else:
+            kind = "values of groups"
+        raise ValueError(
+            f"subgroups must name groups as bounds do, as {kind}, got {subgroups!r}"
+        )
+    return classes, names
