@@ -13,7 +13,7 @@ from sklearn.metrics import roc_curve
 import tailboost as tb
 from tailboost import rates
 from tailboost.core.exceptions import ConfidenceNotReachedWarning, DeterminismWarning
-from tailboost.selection.problem import best_in_pool
+from tailboost.selection.program import best_in_pool
 from tailboost.selection.selected import Comparison
 
 ODDS = [rates.gap(of(1, by="group")) <= 0.02 for of in (rates.miss, rates.false_alarm)]

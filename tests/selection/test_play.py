@@ -5,7 +5,7 @@ import numpy as np
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import Pool, SelectionData
-from tailboost.selection.problem import Program
+from tailboost.selection.program import Program
 from tailboost.selection.search import ERROR_SHARES, EVERY, HEDGE_ROUNDS, add_by_hedge
 
 

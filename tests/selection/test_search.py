@@ -10,7 +10,7 @@ from test_selecting import atoms, best_mixture, grown, one_rule, value_of
 from tailboost import rates
 from tailboost.rates import Objective, Strata
 from tailboost.selection.data import SelectionData, decide, expected_costs
-from tailboost.selection.problem import Program, best_in_pool
+from tailboost.selection.program import Program, best_in_pool
 from tailboost.selection.search import line
 
 

@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 
 from tailboost import rates
 from tailboost.rates import Objective, Strata
-from tailboost.selection import problem as programs
+from tailboost.selection import program as programs
 from tailboost.selection.data import Candidate, SelectionData, decide, expected_costs
-from tailboost.selection.problem import Program, best_in_pool, grow, mixed, solve, within_budget
+from tailboost.selection.program import Program, best_in_pool, grow, mixed, solve, within_budget
 from tailboost.selection.search import best_by_search, first_candidates
 
 NAMES = np.array(["a", "b", "c"])

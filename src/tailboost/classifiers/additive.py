@@ -30,10 +30,11 @@ from tailboost.guarantees.additive_summary import (
     rates_of,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.rates import InfeasibleLimitsError, Largest, error
+from tailboost.rates import InfeasibleLimitsError, error
 from tailboost.rows.judged import Judged, answered, cached
 from tailboost.rows.training_set import HELD_OUT, TrainingSet
-from tailboost.selection.curve import Curve, CurvePoint, rates_of_curve
+from tailboost.selection.curve import Curve, CurvePoint
+from tailboost.selection.problem import stated as stated_problem
 from tailboost.selection.rate_table import RateTable
 
 
@@ -163,7 +164,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         -------
         Curve
         """
-        limited, other, _ = rates_of_curve(a, b, error(), Largest(error(by="class")), ())
+        limited, other, _ = stated_problem("error").traded(a, b)
         reached = [
             stated.value(np.array([line.value for line in self._measured(stated.rate)]))
             for stated in (limited, other)

@@ -31,7 +31,6 @@ from tailboost.selection.curve import (
     CurveSource,
     MeasuredRows,
     front,
-    rates_of_curve,
 )
 from tailboost.selection.engine import Engine
 from tailboost.selection.problem import Problem
@@ -285,9 +284,7 @@ class Reselection:
             return self._deferral_curves(a, b, n_points, deferred)
         if a is None and b is None and problem.over_rows:
             return self._tail_curve()
-        return self._rate_curve(
-            rates_of_curve(a, b, *problem.tradeoff_rates, problem.limits), n_points
-        )
+        return self._rate_curve(problem.traded(a, b), n_points)
 
     def _rate_curve(
         self,
@@ -359,9 +356,7 @@ class Reselection:
         problem = problem.within(
             tuple(limit for limit in problem.limits if limit.rate != deferred())
         )
-        limited, minimised, others = rates_of_curve(
-            a, b, *problem.tradeoff_rates, problem.limits
-        )
+        limited, minimised, others = problem.traded(a, b)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
         curves = {}
         for fraction in given:

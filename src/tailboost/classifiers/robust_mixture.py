@@ -85,13 +85,8 @@ from tailboost.selection.answers import OpenedRows
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.probabilities import Models, averaging, check_named, stacked
-from tailboost.selection.problem import (
-    NAMED,
-    Problem,
-    Program,
-    combination_of_unlabeled,
-    strata_of,
-)
+from tailboost.selection.problem import NAMED, Problem, combination_of_unlabeled, strata_of
+from tailboost.selection.program import Program
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.selected import warn_of_limits
 from tailboost.selection.selection import Selection, Unselected

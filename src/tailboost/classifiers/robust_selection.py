@@ -54,7 +54,7 @@ from tailboost.selection.probabilities import (
     Models,
     stacked,
 )
-from tailboost.selection.problem import Problem, name_of
+from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.rule import Rule
 from tailboost.selection.selected import Selected
 from tailboost.selection.selection import Selection
@@ -615,7 +615,7 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
 def problem_of(classifier: Model) -> Problem:
     """Return objective and limits of the parameters; raise ValueError if these exclude each other."""
-    return Problem.of(
+    return stated(
         classifier.objective,
         classifier.limits,
         classifier.max_error,

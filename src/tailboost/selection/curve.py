@@ -14,7 +14,7 @@ from tailboost.core.checks import check_indexes, unpack
 from tailboost.core.drawing import display
 from tailboost.core.files import write_output
 from tailboost.core.html import html_table, text_table
-from tailboost.rates import GAP, RATIO, Largest, Limit, Objective, Rate, Spread, error, measure
+from tailboost.rates import GAP, RATIO, Limit, Objective, Rate, Spread, error, measure
 from tailboost.rates import deferred as deferred_rate
 from tailboost.rows.judged import group_arguments, judged
 from tailboost.rows.records import Records
@@ -59,40 +59,6 @@ class CurveSource(Protocol):
 
     def _measured(self, *stated: Rate | Limit) -> RateTable:
         """Return rates on the selection data, by subgroup and with intervals."""
-
-
-def rates_of_curve(
-    a: Any, b: Any, limited: Stated, small: Any, limits: Sequence[Limit]
-) -> tuple[Any, Objective, tuple[Limit, ...]]:
-    """Return the limited rate, the minimised rate, and the limits on other rates.
-
-    Parameters
-    ----------
-    a, b : rate, largest, gap or ratio, optional
-        The rates given to ``tradeoff``, in any order if one is a gap or a ratio.
-    limited, small : rate, largest, gap or ratio
-        The rates by default. If only ``a`` is given, the overall error is minimised. A rate is not traded
-        against itself, but against the largest error of a class.
-    limits : sequence of Limit
-        The limits of the classifier.
-    """
-    if getattr(b, "compares", False):
-        a, b = b, a
-    if a is not None:
-        limited = a
-        small = error()
-    if limited == small:
-        small = Largest(error(by="class"))
-    one: Any = limited if getattr(limited, "compares", False) else Objective.of(limited)
-    other = Objective.of(small if b is None else b)
-    traded = {(one.within(one.most).form, one.rate)}
-    if other.worst:
-        traded.add((other.within(other.most).form, other.rate))
-    return (
-        one,
-        other,
-        tuple(limit for limit in limits if (limit.form, limit.rate) not in traded),
-    )
 
 
 @dataclass(frozen=True)

@@ -38,16 +38,14 @@ from tailboost.selection.probabilities import (
     has_group_features,
     stratum_probabilities,
 )
-from tailboost.selection.problem import (
+from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
+from tailboost.selection.program import (
     SLIGHT,
     Best,
-    Problem,
     Program,
     Solution,
     best_in_pool,
-    combination_of_unlabeled,
     mixed,
-    strata_of,
     within_budget,
 )
 from tailboost.selection.score_rule import KnownScores, ScoreRule

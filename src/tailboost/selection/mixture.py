@@ -22,11 +22,11 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
-from tailboost.selection.problem import (
+from tailboost.selection.problem import Problem
+from tailboost.selection.program import (
     SLIGHT,
     SOLVED,
     Best,
-    Problem,
     Program,
     allowed_error,
     best_in_pool,

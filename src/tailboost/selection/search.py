@@ -20,7 +20,7 @@ from tailboost.selection.data import (
     from_contrasts,
     plain_costs,
 )
-from tailboost.selection.problem import (
+from tailboost.selection.program import (
     LEAST_WEIGHT,
     MOST_CHARGE,
     SLIGHT,

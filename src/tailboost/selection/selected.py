@@ -45,11 +45,11 @@ from tailboost.selection.data import (
     plain_state,
 )
 from tailboost.selection.mixture import Mixture
-from tailboost.selection.problem import (
+from tailboost.selection.problem import Problem
+from tailboost.selection.program import (
     SLIGHT,
     SOLVED,
     Best,
-    Problem,
     Program,
     grow,
     mixed,

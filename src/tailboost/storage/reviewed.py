@@ -212,8 +212,8 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.selection.threshold_rule", "ThresholdRule"),
     **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
     **_names("tailboost.selection.rate_table", "LimitsOutlook", "RateLine", "RateTable"),
-    **_names("tailboost.selection.problem", "CVaR", "Problem", "Program", "Best", "Solution",
-        "WorstRow"),
+    **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
+    **_names("tailboost.selection.program", "Best", "Program", "Solution"),
     # -- classifiers
     **_names("tailboost.boosting.boosting", "Demand"),
     # -- results of a fit

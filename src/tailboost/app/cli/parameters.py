@@ -17,7 +17,7 @@ from tailboost.app.registry import METHODS, Method
 from tailboost.classifiers.robust_selection import problem_of
 from tailboost.core.array_types import Model
 from tailboost.core.spelling import did_you_mean
-from tailboost.selection.problem import Problem
+from tailboost.selection.problem import stated
 
 
 def _objective(value: Any) -> Any:
@@ -95,7 +95,7 @@ def configured(
     return classifier
 
 
-_PROBLEM = {*inspect.signature(Problem.of).parameters}
+_PROBLEM = {*inspect.signature(stated).parameters}
 
 
 def _set(classifier: Model, option: str, name: str, value: Any) -> None:

@@ -1,0 +1,586 @@
+"""The linear program of a problem over confusion counts, its solution, and the best candidate of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import highspy
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.long_work import one_blas_thread
+from tailboost.rates import Limit, Objective, Strata, error
+from tailboost.rates.make import OVERALL_ERROR
+from tailboost.selection.data import Candidate, Pool, plain_state, quotient
+from tailboost.solvers.highs import QuietHighs
+
+# Weight of the overall error beside a largest rate: of rules with the same largest rate the most accurate.
+TIE_PRICE = 1e-3
+# Price of violating a row of the program by 1: at first, and at most.
+SLACK_PRICE = 10.0
+MOST_SLACK_PRICE = 1e6
+# A row is part of a contradiction if its shadow price is at least this fraction of the price of a violation.
+DEAR = 1e-3
+# Sum of violations that counts as none.
+SLACK = 1e-7
+# Violation of a limit that counts as rounding.
+SLIGHT = 1e-9
+# Relative gap at which column generation ends, and the most rounds.
+TOLERANCE = 1e-4
+ROUNDS = 100
+# Rounds without a better candidate after which growth ends; random action costs near the best ones that are
+# tried in each of these rounds, and the standard deviation of their logarithms.
+IDLE_ROUNDS = 4
+LOOKS = 4
+LOOK_SPREAD = 0.25
+# The most levels of a ratio that are tried, and the difference of levels that ends the trials.
+LEVELS = 8
+SAME_LEVEL = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """``min ⟨cost, N⟩ + z_0`` subject to ``⟨M_j, N⟩ + f_j z ≤ b_j`` over confusion counts N of mixtures."""
+
+    strata: Strata
+    objective: Objective  # a rate, or the largest rate of a family: then z_0 is the largest
+    limits: tuple[Limit, ...]
+    cost: Floats  # shape (W × A,): the linear part of the objective
+    matrix: Floats  # shape (J, W × A): M
+    bound: Floats  # shape (J,): b
+    free: Floats  # shape (J,): f, coefficient of the row's free variable
+    variable: Ints  # shape (J,): number of the row's free variable, −1 for none
+    limit_of_row: Ints  # shape (J,): number of the limit behind each row, −1 for the objective
+    scale: float  # divisor of the objective
+    # Level t of an objective that is a ratio; 0 for other objectives. The program minimises the numerator
+    # less t times the denominator. At the least ratio this difference is 0.
+    level: float = 0.0
+
+    @classmethod
+    def of_rates(
+        cls, strata: Strata, objective: Objective, limits: Sequence[Limit], level: float = 1.0
+    ) -> Program:
+        """Return the program of an objective, at a ``level`` if it is a ratio, and limits.
+
+        Raises
+        ------
+        ValueError
+            If a rate needs labels, groups, subgroups or costs that do not exist.
+        """
+        scale = objective.rate.scale(strata)
+        terms = objective.rate.terms(strata)
+        if terms.is_ratio:
+            level = level
+        else:
+            level = 0.0
+        if terms.is_ratio:
+            linear = terms.beyond(np.full(len(terms.names), level))
+        else:
+            linear = terms.linear
+        each = linear[terms.defined] / scale
+        if not len(each):
+            raise ValueError(
+                f"objective: there are no rows that {objective.rate!r} counts among"
+            )
+        rows: list[tuple[Floats, float, int, float, int]] = []
+        n_free = 0
+        if objective.worst:
+            cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
+            rows = [(C, -1.0, 0, 0.0, -1) for C in each]
+            n_free = 1
+        else:
+            cost = each[0]
+        for number, limit in enumerate(limits):
+            shared = n_free
+            for row in limit.rows(strata):
+                if row.free:
+                    variable = shared
+                else:
+                    variable = -1
+                n_free = max(n_free, variable + 1)
+                rows.append((row.matrix, row.free, variable, row.bound, number))
+        matrix, free, of_variable, bound, of_limit = (
+            zip(*rows, strict=True) if rows else ((),) * 5
+        )
+        matrices = np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size)
+        bounds = np.array(bound, dtype=np.float64)
+        coefficients = np.array(free, dtype=np.float64)
+        variables = np.array(of_variable, dtype=np.intp)
+        numbers = np.array(of_limit, dtype=np.intp)
+        columns = matrices, bounds, coefficients, variables, numbers
+        return cls(strata, objective, tuple(limits), cost.ravel(), *columns, scale, level)
+
+    @property
+    def n_free(self) -> int:
+        """Number of free variables."""
+        return int(self.variable.max(initial=-1)) + 1
+
+    @property
+    def caps(self) -> tuple[Floats, Floats]:
+        """Rows that limit deferral alone: coefficients by stratum, shape (m, S), and bounds, shape (m,)."""
+        n_strata = len(self.strata.mass)
+        A = self.strata.n_actions
+        matrix = self.matrix.reshape(len(self.matrix), self.cost.size // A, A)
+        only = (self.limit_of_row >= 0) & (self.free == 0) & ~matrix[:, :, :-1].any(axis=(1, 2))
+        only &= self.strata.defers & (matrix[:, :, -1] >= 0).all(axis=1)
+        return matrix[only][:, :n_strata, -1], self.bound[only]
+
+    def action_costs(self, duals: Floats) -> Floats:
+        """Return the action costs of the best answer to shadow prices of the rows, shape (S, A).
+
+        If the rows have costs, each stratum is charged its mean cost: the cost of a new row is not known.
+        """
+        costs = (self.cost + duals @ self.matrix).reshape(-1, self.strata.n_actions)
+        if self.strata.mean_costs is None:
+            return costs
+        n_strata = len(self.strata.mass)
+        return costs[:n_strata] + costs[n_strata:] * self.strata.mean_costs
+
+    @property
+    def plain(self) -> Floats:
+        """Action costs of the objective without limits, shape (S, A)."""
+        return self.action_costs(np.zeros(len(self.bound)))
+
+    @property
+    def subgroup_costs(self) -> Floats:
+        """Action costs of each single rate of a largest one, shape (m, S, A)."""
+        rows = np.eye(len(self.bound))[self.limit_of_row == -1]
+        return np.array([self.action_costs(row) for row in rows]) - self.plain
+
+    def shadow_prices(self, duals: Floats, counts: Floats) -> tuple[Floats, ...]:
+        """Return the decrease of the objective for each 1 by which a bound is loosened, at the solution.
+
+        The solution is given by the duals of the rows, shape (J,), and its confusion counts. Each limit has
+        one number by subgroup, in the order of its rate: 0 if the bound costs nothing, NaN without a bound. A
+        gap or ratio of subgroups has one number.
+        """
+        terms = self.objective.rate.terms(self.strata)
+        scale = self.scale
+        if terms.is_ratio:  # the level falls until the value is 0 again
+            among = (
+                np.tensordot(terms.bottom, counts, axes=2)[terms.defined]
+                / terms.mass[terms.defined]
+            )
+            if self.objective.worst:
+                weight = duals[self.limit_of_row == -1]
+            else:
+                weight = np.ones(1)
+            scale = 1.0 / max(float(weight @ among), 1e-300)
+        prices = []
+        for number, limit in enumerate(self.limits):
+            terms = limit.rate.terms(self.strata)
+            paid = duals[self.limit_of_row == number] * scale / limit.rate.scale(self.strata)
+            if limit.compares:
+                prices.append(
+                    np.array([limit.price(paid, terms.values(counts)[terms.defined])])
+                )
+                continue
+            bounded = terms.defined & ~np.isnan(limit.bounds(terms.names))
+            if terms.is_ratio:  # the bound multiplies the denominator
+                among = np.tensordot(terms.bottom, counts, axes=2)
+                paid = paid * among[bounded] / terms.mass[bounded]
+            by_subgroup = np.full(len(terms.names), np.nan)
+            by_subgroup[bounded] = paid
+            prices.append(by_subgroup)
+        return tuple(prices)
+
+    def value(self, counts: Floats) -> float:
+        """Return the objective of confusion counts, in its own units."""
+        return self.objective.value(self.objective.rate.terms(self.strata).values(counts))
+
+    def column(self, counts: Floats) -> Floats:
+        """Return the cost of confusion counts and the left sides of the rows, shape (1 + J,)."""
+        flat = counts.ravel()
+        return np.append(self.cost @ flat, self.matrix @ flat)
+
+    def evaluate(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Return the scaled objective and the largest violation of a limit, of counts (W, A) or (T, W, A)."""
+        _, top, bottom, scale = self._flat_terms[0]
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        values = quotient(flat @ top.T, flat @ bottom.T, np.nan)
+        worst = np.where(np.isnan(values), -np.inf, values).max(axis=-1) / scale
+        return worst, self.violations(counts).max(axis=-1, initial=0.0)
+
+    def violations(self, counts: Floats) -> Floats:
+        """Return by how much confusion counts violate each limit, in units of its rate's scale.
+
+        The counts have the shape (W, A) or (T, W, A). The result has the shape (n_limits,) or (T, n_limits),
+        and is negative if a limit has room.
+        """
+        flat = counts.reshape(*counts.shape[:-2], -1)
+        by_limit = np.zeros((*flat.shape[:-1], len(self.limits)))
+        for number, limit in enumerate(self.limits):
+            names, top, bottom, scale = self._flat_terms[number + 1]
+            reached = quotient(flat @ top.T, flat @ bottom.T, np.nan)
+            by_limit[..., number] = limit.excess(names, reached) / scale
+        return by_limit
+
+    @cached_property
+    def _flat_terms(self) -> list[tuple[list[Any], Floats, Floats, float]]:
+        """For each rate: subgroups, numerators and denominators over flat counts, (m, W × A), and scale."""
+        flat = []
+        for stated in (self.objective, *self.limits):
+            terms = stated.rate.terms(self.strata)
+            scale = stated.rate.scale(self.strata)
+            m = len(terms.names)
+            flat.append(
+                (terms.names, terms.top.reshape(m, -1), terms.bottom.reshape(m, -1), scale)
+            )
+        return flat
+
+    def __getstate__(self) -> dict[str, Any]:
+        return plain_state(self)
+
+    def over(self, strata: Strata) -> Program:
+        """Return the same program over strata with other masses."""
+        return Program.of_rates(strata, self.objective, self.limits, self.level)
+
+    def within(self, limits: Sequence[Limit]) -> Program:
+        """Return the program of the same objective within other limits."""
+        return Program.of_rates(self.strata, self.objective, limits, self.level)
+
+    def at(self, level: float) -> Program:
+        """Return the program of a ratio at another level."""
+        return Program.of_rates(self.strata, self.objective, self.limits, level)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best mixture of the candidates of a pool within the limits of a program."""
+
+    program: Program  # if the objective is a ratio, at its level
+    value: float  # the objective, with the price of violations
+    duals: Floats  # shape (J,): shadow prices of the rows, ≥ 0
+    weights: Floats  # shape (T,): mixture weights λ
+    slack: float  # sum of the violations of the rows
+    contradicting: (
+        Mask  # shape (n_limits,): the limits that contradict each other; none if all can hold
+    )
+
+    @property
+    def feasible(self) -> bool:
+        """Whether some mixture of the candidates satisfies all limits."""
+        return self.slack <= SLACK * 10
+
+
+class Master:
+    """The program over the candidates so far, solved by HiGHS with a warm start.
+
+    Every row may be violated at a price, so that a solution always exists. `raise_price` raises it until no
+    row is violated, or until only contradictory limits are.
+    """
+
+    def __init__(self, program: Program, pool: Pool) -> None:
+        self.program = program
+        self.price = SLACK_PRICE
+        infinity = highspy.kHighsInf
+        highs = QuietHighs()
+        n_free = program.n_free
+        n_rows = len(program.bound)
+        for i in range(n_free):
+            is_largest_rate = program.objective.worst and i == 0
+            highs.addCol(1.0 if is_largest_rate else 0.0, -infinity, infinity, 0, [], [])
+        for _ in range(n_rows):
+            highs.addCol(self.price, 0.0, infinity, 0, [], [])
+        for j in range(n_rows):
+            places = [n_free + j]
+            entries = [-1.0]
+            if program.variable[j] >= 0:
+                places = [*places, int(program.variable[j])]
+                entries = [*entries, float(program.free[j])]
+            at = np.array(places, dtype=np.int32)
+            highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
+        highs.addRow(1.0, 1.0, 0, [], [])
+        self.highs, self.first, self.n_candidates = highs, n_free + n_rows, len(pool.counts)
+        if self.n_candidates:
+            counts = pool.all_counts.reshape(self.n_candidates, -1)
+            columns = np.column_stack([counts @ program.matrix.T, np.ones(self.n_candidates)])
+            n, size = columns.shape
+            starts = np.arange(0, n * size, size, dtype=np.int32)
+            rows = np.tile(np.arange(size, dtype=np.int32), n)
+            ends = np.zeros(n), np.full(n, infinity)
+            highs.addCols(
+                n, counts @ program.cost, *ends, n * size, starts, rows, columns.ravel()
+            )
+
+    def add(self, counts: Floats) -> None:
+        """Add a candidate by its confusion counts."""
+        cost, *rows = self.program.column(counts).tolist()
+        entries = np.array([*rows, 1.0])
+        places = np.arange(len(entries), dtype=np.int32)
+        self.highs.addCol(cost, 0.0, highspy.kHighsInf, len(entries), places, entries)
+        self.n_candidates += 1
+
+    def raise_price(self) -> bool:
+        """Raise the price of violations; return whether it was below its maximum."""
+        if self.price >= MOST_SLACK_PRICE:
+            return False
+        self.price *= 10.0
+        for j in range(len(self.program.bound)):
+            self.highs.changeColCost(self.program.n_free + j, self.price)
+        return True
+
+    def solve(self) -> Solution:
+        """Return the best mixture of the candidates.
+
+        Raises
+        ------
+        RuntimeError
+            If the solver fails.
+        """
+        self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            # A warm start can fail by rounding if a cold one does not.
+            self.highs.clearSolver()
+            self.highs.run()
+            if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                status = self.highs.modelStatusToString(self.highs.getModelStatus())
+                raise RuntimeError(f"the program over the candidates was not solved: {status}")
+        solution = self.highs.getSolution()
+        program = self.program
+        x = np.array(solution.col_value)
+        duals = np.maximum(-np.array(solution.row_dual)[:-1], 0.0)
+        weights = np.maximum(x[self.first :], 0.0)
+        slack = float(x[program.n_free : self.first].sum())
+        value = float(self.highs.getObjectiveValue())
+        dear = program.limit_of_row[duals >= DEAR * self.price]
+        contradicting = np.isin(np.arange(len(program.limits)), dear) & (slack > SLACK * 10)
+        return Solution(program, value, duals, weights / weights.sum(), slack, contradicting)
+
+    def finish(self) -> Solution:
+        """Solve, and raise the price of violations until no limit is violated without need."""
+        solution = self.solve()
+        while solution.slack > SLACK and self.raise_price():
+            solution = self.solve()
+        return solution
+
+
+def mixed(weights: Floats, counts: Sequence[Floats] | Floats) -> Floats:
+    """Return the confusion counts of a mixture."""
+    total: Floats = np.zeros_like(counts[0])
+    for i in np.flatnonzero(weights > 0).tolist():
+        total += weights[i] * counts[i]
+    return total
+
+
+@one_blas_thread  # threads change the last digits of sums, and then other candidates may grow
+def solve(pool: Pool, program: Program) -> Solution:
+    """Return the best mixture of the candidates of a pool within the limits."""
+    return _at_its_level(pool, program, lambda pool, program: Master(program, pool).finish())
+
+
+@one_blas_thread
+def grow(pool: Pool, program: Program) -> Solution:
+    """Add candidates until the best answer to the shadow prices improves the program no further.
+
+    This is column generation: each new candidate minimises the expected cost under the shadow prices, and is
+    then counted on the selection data. If the stratum probabilities are right, the best mixture of all rules
+    is found.
+    """
+    return _at_its_level(pool, program, _grow_once)
+
+
+def _at_its_level(
+    pool: Pool, program: Program, solve_once: Callable[[Pool, Program], Solution]
+) -> Solution:
+    """Solve the program of a ratio at the level that its solution reaches (Dinkelbach 1967).
+
+    The solution at a level above the optimum has a lower ratio, so that levels decrease to the optimum.
+    Programs of other objectives are solved once.
+    """
+    solution = solve_once(pool, program)
+    for _ in range(LEVELS if program.objective.rate.is_ratio else 0):
+        level = program.value(mixed(solution.weights, pool.counts))
+        if np.isnan(level) or abs(level - program.level) <= SAME_LEVEL:
+            break
+        program = program.at(level)
+        solution = solve_once(pool, program)
+    return solution
+
+
+def _grow_once(pool: Pool, program: Program) -> Solution:
+    master = Master(program, pool)
+    rng = np.random.default_rng(0)
+    idle = 0
+
+    def add(action_costs: Floats) -> int:
+        number = pool.add(Candidate.of(action_costs))
+        if number == master.n_candidates:  # new
+            master.add(pool.counts[number])
+        return number
+
+    for _ in range(ROUNDS):
+        solved = master.solve()
+        costs = program.action_costs(solved.duals)
+        before = master.n_candidates
+        cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
+        gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
+        better = gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before
+        if better:
+            idle = 0
+        else:
+            idle = idle + 1
+        for _ in range(LOOKS if idle else 0):
+            add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+        if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
+            idle = 0
+        if idle >= IDLE_ROUNDS:
+            break
+    return master.finish()
+
+
+# -- the best candidate or mixture of a pool -------------------------------------------------------------
+
+# A mixture weight up to this is 0.
+LEAST_WEIGHT = 1e-6
+# The cost of a violation of 1 is CHARGE + CHARGE_PER_PRICE · (sum of the shadow prices), at most MOST_CHARGE.
+# Constant part, in units of the scaled objective.
+CHARGE = 2.0
+# Multiple of the sum of the shadow prices. A factor above 1 makes a violation cost more than it gains.
+CHARGE_PER_PRICE = 2.0
+# Largest cost, however large the shadow prices are.
+MOST_CHARGE = 1e4
+# Largest violation of a limit by a mixture. Smaller violations are within the precision of the solver.
+SOLVED = 1e-6
+# Errors are compared after rounding to this number of decimals.
+DECIMALS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The selected candidates with their mixture weights: usually one candidate."""
+
+    numbers: Ints  # candidates of the pool with positive weight
+    weights: Floats  # λ, sums to 1
+    counts: Floats  # shape (W, A): confusion counts of the rule on the selection data
+    value: float  # the objective
+    bound: float  # the least objective of a mixture of the pool within the limits
+    violations: Floats  # shape (n_limits,): violations by the rule on the selection data
+    # Shape (n_limits,): violations by the best mixture. A mixture may satisfy more limits than one rule.
+    mixture_violations: Floats
+    solution: Any  # the `Solution` of the best mixture of the pool; None for a candidate that was named
+
+    @classmethod
+    def alone(cls, program: Program, number: int, counts: Floats) -> Best:
+        """Return one rule with these confusion counts as a selection."""
+        return cls.named(program, np.array([number]), np.ones(1), counts)
+
+    @classmethod
+    def named(cls, program: Program, numbers: Ints, weights: Floats, counts: Floats) -> Best:
+        """Return rules with these mixture weights and summed confusion counts as a selection."""
+        value = program.value(counts)
+        unknown = np.full(len(program.limits), np.nan)
+        return cls(
+            numbers, weights, counts, value, value, program.violations(counts), unknown, None
+        )
+
+    def counts_in(self, pool: Pool) -> Floats:
+        """Return the confusion counts of the rule in a pool of the same candidates on other rows."""
+        return mixed(self.weights, [pool.counts[number] for number in self.numbers.tolist()])
+
+    def in_pool(self, pool: Pool, program: Program) -> Best:
+        """Return the same selection in a pool of the same candidates on other rows, with its gap."""
+        counts = self.counts_in(pool)
+        value = program.value(counts)
+        return replace(
+            self,
+            counts=counts,
+            value=value,
+            bound=value - self.gap,
+            violations=program.violations(counts),
+        )
+
+    @property
+    def gap(self) -> float:
+        """Possible decrease of the objective by a mixture of the pool, on the selection data."""
+        return max(0.0, self.value - self.bound)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all limits hold on the selection data; for a mixture up to the precision of the solver."""
+        return bool((self.violations <= (SLIGHT if len(self.numbers) == 1 else SOLVED)).all())
+
+
+def best_in_pool(
+    pool: Pool, program: Program, *, randomized: bool = False, among: Sequence[int] = ()
+) -> Best:
+    """Return the best candidate of a pool within limits, or the best mixture if ``randomized``.
+
+    Eligible candidates satisfy all limits on the selection data. The eligible candidate with the smallest
+    objective is selected. Of equal candidates, the one with the smallest overall error is selected. If no
+    candidate is eligible, a cost for violations is added to the objective. The candidates need no action
+    costs; those ``among`` may be selected, all by default.
+    """
+    solution = solve(pool, program)
+    program = solution.program
+    scale = solution.program.scale
+    weights = np.where(solution.weights > LEAST_WEIGHT, solution.weights, 0.0)
+    used = np.flatnonzero(weights)
+    weights = weights[used] / weights[used].sum()
+    mixture = mixed(weights, pool.all_counts[used])
+    bound = float(program.evaluate(mixture)[0]) * scale
+    by_mixture = program.violations(mixture)
+    if randomized:
+        return Best(used, weights, mixture, bound, bound, by_mixture, by_mixture, solution)
+    numbers = np.array(among or range(len(pool.candidates)))
+    counts = pool.all_counts[numbers]
+    best = _best_number(program, counts, charge_of(solution))
+    value = float(program.evaluate(counts[best])[0]) * scale
+    by_limit = program.violations(counts[best])
+    if by_limit.max(initial=0.0) <= SLIGHT:
+        bound = min(bound, value)
+    return Best(
+        numbers[[best]], np.ones(1), counts[best], value, bound, by_limit, by_mixture, solution
+    )
+
+
+def _best_number(program: Program, counts: Floats, charge: float) -> int:
+    """Return the number of the best counts within all limits; without any, violations have a charge."""
+    values, violations = program.evaluate(counts)
+    eligible = np.flatnonzero(violations <= SLIGHT)
+    if not len(eligible):
+        values, eligible = values + charge * violations, np.arange(len(values))
+    errors = overall_errors(program, counts[eligible]).round(DECIMALS)
+    return int(eligible[np.lexsort((errors, values[eligible].round(DECIMALS)))[0]])
+
+
+def number_selected(pool: Pool, program: Program) -> int:
+    """Return the number that `best_in_pool` returns; the mixture is solved only for a charge."""
+    counts = pool.all_counts
+    if (program.evaluate(counts)[1] <= SLIGHT).any():
+        return _best_number(program, counts, 0.0)
+    return int(best_in_pool(pool, program).numbers[0])
+
+
+def overall_errors(program: Program, counts: Floats) -> Floats:
+    """Return the overall error of confusion counts of shape (T, W, A), shape (T,)."""
+    errors: Floats = np.tensordot(counts, OVERALL_ERROR.terms(program.strata).linear[0], axes=2)
+    return errors
+
+
+def charge_of(solution: Solution) -> float:
+    """Return the cost of violating a limit by 1, which is above its shadow price."""
+    return min(CHARGE + CHARGE_PER_PRICE * float(solution.duals.sum()), MOST_CHARGE)
+
+
+def within_budget(pool: Pool, program: Program, error_budget: float | None) -> Program:
+    """Return the program with the limit of an error budget.
+
+    The budget is the largest increase of the overall error above the error of the most accurate candidate. If
+    rows may be deferred, only candidates within the limits on deferral count.
+    """
+    if error_budget is None:
+        return program
+    caps = [limit for limit in program.limits if limit.rate.needs_deferral]
+    _, violation = program.within(caps).evaluate(pool.all_counts)
+    errors = overall_errors(program, pool.all_counts)
+    least = float(errors[violation <= max(SLIGHT, float(violation.min()))].min())
+    return program.within((*program.limits, error() <= allowed_error(least, error_budget)))
+
+
+def allowed_error(least: float, error_budget: float) -> float:
+    """Return the largest error within a budget above the least error."""
+    return min(1.0, least + error_budget)
