@@ -27,16 +27,16 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 BEGIN = "<!-- The list: written by `python -m experiments.papers`. -->"
 END = "<!-- The list ends. -->"
 
-# Did the paper's claim about the table or figure hold in our run? The last two have no run, or no claim.
-REPRODUCED, PARTLY, NOT, GPU, NO_CLAIM = "reproduced", "partly", "not", "needs a GPU", "no claim"
-STATUSES = (REPRODUCED, PARTLY, NOT, GPU, NO_CLAIM)
+# Was it run as printed, with fewer rounds, rows or seeds, or not at all? The last has nothing to run.
+REACHED, SMALLER, NOT_RUN, NO_RUN = "reached", "smaller", "not run", "nothing to run"
+STATUSES = (REACHED, SMALLER, NOT_RUN, NO_RUN)
 HEADER = (
     "table or figure",
-    "status",
-    "claim, and what our run shows",
+    "run",
+    "claim, what our run shows, and what was smaller or why it was not run",
     "record, command",
     "processor seconds recorded",
-    "printed / ours",
+    "printed / ours (difference)",
 )
 
 
@@ -72,15 +72,21 @@ class Item:
 # -- printed and ours -------------------------------------------------------------------------------------
 
 
+def _half(interval: Mapping[str, float]) -> float:
+    """Half of a 95 % interval over seeds or splits."""
+    return (interval["high"] - interval["low"]) / 2
+
+
 def _of_compas(record: Record) -> str:
     """CVaR of AdaLPBoost; the paper draws figures, so "printed" is a re-run of its procedure."""
     alphas, published = record["settings"]["alphas"], record["published"]
     ours = record["games"]["λ from training"]["curves"]["AdaLPBoost"]
     shown = (0.1, 0.5, 0.9)
     again = [published["AdaLPBoost"][published["α"].index(a)].split()[0] for a in shown]
-    found = [f"{ours[alphas.index(a)]['mean']:.3f}" for a in shown]
+    found = [ours[alphas.index(a)] for a in shown]
     pairs = ", ".join(
-        f"{said} / {got} at α = {a:g}" for a, said, got in zip(shown, again, found, strict=True)
+        f"{said} / {got['mean']:.3f} ({got['mean'] - float(said):+.3f} ± {_half(got):.3f}) at α = {a:g}"
+        for a, said, got in zip(shown, again, found, strict=True)
     )
     return f"CVaR of AdaLPBoost, the procedure run again / ours: {pairs}"
 
@@ -99,7 +105,9 @@ def _of_variance(record: Record) -> str:
             if row["method"] == method and not TASKS[row["data"]].stands_in and row["data"] not in OTHER_ROWS
         ]
         printed, ours = (np.mean([row[of] for row in rows]) for of in ("published", "ours"))
-        words.append(f"{method} {printed:.2f} / {ours:.2f} % over {len(rows)} sets")
+        error = 1.96 * np.sqrt(np.sum([row["standard_error"] ** 2 for row in rows])) / len(rows)
+        difference = f"{ours - printed:+.2f} ± {error:.2f}"
+        words.append(f"{method} {printed:.2f} / {ours:.2f} % ({difference}) over {len(rows)} sets")
     return "; ".join(words)
 
 
@@ -109,9 +117,12 @@ def _of_artificial(record: Record, titles: tuple[str, ...]) -> str:
     for title in titles:
         found = record["tables"][title][BOOSTING]
         said = found["published"]
-        ours = " and ".join(f"{100 * found[of]['mean']:.1f}" for of in ("worst test", "mean test"))
-        printed = f"{said['worst test %']:.1f} and {said['mean test %']:.1f}"
-        words.append(f"{title.removeprefix('Table II, ')}: {printed} / {ours} %")
+        pairs = " and ".join(
+            f"{said[f'{of} %']:.1f} / {100 * found[of]['mean']:.1f} "
+            f"({100 * found[of]['mean'] - said[f'{of} %']:+.1f} ± {100 * _half(found[of]):.1f})"
+            for of in ("worst test", "mean test")
+        )
+        words.append(f"{title.removeprefix('Table II, ')}: {pairs} %")
     return "worst and mean, " + "; ".join(words)
 
 
@@ -157,75 +168,75 @@ def _on_a_gpu(name: str) -> str:
 
 
 ITEMS = (
-    Item(ZHAI, "Figure 1, COMPAS", REPRODUCED,
+    Item(ZHAI, "Figure 1, COMPAS", REACHED,
          "claim: the curve of AdaLPBoost almost overlaps the minimum of ERM and AdaBoost + average. It does "
          "from α = .1 on, with five seeds; at α = .01 the difference is .001 ± .044",
          ("compas", "compas-mlp"), compared=_of_compas),
-    Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", PARTLY,
+    Item(ZHAI, "Figures 1, 2 and 4, CIFAR-10", SMALLER,
          "claim: as for COMPAS, and the CVaR hardly falls after T = 30. With ten rounds of 800 steps and one "
          "seed the curve is at or below the minimum up to α = .2; T = 30 was not run (the paper: 100 rounds "
          "of 5,000 steps)",
          ("cifar10-ten", "cifar10"), _on_a_gpu("cifar10")),
-    Item(ZHAI, "Figures 1, 2 and 4, CIFAR-100", GPU, f"{AT_PAPER_SCALE}; the data are not at hand",
+    Item(ZHAI, "Figures 1, 2 and 4, CIFAR-100", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("cifar100")),
-    Item(ZHAI, "Figure 1, CelebA", GPU,
+    Item(ZHAI, "Figure 1, CelebA", NOT_RUN,
          f"{AT_PAPER_SCALE}; errors of hair × sex cells are shown; the data are not at hand",
          command=_on_a_gpu("celeba")),
-    Item(ZHAI, "Figure 3: regularised against AdaLPBoost", PARTLY,
+    Item(ZHAI, "Figure 3: regularised against AdaLPBoost", SMALLER,
          "claim: almost no gap. On four tables the intervals of 14 of 16 differences contain 0; in the two "
          "others AdaLPBoost is lower. Not run on CIFAR-10",
          ("regularised",)),
-    Item(JEBARA, "Figure 1: the cost V and its bound U", REPRODUCED,
+    Item(JEBARA, "Figure 1: the cost V and its bound U", REACHED,
          "claim: U touches V at α = 0, lies above it, and is close for large λ. It does, in round 2 on MNIST "
          "3 against 8; the paper does not name its data",
          ("variance-figures",)),
-    Item(JEBARA, "Figure 2: cost against rounds", PARTLY,
+    Item(JEBARA, "Figure 2: cost against rounds", REACHED,
          "claim: at λ = 0 VadaBoost needs roughly twice AdaBoost's rounds, at λ = .5 hardly more than "
          "EBBoost. At λ = .5 it does; at λ = 0 it needs more: the pages have the factors",
          ("variance-figures", "variance-curves", "variance-rounds")),
-    Item(JEBARA, "Table 1: stumps", PARTLY,
+    Item(JEBARA, "Table 1: stumps", REACHED,
          "claim: EBBoost and VadaBoost are significantly better than AdaBoost. Over all sets both are; set "
          "by set, at the paper's 1 % level, VadaBoost is on two of 18 and EBBoost on none. 50 splits; "
          "three sets stand in, ringnorm and splice have other rows; λ of .1, .5, .9. "
          "`variance-stumps-fine` has 11 λ and counts any drop: on the seven sets that were run, VadaBoost "
          "is significantly better on none at 1 % and on five at 5 %",
          ("variance-stumps", "variance-stumps-fine", "variance-lambda"), compared=_of_variance),
-    Item(JEBARA, "Table 2: CART", NOT,
+    Item(JEBARA, "Table 2: CART", REACHED,
          "claim: VadaBoost is significantly better than AdaBoost. Its mean error is lower on 12 of 18 "
          "sets, at the paper's 1 % level on one, and not at this level over all sets. As Table 1; depth "
          "and bins of their trees are not printed",
          ("variance-cart",),
          compared=_of_variance),
-    Item(SAITO, "Figure 1: a toy example", PARTLY,
+    Item(SAITO, "Figure 1: a toy example", REACHED,
          "claim: the least overall error sacrifices the class in the middle, a training error of 0 in the "
          "worst class overfits, and the bound avoids both. On five overlapping squares cross-entropy does "
          "sacrifice this class, and boosting does not. Naive reaches no training error of 0 there, and its "
          "test errors are near those of boosting",
          ("worst-class-artificial",)),
-    Item(SAITO, "Figures 2 to 5: boundaries on squares and discs", PARTLY,
+    Item(SAITO, "Figures 2 to 5: boundaries on squares and discs", SMALLER,
          "claim: boundaries of cross-entropy and OCO boosting overfit, those of worst-class boosting do "
          "not and improve with n_min, and the class in the middle has the largest weight. The weight, "
          "Figure 4, is as claimed, and on the squares boosting keeps the region of this class, which "
          "cross-entropy cuts. The discs are drawn at n_min = 100 alone and without OCO boosting; with "
          "n_min the worst-class error hardly falls",
          ("worst-class-artificial", "artificial-nets", "class-weights")),
-    Item(SAITO, "Figure 6: radar of class errors", PARTLY,
+    Item(SAITO, "Figure 6: radar of class errors", SMALLER,
          "claim: cross-entropy sacrifices classes of EMNIST and TissueMNIST, and the class errors of "
          "worst-class boosting differ less. They do on MNIST and Fashion-MNIST made imbalanced, at small "
          "scale; the data of the paper are not at hand. `experiments/_radar.py` draws any record of images",
          ("mnist-imbalanced",),
          "python -m experiments._radar results/mnist-imbalanced.json mnist-imbalanced-radar.png"),
-    Item(SAITO, "Figures 7 and 8", PARTLY,
+    Item(SAITO, "Figures 7 and 8", SMALLER,
          "claim: θ has a large effect on the worst-class error. It has on the squares and on CIFAR-10 at "
          "16×16 pixels, both balanced; Figure 8, imbalanced sets, was not run",
          ("cifar10-16", "worst-class-sensitivity")),
-    Item(SAITO, "Figures 9 to 11: boundaries of the other losses", PARTLY,
+    Item(SAITO, "Figures 9 to 11: boundaries of the other losses", REACHED,
          "claim: Naive is better than the other baselines, and seems overfitted beside boosting. On the "
          "squares and on the discs with n_min = 100 it has the least worst-class error of the baselines, "
          "with 10 and 50 0.5-DNN has. Its boundaries do not look overfitted: drawn for the squares and for "
          "the discs with 100, the influence-balanced losses too",
          ("artificial-nets",)),
-    Item(SAITO, "Table I: squares", PARTLY,
+    Item(SAITO, "Table I: squares", REACHED,
          "claim: the smallest worst-class error of all methods, and all training errors below 1 − θ. The "
          "printed worst-class error is within the interval of five seeds, the overall error is a point "
          "lower than printed. Boosting is first with PyTorch's nets and "
@@ -233,7 +244,7 @@ ITEMS = (
          "each",
          ("worst-class-artificial", "artificial-nets"),
          compared=partial(_of_artificial, titles=("Table I",))),
-    Item(SAITO, "Table II: discs", PARTLY,
+    Item(SAITO, "Table II: discs", REACHED,
          "claim: the smallest worst-class error but for n_min = 10, falling with n_min. It is the smallest "
          "at every n_min, and hardly falls. Five seeds, with the paper's net and a smaller one. Row weights "
          "w_y / n_y of equation (8) do not give the printed errors; w_y of the published scripts comes near "
@@ -241,33 +252,33 @@ ITEMS = (
          "the paper's net are not finished",
          ("worst-class-artificial", "artificial-nets", "class-weights"),
          compared=partial(_of_artificial, titles=tuple(f"Table II, n_min = {n}" for n in (10, 50, 100)))),
-    Item(SAITO, "Table III: CIFAR-10", PARTLY,
+    Item(SAITO, "Table III: CIFAR-10", SMALLER,
          "claim: the smallest worst-class error of all methods. It is, with all methods cut to minutes on a "
          "CPU and one seed; worst-class boosting with nine θ at 16×16 pixels",
          ("cifar10", "cifar10-16"), _on_a_gpu("cifar10"), partial(_of_images, title="CIFAR-10")),
-    Item(SAITO, "Table III: CIFAR-100", GPU, f"{AT_PAPER_SCALE}; the data are not at hand",
+    Item(SAITO, "Table III: CIFAR-100", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("cifar100")),
-    Item(SAITO, "Table III: Tiny ImageNet", GPU, f"{AT_PAPER_SCALE}; the data are not at hand",
+    Item(SAITO, "Table III: Tiny ImageNet", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("tiny-imagenet")),
-    Item(SAITO, "Table IV: imbalanced CIFAR-10", PARTLY,
+    Item(SAITO, "Table IV: imbalanced CIFAR-10", SMALLER,
          "claim: the smallest worst-class error of all methods. It is, with all methods cut to minutes on a "
          "CPU and one seed",
          ("cifar10-imbalanced",),
          _on_a_gpu("cifar10-imbalanced"), partial(_of_images, title="CIFAR-10, imbalanced")),
-    Item(SAITO, "Table IV: EMNIST", GPU,
+    Item(SAITO, "Table IV: EMNIST", SMALLER,
          f"{AT_PAPER_SCALE}; the data are not at hand; MNIST and Fashion-MNIST are recorded, small",
          ("mnist-imbalanced",), _on_a_gpu("emnist")),
-    Item(SAITO, "Table IV: TissueMNIST", GPU, f"{AT_PAPER_SCALE}; the data are not at hand",
+    Item(SAITO, "Table IV: TissueMNIST", NOT_RUN, f"{AT_PAPER_SCALE}; the data are not at hand",
          command=_on_a_gpu("tissuemnist")),
-    Item(SAITO, "Tables V to VII, XI: settings", NO_CLAIM,
+    Item(SAITO, "Tables V to VII, XI: settings", NO_RUN,
          "they are in `PAPER` and its kin in `experiments/images.py`; a single net has 100 epochs, where "
          "theirs stop at 10,000 at most"),
-    Item(SAITO, "Table VIII: γ", NOT,
+    Item(SAITO, "Table VIII: γ", SMALLER,
          "claim: γ has hardly an effect. On the squares, with three seeds, a large γ ends the game early, "
          "and the worst class is far worse; on CIFAR-10 it needs a GPU",
          ("worst-class-sensitivity",), _on_a_gpu("cifar10"),
          compared=_of_gamma),
-    Item(SAITO, "Tables IX and X: θ", PARTLY,
+    Item(SAITO, "Tables IX and X: θ", SMALLER,
          "claim: θ has a large effect on the worst-class error, which validation rows can select; on "
          "CIFAR-10 it is best at .9. It has the effect, and validation rows select a θ near the best. On "
          "the squares, with three seeds, .7 is best, since larger θ end the game early. On CIFAR-10 at "
@@ -275,12 +286,12 @@ ITEMS = (
          "a GPU",
          ("cifar10-16", "worst-class-sensitivity"), _on_a_gpu("cifar10"),
          compared=_of_theta),
-    Item(BLANCHET, "Table 1: credit default", PARTLY,
+    Item(BLANCHET, "Table 1: credit default", REACHED,
          "claim: better accuracy, true positive rate, false negative rate and loss on test rows. The test "
          "loss is lower and the training loss higher, as claimed; accuracy and rates hardly move. Six "
          "splits; the printed numbers are not at hand",
          ("credit-default",)),
-    Item(BLANCHET, "Figure 1", NO_CLAIM, "a sketch of the empirical profile likelihood"),
+    Item(BLANCHET, "Figure 1", NO_RUN, "a sketch of the empirical profile likelihood"),
 )  # fmt: skip
 
 

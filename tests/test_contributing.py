@@ -127,7 +127,9 @@ def count(data: options.Data, csv: options.CsvFormat = options.CSV) -> None:
     """Count the rows of a table."""
     shared.tell(f"{len(read_raw(data, *csv))} rows")
 ''',
-        "app/cli/app.py": ('    "Study": {\n', '        "count": ("yours.count", "Count the rows of a table."),\n'),
+        "app/cli/app.py": (
+            '    "Study": {\n', '        "count": ("yours.count", "Count the rows of a table."),\n'
+        ),
     },
 }  # fmt: skip
 CALLS = """
