@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from experiments._experiment import (
     with_standard_error,
 )
 from experiments._tables import Split, load_all, split
-from tailboost.boosting.game import Round, Stopping, Trace
+from tailboost.boosting.game import Round, Schedule, Trace
 from tailboost.classifiers import AdaLPBoostClassifier
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.rates.metrics import cvar, cvar_zero_one_loss
@@ -72,13 +71,11 @@ def measure(rows: Split, n_classes: int, learner: str, validation: Any, seed: in
         n_jobs=n_jobs,
     )
     seconds, stages = 0.0, []
-    with TemporaryDirectory() as folder:  # each fit resumes after the rounds of the fit before
-        clf.set_params(checkpoint_dir=folder)
-        for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
-            began = time.perf_counter()
-            clf.set_params(n_estimators=t).fit(train.X, train.y)
-            seconds += time.perf_counter() - began
-            stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
+    for t in [ROUNDS] if learner == "tree" or validation == "train" else range(1, ROUNDS + 1):
+        began = time.perf_counter()
+        clf.set_params(n_estimators=t).fit(train.X, train.y)
+        seconds = time.perf_counter() - began  # of the longest fit
+        stages.append([clf.reweight(alpha=alpha) for alpha in ALPHAS])
     # Labels are class numbers, so hypotheses answer with labels.
     erm = clf.reweight(alpha=1.0).summary_.reference_value
     assert erm is not None  # without an error budget
@@ -138,10 +135,10 @@ def single_fits(rows: Split, n_jobs: int) -> Cell:
 
 def stop(value: list[float], patience: int, tol: float) -> int:
     """Count the rounds played with ``n_iter_no_change=patience``: the estimators' rule on recorded values."""
-    rule, trace = Stopping(patience=patience, tol=tol, zero=0.0), Trace()
+    schedule, trace = Schedule.falling(len(value), patience, tol, None), Trace()
     for t, reached in enumerate(value, start=1):
-        trace.rounds.append(Round(np.nan, np.nan, 0.0, 0.0, reached))
-        if rule.reason(trace, 0.0):
+        trace = trace.adding(Round(np.nan, np.nan, 0.0, 0.0, reached), np.empty(0))
+        if schedule.stop(trace, 0.0):
             return t
     return len(value)
 

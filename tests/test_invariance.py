@@ -11,7 +11,7 @@ import pytest
 from conftest import MIXTURES, VALIDATED, make
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.boosting import choose_scheme, round_significant
+from tailboost.boosting.learner import open_learner, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.learners.table import Ranked
@@ -197,7 +197,7 @@ def test_equal_rows_never_stand_on_both_sides(scheme):
     X, y, weight, K = X[twice], y[twice], np.ones(len(twice)), len(np.unique(y))
     session = open_session(LEARNERS["tree"], X, y, K, weight, {})
     problem = TrainingSet(X, y, weight, None, K, np.arange(len(y)), len(y), None)
-    drawn = choose_scheme(session, problem, scheme, seed=3, refit=True, n_jobs=None)
+    drawn = open_learner(session, problem, scheme, seed=3, refit=True, n_jobs=None)
     side = drawn.fold if scheme == 5 else drawn.held
     rows = pd.DataFrame(X).assign(side=side)
     assert rows.groupby(list(range(X.shape[1]))).side.nunique().max() == 1

@@ -19,7 +19,7 @@ from tailboost.classifiers import __all__ as classifiers
 
 MODULES = [
     "tailboost", "tailboost.app.datasets", "tailboost.app.plotting", "tailboost.app.registry",
-    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.boosting",
+    "tailboost.app.report", "tailboost.app.table_encoder", "tailboost.boosting.learner",
     "tailboost.boosting.game", "tailboost.boosting.players", "tailboost.classifiers.decisions",
     "tailboost.classifiers.published", "tailboost.guarantees.calibration",
     "tailboost.guarantees.certificates", "tailboost.guarantees.robustness", "tailboost.learners",

@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.boosting import round_significant
 from tailboost.boosting.ensemble import centred
 from tailboost.boosting.game import Units
+from tailboost.boosting.learner import round_significant
 from tailboost.boosting.players.additive_player import AdditiveState, EBBoost, VadaBoost, variance_cost
 from tailboost.learners import StumpClassifier
 

@@ -1,6 +1,10 @@
-"""Checkpoints of any learner: kills, damage, other fits, two fits at once, handlers of Ctrl-C."""
+"""Candidates kept in a folder: kills, damage, other fits, handlers of Ctrl-C.
+
+The learners here are fast ones that say of themselves that their rounds are kept.
+"""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -8,7 +12,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -25,14 +28,28 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.boosting import identify
+from tailboost.boosting.kept import identify
 from tailboost.learners import HistTreeClassifier
 
-TREE = DecisionTreeClassifier(max_depth=2)
 X, Y = noisy(17, n=90, K=3)
 
 
-class CountedTree(DecisionTreeClassifier):
+class KeptTree(DecisionTreeClassifier):
+    """Tree with rounds that may be kept."""
+
+    keeps_rounds = True
+
+
+class KeptHist(HistTreeClassifier):
+    """Binned tree with rounds that may be kept."""
+
+    keeps_rounds = True
+
+
+TREE = KeptTree(max_depth=2)
+
+
+class CountedTree(KeptTree):
     """Tree with a count of the fits of all clones, which ends the process or raises in one of them."""
 
     fits, last, end = 0, None, staticmethod(lambda: None)
@@ -114,7 +131,7 @@ KILLED = """
     assert set(ends) <= {{0, -signal.SIGKILL}}, ends
     print(len(ends) - ends.count(0))
 """
-LEARNERS = {"tree": TREE, "hist": HistTreeClassifier(max_depth=2)}
+LEARNERS = {"tree": TREE, "hist": KeptHist(max_depth=2)}
 TARGETS = {
     "training": {
         "tree": "here.DecisionTreeClassifier.fit",
@@ -138,7 +155,7 @@ def kill(case, plan, where, learner="tree", **params):
 
 def check_resumed(case, folder, whole, learner="tree", **params):
     same(whole, classifier(case, folder, LEARNERS[learner], **params).fit(X, Y))
-    assert not [n for n in names(folder) if n.endswith((".part", ".lock"))]
+    assert not [n for n in names(folder) if n.endswith(".part")]
 
 
 @pytest.mark.parametrize(
@@ -194,59 +211,57 @@ def check_damage(finished, folder, name, how, seed):
 
 @pytest.mark.parametrize("how", ["bit", "cut", "longer", "foreign", "zeros"])
 def test_damage_is_noticed(finished, how, tmp_path):
-    check_damage(finished, tmp_path / "copy", "round-00003.pkl", how, 0)
+    check_damage(finished, tmp_path / "copy", names(finished[0])[2], how, 0)
 
 
 def test_a_file_under_another_name_is_damage(finished, tmp_path):
-    """A valid round under the name of another round would give another model."""
+    """A valid candidate under the name of another one would give another model."""
     folder = shutil.copytree(finished[0], tmp_path / "copy")
-    shutil.copy(folder / "round-00002.pkl", folder / "round-00003.pkl")
-    with pytest.raises(ValueError, match=r"round-00003.pkl' is damaged .*under this name"):
+    one, other = names(folder)[1:3]
+    shutil.copy(folder / one, folder / other)
+    with pytest.raises(ValueError, match=rf"{other}' is damaged .*under this name"):
         classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
-    (folder / "round-00003.pkl").unlink()
+    (folder / other).unlink()
     same(finished[1], classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y))
 
 
 def test_the_format_of_a_later_version(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
-    file = folder / "round-00002.pkl"
+    file = folder / names(folder)[1]
     file.write_bytes(file.read_bytes().replace(b"tailboost sealed file 1\n", b"tailboost sealed file 2\n", 1))
-    with pytest.raises(ValueError, match=r"round-00002.pkl' .*format of another version"):
+    with pytest.raises(ValueError, match=r"format of another version"):
         classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EIO])
 def test_unreadable_is_not_damaged(finished, code, tmp_path, monkeypatch):
     folder = shutil.copytree(finished[0], tmp_path / "copy")
-    read = Path.read_bytes
+    read, second = Path.read_bytes, names(folder)[1]
 
     def refuse(path):
-        if path.name == "round-00002.pkl":
+        if path.name == second:
             raise OSError(code, os.strerror(code), str(path))
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(OSError, match=rf"round-00002.pkl' cannot be read \({os.strerror(code)}\)") as caught:
+    with pytest.raises(OSError, match=rf"cannot be read \({os.strerror(code)}\)") as caught:
         classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
     assert caught.value.errno == code
     assert "is damaged" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["folder", "loop"])
-def test_a_folder_or_loop_in_place_of_a_file(finished, kind, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "copy")
-    file = folder / "round-00002.pkl"
-    file.unlink()
-    file.mkdir() if kind == "folder" else file.symlink_to(file)
-    with pytest.raises(ValueError, match=r"round-00002.pkl' is not a file; remove it to resume"):
-        classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
+def test_a_longer_fit_fits_the_further_rounds_alone(counted, tmp_path):
+    classifier("adalpboost", tmp_path, counted(), rounds=3).fit(X, Y)
+    longer = classifier("adalpboost", tmp_path, counted(), rounds=5).fit(X, Y)
+    assert CountedTree.fits == 2
+    same(classifier("adalpboost", None, counted(), rounds=5).fit(X, Y), longer)
 
 
-def test_resumed_base_models_share_one_table_reader(finished):
-    folder, clf = finished
-    resumed = classifier("adalpboost", folder, LEARNERS["hist"]).fit(X, Y)
-    assert len({id(m.table_) for m in resumed.estimators_[: resumed.n_iter_]}) == 1
-    same(clf, resumed)
+@pytest.mark.parametrize("estimator", [DecisionTreeClassifier(), HistTreeClassifier(), "tree", None])
+def test_tables_are_fitted_again(estimator, tmp_path):
+    with pytest.raises(ValueError, match=r"'checkpoint_dir' parameter .* must be None .* nets"):
+        classifier("adalpboost", tmp_path / "new", estimator).fit(X, Y)
+    assert not (tmp_path / "new").exists()
 
 
 # -- other fits ----------------------------------------------------------------------------------------------
@@ -261,6 +276,8 @@ class Depth:
 
 class Deep(ClassifierMixin, BaseEstimator):
     """Tree with a depth from an object, or from the middle of a long array."""
+
+    keeps_rounds = True
 
     def __init__(self, given=None):
         self.given = given
@@ -283,34 +300,30 @@ def long(depth):
 
 @pytest.mark.parametrize("given", [Depth, long])
 def test_parameters_are_compared_by_value(given, tmp_path):
-    classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y)
-    same(
-        classifier("adalpboost", None, Deep(given(1))).fit(X, Y),
-        classifier("adalpboost", tmp_path, Deep(given(1))).fit(X, Y),
-    )
-    with pytest.raises(ValueError, match=r"other data, parameters or random_state \(estimator__given\)"):
-        classifier("adalpboost", tmp_path, Deep(given(6))).fit(X, Y)
+    """Another value of a parameter is another fit, which may use the same folder."""
+    for depth in (1, 6, 1):
+        kept = classifier("adalpboost", tmp_path, Deep(given(depth))).fit(X, Y)
+        same(classifier("adalpboost", None, Deep(given(depth))).fit(X, Y), kept)
+    assert len(names(tmp_path)) == 8
 
 
 class OtherRule(tb.AdaLPBoostClassifier):
     """Another class with the same parameters."""
 
 
-def test_another_class_is_another_fit(tmp_path):
-    classifier("adalpboost", tmp_path).fit(X, Y)
-    other = OtherRule(TREE).set_params(**classifier("adalpboost", tmp_path).get_params(deep=False))
-    with pytest.raises(ValueError, match=r"AdaLPBoostClassifier, this is .*OtherRule"):
-        other.fit(X, Y)
+def test_another_class_is_another_fit(tmp_path, counted):
+    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
+    params = classifier("adalpboost", tmp_path, counted()).get_params(deep=False)
+    OtherRule(**params).fit(X, Y)
+    assert CountedTree.fits == 4
 
 
 @pytest.mark.parametrize("module", [tb, sklearn, np])
-def test_other_versions_are_named(module, tmp_path, monkeypatch):
-    classifier("adalpboost", tmp_path).fit(X, Y)
-    here = module.__version__
+def test_candidates_of_other_versions_are_not_read(module, tmp_path, monkeypatch, counted):
+    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
     monkeypatch.setattr(module, "__version__", "99.0")
-    expected = rf"round-00001.pkl' was written with {module.__name__} {re.escape(here)}, here is 99.0"
-    with pytest.raises(ValueError, match=expected):
-        classifier("adalpboost", tmp_path).fit(X, Y)
+    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
+    assert CountedTree.fits == 4
 
 
 class Odd(Depth):
@@ -363,7 +376,11 @@ class Given(BaseEstimator):
 
 
 def describe(value):
-    return tuple(sorted(identify(Given(value), "", 0)["params"].items()))
+    return tuple(sorted(identity(Given(value))["params"].items()))
+
+
+def identity(estimator):
+    return json.loads(identify(estimator, "", 0))
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -405,11 +422,11 @@ def test_descriptions_are_the_same_in_every_process():
 
 def test_parameters_of_nested_estimators():
     clf = classifier("adalpboost", None, make_pipeline(StandardScaler(), TREE))
-    params = identify(clf, "", 0, {"tol"})["params"]
+    params = identity(clf)["params"]
     assert params["alpha"] == "0.4"
     assert params["estimator"].endswith("Pipeline")
-    assert params["estimator__decisiontreeclassifier__max_depth"] == "2"
-    assert not {"tol", "random_state", "estimator__decisiontreeclassifier__random_state"} & set(params)
+    assert params["estimator__kepttree__max_depth"] == "2"
+    assert not {"tol", "random_state", "estimator__kepttree__random_state"} & set(params)
 
 
 def test_tensors_and_nets_are_described_by_their_weights():
@@ -424,76 +441,10 @@ def test_tensors_and_nets_are_described_by_their_weights():
     assert describe(nets[1]) != one
     lazy = torch.nn.LazyLinear
     assert describe(lazy(2)) == describe(lazy(2)) != describe(lazy(3))
-    assert "torch" in identify(Deep(nets[0]), "", 0)["versions"]
+    assert "torch" in identity(Deep(nets[0]))["versions"]
 
 
 # -- one folder ----------------------------------------------------------------------------------------------
-
-HOLDING = """
-    import sys
-    sys.path[:0] = [{tests!r}, {tests!r} + "/.."]
-    import test_checkpoints as here
-
-    def wait():
-        print("here", flush=True)
-        sys.stdin.read()
-
-    here.CountedTree.end, here.CountedTree.last = wait, 3
-    here.classifier("adalpboost", {folder!r}, here.CountedTree(max_depth=2)).fit(here.X, here.Y)
-"""
-
-
-@pytest.mark.slow
-def test_one_fit_at_a_time_also_after_a_kill(counted, tmp_path):
-    code = textwrap.dedent(HOLDING.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "here\n"
-        part = tmp_path / f"round-00003.pkl.{holder.pid}-1.part"
-        part.write_bytes(b"half a round")
-        before = names(tmp_path)
-        with pytest.raises(
-            ValueError, match=rf"in use by another fit \(process {holder.pid} on .*separate folder"
-        ):
-            classifier("adalpboost", tmp_path, counted()).fit(X, Y)
-        assert CountedTree.fits == 0
-        assert names(tmp_path) == before
-        holder.kill()
-    resumed = classifier("adalpboost", tmp_path, counted()).fit(X, Y)
-    assert CountedTree.fits == 2
-    same(classifier("adalpboost", None, counted()).fit(X, Y), resumed)
-    assert names(tmp_path) == [f"round-0000{t}.pkl" for t in (1, 2, 3, 4)]
-
-
-def test_threads_exclude_each_other(tmp_path, monkeypatch, counted):
-    inside, go_on, said = threading.Event(), threading.Event(), []
-
-    def wait():
-        inside.set()
-        assert go_on.wait(60)
-
-    estimator = counted(2)
-    monkeypatch.setattr(CountedTree, "end", staticmethod(wait))
-    thread = threading.Thread(
-        target=lambda: said.append(classifier("adalpboost", tmp_path, estimator).fit(X, Y))
-    )
-    thread.start()
-    assert inside.wait(60)
-    with pytest.raises(ValueError, match="in use by another fit"):
-        classifier("adalpboost", tmp_path, estimator).fit(X, Y)
-    go_on.set()
-    thread.join()
-    same(classifier("adalpboost", tmp_path, estimator).fit(X, Y), said[0])
-
-
-def test_a_refused_or_broken_fit_gives_the_folder_back(counted, tmp_path):
-    with pytest.raises(RuntimeError, match="stopped here"):
-        classifier("adalpboost", tmp_path, counted(2)).fit(X, Y)
-    with pytest.raises(ValueError, match="other data"):
-        classifier("adalpboost", tmp_path, counted(), eta=0.5).fit(X, Y)
-    assert names(tmp_path) == ["round-00001.pkl"]
-    classifier("adalpboost", tmp_path, counted()).fit(X, Y)
 
 
 def test_files_of_others_stay(tmp_path):
@@ -503,9 +454,9 @@ def test_files_of_others_stay(tmp_path):
         "film.mkv.part",
         "round-1.part",
         f"notes.{dead.pid}-1.part",
-        f"round-00001.pkl.{os.getppid()}-1.part",  # of a running process
+        f"candidate-1.pkl.{os.getppid()}-1.part",  # of a running process
     ]
-    ours = [f"round-00001.pkl.{dead.pid}-1.part"]
+    ours = [f"candidate-1.pkl.{dead.pid}-1.part"]
     for name in others + ours:
         (tmp_path / name).write_text("kept")
     classifier("adalpboost", tmp_path).fit(X, Y)
@@ -516,7 +467,7 @@ def test_files_of_others_stay(tmp_path):
 # -- learners with a handler of Ctrl-C ----------------------------------------------------------------------
 
 
-class Swallowing(DecisionTreeClassifier):
+class Swallowing(KeptTree):
     """Tree with an early return after Ctrl-C during its fit, like scikit-learn's perceptron."""
 
     fits, hit = 0, None
@@ -573,7 +524,11 @@ def test_ctrl_c_in_a_perceptron(tmp_path):
 
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 5)); y = (X[:, 0] * X[:, 1] > 0).astype(int)
-        net = MLPClassifier((10,), max_iter=30, tol=0, n_iter_no_change=1000, random_state=0)
+        class Net(MLPClassifier):
+            keeps_rounds = True
+        Net.__module__ = "perceptrons"
+        sys.modules["perceptrons"] = sys.modules["__main__"]
+        net = Net((10,), max_iter=30, tol=0, n_iter_no_change=1000, random_state=0)
         make = lambda folder=None: tb.AdaLPBoostClassifier(
             net, alpha=0.5, n_estimators=4, n_iter_no_change=None, cv="train", checkpoint_dir=folder,
             include_constants=False, random_state=0)

@@ -6,13 +6,26 @@ from dataclasses import MISSING, fields
 
 import numpy as np
 import pytest
+from games import game_of, play
 
 from tailboost.boosting import players as rules
-from tailboost.boosting.game import Game, Response, Stop, StopKind, Stopping, Trace, Units, play, round_seed
+from tailboost.boosting.additive import AdditivePool
+from tailboost.boosting.game import (
+    Candidate,
+    Game,
+    Schedule,
+    Stop,
+    StopKind,
+    SubgroupStakes,
+    Trace,
+    Units,
+    Watched,
+    round_seed,
+)
 from tailboost.boosting.players import Hedge
 from tailboost.boosting.players.hedge import without_outliers
+from tailboost.rows.rows import Rows
 
-NOTHING = np.zeros(0, dtype=np.intp)
 UNIFORM = Hedge(0.0)
 PARAMETERS = {
     "eta": 0.5, "alpha": 0.4, "beta": 20.0, "n_classes": 2, "variance_weight": 0.5, "radius": 0.05,
@@ -29,9 +42,45 @@ RULES = {"uniform": UNIFORM} | {name: rule(name) for name in rules.__all__}
 
 
 def answers(losses):
-    """Return an oracle with the rows of a matrix as losses."""
+    """Return answers to requests: the rows of a matrix."""
     rows = iter(np.asarray(losses, dtype=float))
-    return lambda turn: Response(f"member {turn.seed}", next(rows), NOTHING)
+    return lambda request: next(rows)
+
+
+class Values:
+    """Progress with given objective values."""
+
+    def __init__(self, values, gap=0.0):
+        self.values, self.gap = iter(values), gap
+
+    def start(self, pool):
+        return None
+
+    def after(self, memory, pool, state):
+        return Watched(next(self.values), self.gap)
+
+
+def subgroups(index, weight, judged=None, judged_weight=None):
+    """Return stakes of groups, and a function that makes a candidate of wrong answers."""
+    judged = index if judged is None else judged
+    judged_weight = weight if judged_weight is None else judged_weight
+    rows = Rows(np.zeros(len(judged), np.intp), judged_weight, judged, "rows")
+    return SubgroupStakes.of(Units.groups(index, weight), rows, judged)
+
+
+class Voters:
+    """Learner with given wrong answers."""
+
+    def __init__(self, losses):
+        self.losses = iter(losses)
+
+    def fit(self, request):
+        return wrong_on(next(self.losses))
+
+
+def wrong_on(losses):
+    losses = np.asarray(losses)
+    return Candidate(None, losses, losses.astype(np.intp))
 
 
 # -- units ---------------------------------------------------------------------------------------------
@@ -69,12 +118,12 @@ def test_rows_outside_the_game_keep_density_one():
 def test_groups_start_even_and_measure_weighted_means():
     rng = np.random.default_rng(0)
     index, weight = rng.integers(0, 3, 50), rng.integers(1, 5, 50).astype(float)
-    units = Units.groups(index, weight, index, weight)
+    units = Units.groups(index, weight)
     np.testing.assert_allclose(units.base, 1 / 3)
     assert units.count == 3
-    losses = rng.random(50)
+    losses = rng.integers(0, 2, 50)
     expected = [np.average(losses[index == g], weights=weight[index == g]) for g in range(3)]
-    np.testing.assert_allclose(units.losses(losses), expected)
+    np.testing.assert_allclose(subgroups(index, weight).losses(wrong_on(losses)), expected)
     w = np.array([0.2, 0.5, 0.3])
     u = units.density(w)
     # The density gives each group its weight, and keeps the ratios of weights within a group.
@@ -85,8 +134,8 @@ def test_groups_start_even_and_measure_weighted_means():
 
 
 def test_groups_may_be_measured_on_other_rows():
-    units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 0, 1]), np.array([1.0, 3.0, 1.0]))
-    np.testing.assert_allclose(units.losses(np.array([1.0, 0.0, 1.0])), [0.25, 1.0])
+    stakes = subgroups(np.array([0, 1, 1]), np.ones(3), np.array([0, 0, 1]), np.array([1.0, 3.0, 1.0]))
+    np.testing.assert_allclose(stakes.losses(wrong_on([1, 0, 1])), [0.25, 1.0])
 
 
 # -- play ----------------------------------------------------------------------------------------------
@@ -96,23 +145,23 @@ def test_trace_is_the_game():
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(6))
     losses = rng.random((4, 6))
-    game = Game.new(Hedge(0.8), Units.samples(p))
     seen = []
 
-    def oracle(turn):
-        seen.append(turn)
-        return Response(None, losses[len(seen) - 1], NOTHING)
+    def answer(request):
+        seen.append(request)
+        return losses[len(seen) - 1]
 
-    play(game, oracle, 4, entropy=11, take=lambda response, state: (0.5, 0.25))
-    for t, turn in enumerate(seen):
+    progress = Values([0.5] * 4, gap=0.25)
+    game = game_of(Hedge(0.8), Units.samples(p), answer, 4, progress=progress)
+    game = game.play(AdditivePool(2), 11).played
+    for t, request in enumerate(seen):
         w = p * np.exp(0.8 * losses[:t].sum(axis=0))
         w /= w.sum()
-        np.testing.assert_allclose(turn.w, w, rtol=1e-12)
-        np.testing.assert_allclose(turn.u, w / p, rtol=1e-12)
-        assert (turn.t, turn.seed) == (t + 1, round_seed(11, t))
+        np.testing.assert_allclose(request.density, w / p, rtol=1e-12)
+        assert request.seed == round_seed(11, t)
         assert game.trace.weighted_loss[t] == pytest.approx(w @ losses[t])
         assert game.trace.effective_size[t] == pytest.approx(1 / np.sum(w**2 / p))
-    assert len({turn.seed for turn in seen}) == 4
+    assert len({request.seed for request in seen}) == 4
     np.testing.assert_array_equal(game.trace.value, 0.5)
     np.testing.assert_array_equal(game.trace.gap, 0.25)
     assert game.trace.stop == Stop(StopKind.PLAYED, "all 4 rounds played")
@@ -122,32 +171,27 @@ def test_trace_is_the_game():
 
 def test_effective_size_counts_the_share_of_units_that_hold_the_weight():
     units = Units.samples(np.ones(10))
-    game = Game.new(Hedge(1e3), units)
-    play(game, answers(np.tile(np.arange(10) < 2, (2, 1))), 2, entropy=0)
+    game = play(Hedge(1e3), units, answers(np.tile(np.arange(10) < 2, (2, 1))), 2)
     np.testing.assert_allclose(game.trace.effective_size, [1.0, 0.2])
 
 
 def test_weights_of_few_units_are_kept():
-    index = np.array([0, 0, 1])
-    units = Units.groups(index, np.ones(3), index, np.ones(3))
-    game = Game.new(Hedge(1.0), units)
-    play(game, answers([[1, 1, 0], [0, 0, 1]]), 2, entropy=0)
+    stakes = subgroups(np.array([0, 0, 1]), np.ones(3))
+    game = Game(stakes, Hedge(1.0), Voters([[1, 1, 0], [0, 0, 1]]), Schedule(2))
+    game = game.play(AdditivePool(2), 0).played
     np.testing.assert_allclose(game.trace.weights, [[0.5, 0.5], [np.e / (1 + np.e), 1 / (1 + np.e)]])
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_game_in_two_parts_is_the_game(rule):
+def test_a_shorter_game_is_the_beginning_of_a_longer_one(rule):
     # Two correct rows per round: better than chance for all weights, so that no player ends the game.
     losses = np.array([np.isin(np.arange(8), (r, r + 1)) for r in range(6)])
     units = Units.samples(np.arange(1.0, 9.0))
-    whole, parts = Game.new(rule, units), Game.new(rule, units)
-    play(whole, answers(losses), 6, entropy=3)
-    oracle = answers(losses)
-    for rounds in (1, 1, 4, 6):
-        play(parts, oracle, rounds, entropy=3)
-        assert parts.n_rounds == rounds
-    np.testing.assert_array_equal(whole.trace.weighted_loss, parts.trace.weighted_loss)
-    np.testing.assert_array_equal(rule.weights(whole.state), rule.weights(parts.state))
+    whole = play(rule, units, answers(losses), 6)
+    for rounds in (1, 2, 5):
+        part = play(rule, units, answers(losses), rounds)
+        assert part.n_rounds == rounds
+        np.testing.assert_array_equal(whole.trace.weighted_loss[:rounds], part.trace.weighted_loss)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -191,14 +235,11 @@ def test_corrective_rules_in_degenerate_games(rule, losses):
 # -- ends ----------------------------------------------------------------------------------------------
 
 
-def stopped(values, **stopping):
+def stopped(values, **schedule):
     """Return (number of rounds, stop) of a game with these objective values."""
-    values = iter(values)
-    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
-    play(
-        game, lambda turn: Response(None, np.zeros(2), NOTHING), 10, entropy=0,
-        take=lambda response, state: (next(values), 0.0), stopping=Stopping(**stopping),
-    )  # fmt: skip
+    units = Units.samples(np.ones(2))
+    parts = {"progress": Values(values), "schedule": Schedule(10, **schedule)}
+    game = play(UNIFORM, units, lambda request: np.zeros(2), 10, **parts)
     return game.n_rounds, game.trace.stop
 
 
@@ -220,11 +261,11 @@ def stopped(values, **stopping):
             10,
             StopKind.PLAYED,
         ),
-        ([0.5, 0.4, *[0.0] * 8], {"patience": 5, "zero": 0.0}, 3, StopKind.ZERO),
+        ([0.5, 0.4, *[0.0] * 8], {"patience": 5, "least": 0.0}, 3, StopKind.ZERO),
         ([0.5, 0.4, *[0.0] * 8], {"patience": 5}, 8, StopKind.PLATEAU),
         ([0.5, 0.4, *[0.3] * 8], {"target": 0.3}, 3, StopKind.TARGET),
         ([0.5] * 10, {"tol": 1e-3}, 10, StopKind.PLAYED),
-        ([np.nan] * 10, {"zero": 0.0}, 10, StopKind.PLAYED),
+        ([np.nan] * 10, {"least": 0.0}, 10, StopKind.PLAYED),
     ],
 )
 def test_reasons_to_stop(values, stopping, rounds, kind):
@@ -236,8 +277,8 @@ def test_reasons_to_stop(values, stopping, rounds, kind):
 
 def test_a_learner_without_an_answer_ends_the_game():
     refusal = Stop(StopKind.LEARNER, "too weak")
-    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
-    play(game, lambda turn: refusal if turn.t == 3 else Response(None, np.zeros(2), NOTHING), 9, entropy=0)
+    script = iter([np.zeros(2), np.zeros(2), refusal])
+    game = play(UNIFORM, Units.samples(np.ones(2)), lambda request: next(script), 9)
     assert game.n_rounds == 2
     assert game.trace.stop is refusal
 
@@ -251,96 +292,84 @@ def test_time_limit_allows_one_round():
 
 
 def test_observer_ends_the_game():
-    game = Game.new(UNIFORM, Units.samples(np.ones(2)))
-    oracle = lambda turn: Response(None, np.zeros(2), NOTHING)  # noqa: E731
-    play(game, oracle, 9, entropy=0, observe=lambda game, newest: game.n_rounds == 3)
-    assert game.n_rounds == 3
-    assert game.trace.stop_reason == "stopped by a callback after round 3"
+    game = game_of(UNIFORM, Units.samples(np.ones(2)), lambda request: np.zeros(2), 9)
+    last = game.play(AdditivePool(2), 0, observe=lambda position: position.n_rounds == 3)
+    assert last.n_rounds == 3
+    assert last.trace.stop_reason == "stopped by a callback after round 3"
 
 
-@pytest.mark.parametrize("where", ["oracle", "take", "observe"])
+@pytest.mark.parametrize("where", ["learner", "swallowed", "progress", "observe"])
 def test_interrupt_keeps_whole_rounds(where):
-    game = Game.new(Hedge(1.0), Units.samples(np.ones(3)))
     losses = np.random.default_rng(0).random((5, 3))
+    calls = []
 
     def ring(place):
-        at = 3 if place == "observe" else 2  # the observer is called after the round
-        if place == where and game.n_rounds == at:
+        calls.append(place)
+        if place == where and calls.count(place) == 3:
             raise KeyboardInterrupt
 
-    def oracle(turn):
-        ring("oracle")
-        return Response(None, losses[game.n_rounds], NOTHING)
+    def answer(request):
+        ring("learner")
+        return losses[calls.count("learner") - 1]
 
-    def take(response, state):
-        ring("take")
-        return 0.5, 0.0
+    class Watching(Values):
+        def after(self, memory, pool, state):
+            ring("progress")
+            return super().after(memory, pool, state)
 
-    def observe(game, newest):
-        ring("observe")
-        return False
+    def interrupted():  # the learner caught the interrupt, and returned an unfinished model
+        return where == "swallowed" and calls.count("learner") == 3
 
-    play(game, oracle, 5, entropy=0, take=take, observe=observe)
-    rounds = 3 if where == "observe" else 2
-    assert len(game.trace) == game.n_rounds == rounds
-    assert game.trace.stop.kind is StopKind.INTERRUPT
-    assert game.trace.stop_reason == f"interrupted after {rounds} rounds"
-    np.testing.assert_allclose(game.state.cumulative, losses[:rounds].sum(axis=0))
+    progress = Watching([0.5] * 5)
+    game = game_of(Hedge(1.0), Units.samples(np.ones(3)), answer, 5, progress=progress)
+    last = game.play(
+        AdditivePool(2), 0, observe=lambda position: ring("observe") or False, interrupted=interrupted
+    )
+    rounds = 3 if where == "observe" else 2  # the observer is called after the round
+    assert last.n_rounds == len(last.pool.models) == rounds
+    assert last.trace.stop.kind is StopKind.INTERRUPT
+    assert last.trace.stop_reason == f"interrupted after {rounds} rounds"
+    np.testing.assert_allclose(last.played.state.cumulative, losses[:rounds].sum(axis=0))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_nothing_played_is_an_error(error):
-    def oracle(turn):
+    def answer(request):
         raise error
 
     with pytest.raises(error):
-        play(Game.new(UNIFORM, Units.samples(np.ones(2))), oracle, 3, entropy=0)
-
-
-def test_other_errors_leave_the_game_consistent():
-    game = Game.new(Hedge(1.0), Units.samples(np.ones(2)))
-
-    def oracle(turn):
-        if turn.t == 3:
-            raise RuntimeError("the learner broke")
-        return Response(None, np.array([1.0, 0.0]), NOTHING)
-
-    with pytest.raises(RuntimeError, match="the learner broke"):
-        play(game, oracle, 5, entropy=0)
-    assert game.n_rounds == 2
-    np.testing.assert_array_equal(game.state.cumulative, [2.0, 0.0])
+        play(UNIFORM, Units.samples(np.ones(2)), answer, 3)
 
 
 def test_an_interrupt_at_any_line_leaves_whole_rounds():
-    """After an interrupt at any line, state, trace and weights have the same number of rounds."""
-    units = Units.groups(np.array([0, 1, 1]), np.ones(3), np.array([0, 1, 1]), np.ones(3))
-    losses = np.array([[1.0, 0, 1], [0, 1, 1]])
-    lengths, line = set(), 0
-    while True:
-        game, lines = Game.new(Hedge(1.0), units), iter(range(line))
+    """After an interrupt at any line of a round, all parts of a position have the same number of rounds."""
+    stakes = subgroups(np.array([0, 1, 1]), np.ones(3))
+    losses = np.array([[1, 0, 1], [0, 1, 1]])
+    lengths, line, kind = set(), 0, None
+    while kind is not StopKind.PLAYED:
+        game = Game(stakes, Hedge(1.0), Voters(losses), Schedule(2))
+        lines, played = iter(range(line)), []
 
-        def watch(frame, event, arg, lines=lines):
-            if frame.f_code is not inspect.unwrap(Game.advance).__code__:
+        def watch(frame, event, arg, lines=lines, played=played):
+            if frame.f_code is not inspect.unwrap(Game.advanced).__code__:
                 return None
-            if event == "line" and next(lines, None) is None:
+            if played and event == "line" and next(lines, None) is None:
+                played.clear()
                 raise KeyboardInterrupt
             return watch
 
-        play(game, oracle := answers(losses), 1, entropy=0)
         before = sys.gettrace()
         sys.settrace(watch)
         try:
-            play(game, oracle, 2, entropy=0)
+            last = game.play(AdditivePool(2), 0, observe=lambda position, p=played: p.append(1))
         finally:
             sys.settrace(before)
-        T = game.n_rounds
+        T = last.n_rounds
         lengths.add(T)
-        np.testing.assert_array_equal(
-            game.state.cumulative, sum(units.losses(losses[t]) for t in range(T)), err_msg=f"line {line}"
-        )
-        assert len(game.trace.weights) == T
-        if game.trace.stop.kind is StopKind.PLAYED:
-            break
+        errors = [stakes.losses(wrong_on(losses[t])) for t in range(T)]
+        np.testing.assert_array_equal(last.played.state.cumulative, sum(errors), err_msg=f"line {line}")
+        assert len(last.trace.weights) == len(last.pool.models) == T
+        kind = last.trace.stop.kind
         line += 1
     assert lengths == {1, 2}
     assert line >= 5

@@ -12,13 +12,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.game import SHRINKAGE, NamedSubgroups, Pools, Response, Units, allowed_errors, shrunk
+from tailboost.boosting.game import Candidate, SubgroupStakes, Units, shrunk
+from tailboost.boosting.pool import Pool
+from tailboost.boosting.subgroups import SHRINKAGE, NamedSubgroups, Pools, allowed_errors
 from tailboost.learners.forest import LEAVES_PER_CLASS, SMALLEST_LEAF, smallest_leaf
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, memberships, numbered_strata
 from tailboost.rows.training_set import folds
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import Problem
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -51,7 +53,7 @@ def test_units_that_overlap_by_loops():
         rng, groups, weight = overlapping(seed)
         m, n = 7, len(weight)
         judged, judged_weight = groups[::2], weight[::2]
-        units = Units.groups(groups, weight, judged, judged_weight)
+        units = Units.groups(groups, weight)
         inside = (groups >= 0).any(axis=1)
         w = rng.dirichlet(np.ones(m))
         in_unit = [[u in groups[i] for i in range(n)] for u in range(m)]
@@ -65,22 +67,30 @@ def test_units_that_overlap_by_loops():
         np.testing.assert_allclose(units.density(w), density)
         assert np.average(units.density(w)[inside], weights=weight[inside]) == pytest.approx(1.0)
         assert units.total == pytest.approx(weight[inside].sum())
-        losses = rng.random(len(judged))
+        losses = rng.integers(0, 2, len(judged))
+        rows = Rows(np.zeros(len(judged), np.intp), judged_weight, judged, "rows")
         expected = []
         for u in range(m):
-            rows = [i for i in range(len(judged)) if u in judged[i]]
-            expected.append(np.average(losses[rows], weights=judged_weight[rows]) if rows else 0.0)
-        np.testing.assert_allclose(units.losses(losses), expected)
+            of_unit = [i for i in range(len(judged)) if u in judged[i]]
+            expected.append(np.average(losses[of_unit], weights=judged_weight[of_unit]) if of_unit else 0.0)
+        stakes = SubgroupStakes.of(units, rows, judged)
+        np.testing.assert_allclose(stakes.losses(Candidate(None, losses, losses)), expected)
 
 
 def test_one_dense_column_is_the_array_to_the_bit():
     rng = np.random.default_rng(1)
     index, weight = rng.integers(0, 5, 200), rng.random(200)
-    array, table = (Units.groups(g, weight, g, weight) for g in (index, index[:, None]))
-    w, losses = rng.dirichlet(np.ones(5)), rng.random(200)
-    np.testing.assert_array_equal(array.density(w), table.density(w))
-    np.testing.assert_array_equal(array.losses(losses), table.losses(losses))
-    np.testing.assert_array_equal(array.weight, table.weight)
+    w, losses = rng.dirichlet(np.ones(5)), rng.integers(0, 2, 200)
+    densities, errors, masses = [], [], []
+    for groups in (index, index[:, None]):
+        units = Units.groups(groups, weight)
+        rows = Rows(np.zeros(200, np.intp), weight, groups, "rows")
+        densities.append(units.density(w))
+        masses.append(units.weight)
+        errors.append(SubgroupStakes.of(units, rows, groups).losses(Candidate(None, losses, losses)))
+    np.testing.assert_array_equal(*densities)
+    np.testing.assert_array_equal(*errors)
+    np.testing.assert_array_equal(*masses)
     np.testing.assert_array_equal(
         numbered_strata(index % 2, index), numbered_strata(index % 2, index[:, None])
     )
@@ -98,9 +108,9 @@ def least_largest(errors):
 
 def pool_of(rows, answers, K):
     """Return a pool of base models with these answers to the selection data."""
-    pool = ModelPool(rows, K)
+    pool = Pool(rows, K)
     for each in answers:
-        pool.take(Response(None, rows.wrong(each), each))
+        pool = pool.adding(Candidate(None, rows.wrong(each), each))
     return pool
 
 
@@ -116,12 +126,10 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
         grouping = Grouping(np.arange(K), names)
         of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-        combiner = Mixture.on(
-            pool_of(rows, answers, K), Problem(of_group, randomized=True), grouping=grouping
-        )
+        combiner = Mixture(Problem(of_group, randomized=True), pool_of(rows, answers, K), grouping)
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
-        np.testing.assert_allclose(combiner.beyond(combiner.candidates().all_counts), errors)
+        np.testing.assert_allclose(combiner.steered.beyond(combiner.candidates().all_counts), errors)
         mixture = combiner.stage(8).weights
         best = least_largest(errors)
         assert best - 1e-9 <= (mixture @ errors).max() <= best + tie
@@ -130,10 +138,8 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         assert combiner.constants == pytest.approx(least_largest(constants), abs=tie)
         assert combiner.random_guess == pytest.approx(constants.mean(axis=0).max())
         by_cell = rates.Objective.of(rates.largest(rates.error(by="cell")))
-        engine = HypothesisEngine(
-            Mixture.on(combiner.pool, Problem(by_cell, randomized=True), grouping=combiner.grouping)
-        )
-        rule = engine.result(combiner.ensemble(mixture))
+        engine = HypothesisEngine(combiner.aiming_at(Problem(by_cell, randomized=True)))
+        rule = engine.result(combiner.pool.rule(mixture))
         cells = rule.errors_of(combiner.mixed(mixture))
         losses = mixture @ (answers != y)
         for line in cells:
@@ -147,7 +153,9 @@ def test_rows_outside_all_groups_do_not_take_part():
     y, groups = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, -1])
     rows = Rows(y, np.ones(6), groups, "rows", np.arange(6).astype(np.uint16))
     grouping = Grouping(np.arange(2), GroupNames((np.array(["a", "b"]),)))
-    table, inside = grouping.table(rows)
+    counts = grouping.counts(rows)
+    table = counts.data
+    inside = counts.inside
     assert inside.tolist() == [True] * 5 + [False]
     assert table.strata.mass.sum() == pytest.approx(1.0)
     assert len(table) == 5
@@ -190,8 +198,8 @@ def test_every_form_of_a_table_is_the_same():
     for other in fits[1:]:
         np.testing.assert_array_equal(fits[0].predict_proba(X), other.predict_proba(X))
     assert fits[0].trace_.weights.shape[1] == 7
-    pool, value = fits[0].combiner_.pool, fits[0].summary_.achieved
-    losses = fits[0].estimator_weights_ @ pool.losses().toarray()
+    pool, value = fits[0].selection_.pool, fits[0].summary_.achieved
+    losses = fits[0].estimator_weights_ @ pool.losses.toarray()
     assert value == pytest.approx(max(losses[as_text[c] == v].mean() for c, v in names))
 
 
@@ -223,7 +231,7 @@ def test_cells_of_a_table_and_targets_by_name():
         warnings.simplefilter("ignore", tb.BoundNotMetWarning)
         clf.fit(X, y, groups=table)
     assert len(clf.subgroups_) == 2 * 7
-    predicted = clf.combiner_.pool.shares(clf.ensemble_).argmax(axis=1)
+    predicted = clf.selection_.pool.shares(clf.ensemble_).argmax(axis=1)
     for (k, (column, value)), error, allowed in zip(
         clf.subgroups_, errors_of(clf), clf.max_error_, strict=True
     ):
@@ -239,7 +247,7 @@ def test_validation_rows_and_reweight_take_tables():
     clf = tb.GroupDROBoostClassifier(TREE, n_estimators=3, random_state=0).fit(
         X[:400], y[:400], groups=table[:400], X_val=X[400:], y_val=y[400:], groups_val=table[400:]
     )
-    assert clf.combiner_.pool.rows.groups.shape == (200, 3)
+    assert clf.selection_.pool.rows.groups.shape == (200, 3)
     fair = clf.reweight(objective="worst_group", groups=table[["sex", "age"]][400:])
     assert fair.groups_.tolist() == [("age", 0), ("age", 1), ("sex", "f"), ("sex", "m")]
     other = clf.reweight(X[400:], y[400:], objective="worst_group", groups={"r": table["race"][400:]})
@@ -365,17 +373,11 @@ def test_small_groups_and_the_scale_of_weights():
     assert SHRINKAGE == 5.0  # the value of the table in the documentation
 
 
-def test_what_group_dro_over_groups_is_asked_after_every_round(tmp_path):
+def test_what_group_dro_over_groups_answers():
     X, y, table = census(300)
     groups = table[["race", "sex"]]
     given = {"n_iter_no_change": None, "random_state": 0}
     whole = tb.GroupDROBoostClassifier(TREE, n_estimators=5, **given).fit(X, y, groups=groups)
-    kept = tb.GroupDROBoostClassifier(TREE, n_estimators=3, checkpoint_dir=tmp_path, **given)
-    kept.fit(X, y, groups=groups)
-    kept = tb.GroupDROBoostClassifier(TREE, n_estimators=5, checkpoint_dir=tmp_path, **given)
-    kept.fit(X, y, groups=groups)
-    np.testing.assert_array_equal(kept.trace_.weights, whole.trace_.weights)
-    np.testing.assert_array_equal(kept.predict_proba(X), whole.predict_proba(X))
     curve = whole.tradeoff()
     assert (np.diff(curve.values.value) < 0).all()
     assert whole.reweight(error_budget=0.0).error_budget == 0.0

@@ -143,17 +143,6 @@ def test_early_stopping_holds_out_a_fifth(name, K):
         np.testing.assert_array_equal(auto.trace_.value, same.trace_.value)
 
 
-@pytest.mark.thinned(13)
-@both
-def test_checkpoints(name, K, tmp_path):
-    X, y = noisy(2, K=K)
-    cold = make(name, rounds=7).fit(X, y)
-    make(name, rounds=4, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
-    resumed = make(name, rounds=7, checkpoint_dir=tmp_path, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(cold.decision_function(X), resumed.decision_function(X))
-    np.testing.assert_array_equal(cold.log_costs_, resumed.log_costs_)
-
-
 def test_grid_search():
     X, y = noisy(0, n=60)
     for clf, grid in (

@@ -478,15 +478,6 @@ def test_weight_two_is_the_row_twice(uncertainty, n_classes):
         np.testing.assert_allclose(weighted.worst_case_weights_, total, atol=1e-9)
 
 
-def test_a_checkpoint_resumes(noisy, tmp_path):
-    X, y = noisy
-    params = dict(random_state=3, checkpoint_dir=tmp_path, radius="auto")
-    tb.DROBoostClassifier(STUMP, n_estimators=4, **params).fit(X, y)
-    resumed = tb.DROBoostClassifier(STUMP, n_estimators=9, **params).fit(X, y)
-    cold = tb.DROBoostClassifier(STUMP, n_estimators=9, random_state=3).fit(X, y)
-    np.testing.assert_array_equal(resumed.decision_function(X), cold.decision_function(X))
-
-
 def test_learning_rate_shortens_the_first_step(noisy):
     X, y = noisy
     whole = tb.DROBoostClassifier(STUMP, n_estimators=6, radius=0.02, random_state=0).fit(X, y)

@@ -138,16 +138,13 @@ def test_it_generalises_and_radius_keeps_the_tail_down():
     assert np.sort(loss[1])[-60:].mean() < np.sort(loss[0])[-60:].mean()
 
 
-def test_it_serves_like_any_learner(tmp_path):
+def test_it_serves_like_any_learner():
     X, y = noisy(2, n=150)
     names = np.array(["no", "yes"])[y]
     tree = DecisionTreeRegressor(max_depth=2)
-    clf = tb.DROBoostClassifier(tree, n_estimators=8, random_state=0, checkpoint_dir=tmp_path / "rounds")
+    clf = tb.DROBoostClassifier(tree, n_estimators=8, random_state=0)
     clf.fit(X, names)
     assert set(clf.predict(X)) == {"no", "yes"}
-    again = clone(clf).set_params(n_estimators=10).fit(X, names)  # goes on from the rounds kept
-    straight = clone(clf).set_params(n_estimators=10, checkpoint_dir=None).fit(X, names)
-    assert again.decision_function(X) == pytest.approx(straight.decision_function(X))
     assert clf.decision_function(X[:1]) == pytest.approx(clf.decision_function(X)[:1])
     assert clf.feature_importances_.sum() == pytest.approx(1)
     stopped = tb.DROBoostClassifier(tree, n_estimators=30, n_iter_no_change=3, random_state=0).fit(X, names)

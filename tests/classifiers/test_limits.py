@@ -79,7 +79,7 @@ def test_predict_of_a_mixture_keeps_the_limits_where_a_mixture_can():
     for seed in range(4):
         x, y = rare(500, seed)
         free = tb.AdaLPBoostClassifier(TREE, alpha=0.3, n_estimators=6, random_state=0).fit(x, y)
-        pool = free.combiner_.pool
+        pool = free.selection_.pool
         for target in (0.4, 0.5, 0.6):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", tb.BoundNotMetWarning)
@@ -89,7 +89,7 @@ def test_predict_of_a_mixture_keeps_the_limits_where_a_mixture_can():
             assert clf.subgroup_errors_[1] == pytest.approx(missed)
             assert clf.limits_met_ is bool(missed <= target + 1e-9)
             assert clf.limits_met_  # constants join the pool: some rule keeps each limit
-            losses = pool.losses().toarray()[:, pool.rows.y == 1].mean(axis=1)
+            losses = pool.losses.toarray()[:, pool.rows.y == 1].mean(axis=1)
             mended += clf.estimator_weights_ @ losses < target - 1e-6  # tighter than the limit itself
     assert mended
 

@@ -43,8 +43,8 @@ def test_methods_of_a_selection_are_defined_once(kind, request):
 
 def test_hypotheses_within_limits_against_a_generic_solver(boosted):
     """The randomised rule has the least overall error within a limit on a miss rate."""
-    pool = boosted.combiner_.pool
-    wrong = pool.losses().toarray()
+    pool = boosted.selection_.pool
+    wrong = pool.losses.toarray()
     errors, misses = wrong.mean(axis=1), wrong[:, pool.rows.y == 1].mean(axis=1)
     limit = float(np.quantile(misses, 0.3))
     T = len(errors)
@@ -116,7 +116,7 @@ def test_a_curve_of_a_cvar_knows_its_gap(kind, request):
 def test_the_mixture_of_a_cvar_also_counts(boosted):
     """One mixture has losses by row and confusion counts; both against loops over the rows."""
     tail = boosted.reweight(objective=tb.CVaR(0.4))
-    mixture, weights = tail.combiner_, tail.estimator_weights_
+    mixture, weights = tail.selection_, tail.estimator_weights_
     pool = mixture.pool
     counts, losses = np.zeros((3, 3)), np.zeros(len(pool.rows.y))
     for member, weight in enumerate(weights):
@@ -131,7 +131,7 @@ def test_the_mixture_of_a_cvar_also_counts(boosted):
 
 def test_a_curve_of_rates_keeps_the_error_budget_of_a_cvar(boosted):
     tail = boosted.reweight(objective=tb.CVaR(0.4), error_budget=0.02)
-    errors = tail.combiner_.pool.mean_losses()
+    errors = tail.selection_.pool.mean_losses
     curve = tail.tradeoff(rates.miss(1), rates.miss(2), n_points=4)
     for point in curve.points:
         assert point.classifier.estimator_weights_ @ errors <= errors.min() + 0.02 + 1e-6

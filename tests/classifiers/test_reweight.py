@@ -142,7 +142,7 @@ def test_groups_of_the_training_rows_meet_their_out_of_fold_losses():
     weight = np.r_[np.zeros(50), np.ones(550)]
     clf = fit().fit(X, Y, sample_weight=weight)
     fair = clf.reweight(objective="worst_group", groups=G)
-    wrong = clf.combiner_.pool.losses().toarray()  # of the rows of positive weight, in order
+    wrong = clf.selection_.pool.losses.toarray()  # of the rows of positive weight, in order
     check_best(fair, wrong, G[50:])
     np.testing.assert_array_equal(fair.groups_, ["a", "b", "c"])
     by_class = fair.reweight(objective="worst_group", groups=np.r_[Y[:300], 2 + Y[300:]])
@@ -157,9 +157,9 @@ def test_groups_for_a_held_out_part_and_for_a_validation_set():
     weight = np.r_[np.zeros(50), np.ones(550)]
     # Groups from which the classes of the judged rows can be read.
     clf = fit(cv=0.25).fit(X, Y, sample_weight=weight)
-    rows = clf.combiner_.pool.rows
+    rows = clf.selection_.pool.rows
     fair = clf.reweight(objective="worst_group", groups=Y + 2 * (np.arange(600) >= 300))
-    np.testing.assert_array_equal(fair.combiner_.pool.rows.groups % 2, rows.y)
+    np.testing.assert_array_equal(fair.selection_.pool.rows.groups % 2, rows.y)
     clf = fit().fit(X, Y, X_val=FRESH[:400], y_val=LABELS[:400])
     fair = clf.reweight(objective="worst_group", groups=GROUPS[:400])
     wrong = np.array([m.predict(FRESH[:400]) != LABELS[:400] for m in clf.estimators_])
@@ -184,8 +184,8 @@ def test_groups_for_a_vote_and_for_the_worst_class():
     worst_class = tb.WorstClassBoostClassifier(TREE, n_estimators=3, random_state=0).fit(X, Y)
     fair = worst_class.reweight(objective="worst_group", groups=G)
     assert fair.subgroups_ == list(fair.subgroup_errors_) == ["a", "b", "c"]
-    rows = fair.combiner_.pool.rows
-    wrong = fair.combiner_.pool.shares(fair.ensemble_).argmax(axis=1) != rows.y
+    rows = fair.selection_.pool.rows
+    wrong = fair.selection_.pool.shares(fair.ensemble_).argmax(axis=1) != rows.y
     np.testing.assert_allclose(errors_of(fair), [wrong[rows.groups == g].mean() for g in range(3)])
 
 
@@ -194,7 +194,7 @@ def test_groups_for_training_losses_and_groups_without_a_row():
     with pytest.warns(tb.ResubstitutionWarning, match="Fit with another cv than 'train'"):
         clf.reweight(objective="worst_group", groups=G)
     clf = fit(cv=0.2).fit(X, Y)
-    held = clf.combiner_.pool.rows.used
+    held = clf.selection_.pool.rows.used
     rare = np.full(600, "usual")
     rare[np.setdiff1d(np.arange(600), held)[0]] = "rare"
     with pytest.raises(ValueError, match=r"no row in group\(s\) \['rare'\]"):

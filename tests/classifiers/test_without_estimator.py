@@ -110,7 +110,7 @@ def test_the_weights_are_those_of_hedge_on_shrunk_errors(data, kind, shrinkage):
 def test_without_shrinkage_the_mixture_minimises_the_measured_errors(data):
     X, y, _ = data
     clf = tb.WorstClassBoostClassifier(TREE, n_estimators=5, shrinkage=0, random_state=0).fit(X, y)
-    rows, losses = clf.combiner_.pool.rows, clf.combiner_.pool.losses()
+    rows, losses = clf.selection_.pool.rows, clf.selection_.pool.losses
     wrong = np.array([losses.row(m) for m in range(losses.shape[0])], dtype=float)
     errors = np.array([wrong[:, rows.y == k].mean(axis=1) for k in range(3)])
     from scipy.optimize import linprog

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import BoundNotMetWarning, OCOBoostClassifier, WorstClassBoostClassifier
-from tailboost.boosting.game import MAX_ERRORS, edge_from_share
 from tailboost.boosting.players.hedge import theory_rounds
+from tailboost.boosting.subgroups import MAX_ERRORS, edge_from_share
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 
 TREE = HistTreeClassifier(max_depth=3)
@@ -101,7 +101,7 @@ def test_the_game_is_the_papers_loop(seed):
     assert clf.n_iter_ == stop
     np.testing.assert_allclose(clf.trace_.weights, weights, rtol=1e-9)
     np.testing.assert_allclose(clf.trace_.weights[0], 0.2)
-    np.testing.assert_array_equal(clf.combiner_.votes[0], votes)
+    np.testing.assert_array_equal(clf.selection_.majority.votes, votes)
     # The vote of the selected prefix, without ties.
     kept = int((clf.estimator_weights_ > 0).sum())
     share = np.zeros((len(y), 5))
@@ -159,7 +159,7 @@ def test_three_voters_wrong_on_forty_per_cent_vote_wrongly_on_sixty():
     for t, missed in enumerate([(0, 1), (1, 2), (0, 2)]):
         voters[t, list(missed)] = 1
     vote = play_script(voters, y, max_error=0.41, combine="vote", class_loss="error")
-    np.testing.assert_allclose(vote.combiner_.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
+    np.testing.assert_allclose(vote.selection_.majority.results, [(0.4, 0.2), (0.4, 0.2), (0.6, 0.3)])
     # As published, all of them vote; training errors select none.
     np.testing.assert_allclose(vote.estimator_weights_, 1 / 3)
     assert vote.limits_met_ is False
@@ -223,7 +223,7 @@ def test_random_games_the_vote_breaks_the_bound_and_the_mixture_is_its_value():
         assert value - 1e-9 <= clf.expected_subgroup_errors_.max() <= value + TIE
         assert clf.summary_.achieved == pytest.approx(clf.expected_subgroup_errors_.max(), abs=1e-9)
         vote = play_script(voters[1:], y, combine="vote", **game)
-        every = [result[0] for result in vote.combiner_.results]
+        every = [result[0] for result in vote.selection_.majority.results]
         weak = errors[1:].max(axis=0).max() < 0.6
         broken += every[-1] > errors[1:].mean(axis=0).max() and weak
         assert errors_of(vote).max() == pytest.approx(every[-1])
@@ -509,28 +509,12 @@ def test_after_reweighting_errors_are_about_the_rows_given():
     assert errors_of(kept).shape == (2,)
     other = clf.reweight(*noisy(15, n=50), objective="worst_class")
     _, y_new = noisy(15, n=50)
-    wrong = other.combiner_.pool.shares(other.ensemble_).argmax(axis=1) != y_new
+    wrong = other.selection_.pool.shares(other.ensemble_).argmax(axis=1) != y_new
     np.testing.assert_allclose(errors_of(other), [wrong[y_new == k].mean() for k in range(2)])
     assert errors_of(clf).tolist() != errors_of(other).tolist()
 
 
 # -- continuing, identities, bad input -----------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@quiet
-@pytest.mark.parametrize("params", [{"max_error": "auto"}, {"max_error": 0.7}])
-def test_checkpoints(tmp_path, params):
-    X, y = rare(14)
-    settings = {"n_estimators": 4, **params}
-    whole = fit(X, y, BOOST, **settings)
-    stopped = fit(X, y, BOOST, checkpoint_dir=tmp_path, max_time=1e-9, **settings)
-    assert stopped.n_iter_ == 1
-    again = fit(X, y, BOOST, checkpoint_dir=tmp_path, **settings)
-    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_array_equal(errors_of(again), errors_of(whole))
-    with pytest.raises(ValueError, match="belongs to a fit with other"):  # η depends on T
-        fit(X, y, BOOST, checkpoint_dir=tmp_path, **(settings | {"n_estimators": 5}))
 
 
 @quiet
@@ -665,7 +649,7 @@ def test_a_stated_edge_asks_for_the_game():
 
 @quiet
 @pytest.mark.parametrize("combine", ["vote", "mixture"])
-def test_interrupted_and_resumed(interrupted, combine, tmp_path):
+def test_interrupted_and_fitted_again(interrupted, combine):
     X, y = rare(22)
     settings = {"eta": 0.5, "cv": "train", "combine": combine, "class_loss": "error"}
     whole = fit(X, y, DecisionTreeClassifier(max_depth=2), n_estimators=4, **settings)
@@ -675,7 +659,6 @@ def test_interrupted_and_resumed(interrupted, combine, tmp_path):
             y,
             interrupted(3 if combine == "vote" else 4),
             n_estimators=4,
-            checkpoint_dir=tmp_path,
             **settings,
         )
     assert clf.n_iter_ == 2

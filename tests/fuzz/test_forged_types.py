@@ -40,10 +40,10 @@ MODELS = {
 UNLISTED = [
     "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
     "subprocess.Popen",
-    "tailboost.boosting.boosting._Hasher", "tailboost.boosting.boosting.Checkpoints",
+    "tailboost.boosting.kept._Hasher", "tailboost.boosting.kept.Kept",
     "joblib.memory.Memory", "numpy.load",
     "tailboost.dask.robust_mixture.KeyCounts", "tailboost.app.cli.models.StoredModel",
-    "tailboost.boosting.boosting.CrossFitted",
+    "tailboost.boosting.learner.CrossFit",
     "experiments.trials.Trials", "functools.partial", "sklearn.model_selection._search.GridSearchCV",
 ]  # fmt: skip
 LISTED = sorted(

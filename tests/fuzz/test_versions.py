@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import warnings
@@ -10,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 
-import tailboost as tb
 from tailboost.app.registry import METHODS
 from tailboost.learners import HistTreeClassifier
 
@@ -79,23 +77,3 @@ def test_models(name, tally, tmp_path, monkeypatch):
         message = refusal(path)
         both = says_both(message, "xgboost", xgboost.__version__)
         tally.refused() if both else tally.violation((name, "booster", message))
-
-
-CHECKPOINTED = [m.name for m in METHODS.values() if m.ours and "checkpoint_dir" in m.make().get_params()]
-
-
-@pytest.mark.parametrize("name", CHECKPOINTED)
-def test_checkpoints(name, tally, tmp_path, monkeypatch):
-    whole = fitted(METHODS[name], checkpoint_dir=tmp_path)
-    for library in ("tailboost", "sklearn", "numpy"):
-        module = importlib.import_module(library)
-        with monkeypatch.context() as patched:
-            patched.setattr(module, "__version__", OTHER)
-            with pytest.raises(ValueError, match="was written with") as caught:
-                fitted(METHODS[name], checkpoint_dir=tmp_path)
-        both = f"{library} {module.__version__}, here is {OTHER}" in str(caught.value)
-        tally.refused() if both else tally.violation((name, library, str(caught.value)))
-        again = fitted(METHODS[name], checkpoint_dir=tmp_path)
-        same = np.array_equal(again.predict(X), whole.predict(X))
-        tally.equal() if same else tally.violation((name, library, "after the refusal"))
-    assert tb.__version__ != OTHER

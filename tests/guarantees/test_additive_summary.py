@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import tailboost as tb
-from tailboost.boosting.additive_combiner import AdditiveCombiner
-from tailboost.boosting.game import Response, Units
+from tailboost.boosting.additive import AdditivePool, ErrorOfSteps
+from tailboost.boosting.game import Candidate, Units
 from tailboost.boosting.players.additive_player import AdaBoost
 from tailboost.rows.rows import Rows
 from tailboost.solvers import worst_case_weights
@@ -71,7 +71,7 @@ class TestErrors:
             clf.fit(X[train], y[train], sample_weight=weight[train], **given)
         else:
             clf.fit(X, y, sample_weight=weight)
-            judged = np.arange(len(y)) if rows == "train" else clf.combiner_.rows.used
+            judged = np.arange(len(y)) if rows == "train" else clf.selection_.rows.used
         found = clf.summary_
         wrong = clf.predict(X[judged]) != y[judged]
         w = weight[judged]
@@ -264,19 +264,21 @@ class TestKept:
         assert tb.load_model(tmp_path / "m.model").summary_.details == said
 
     @pytest.mark.parametrize("best_prefix", [False, True])
-    def test_a_round_that_is_undone_leaves_no_trace(self, best_prefix):
+    def test_the_rounds_in_use(self, best_prefix):
         y = np.array([0, 0, 1, 1])
-        rule = AdaBoost(2)
-        combiner = AdditiveCombiner(2, rule, 0, best_prefix)
-        combiner.open(Rows(y, np.ones(4), None, "four rows"), list)
-        state = rule.start(Units.samples(np.ones(4)))
+        player = AdaBoost(2)
+        progress = ErrorOfSteps(Rows(y, np.ones(4), None, "four rows"), player, best_prefix)
+        state = player.start(Units.samples(np.ones(4)))
+        pool = AdditivePool(2)
+        memory = progress.start(pool)
+        kept = []
         for answers in ([0, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]):
-            answers = np.array(answers)
-            state = rule.update(state, answers != y)
-            combiner.take(Response(None, answers != y, answers), state, True)
-        assert combiner.n_kept == 3
-        combiner.keep(2)
-        assert combiner.n_kept == (1 if best_prefix else 2)
+            candidate = Candidate(None, answers != y, np.array(answers))
+            state = player.update(state, candidate.losses)
+            pool = pool.adding(candidate)
+            memory = progress.after(memory, pool, state).memory
+            kept.append(memory.n_kept)
+        assert kept == ([1, 1, 3] if best_prefix else [1, 2, 3])
 
 
 def test_the_command_line_says_it(tmp_path):

@@ -93,7 +93,7 @@ def test_copies_and_files_keep_it(pair, tmp_path):
 def test_it_cannot_be_carried_to_another_rule(pair):
     """Whatever copies the attributes: the rule is compared where the certificate is read."""
     clf, certified = pair
-    rule = ("ensemble_", "selection_", "combiner_")
+    rule = ("ensemble_", "selection_", "game_")
     groups = {"groups": LATER[2]} if clf.by_group else {}
     rows = LATER[0][["p", "x"]] if len(clf.feature_names_in_) == 2 else LATER[0]
     strict = 1 if hasattr(clf, "limits") else 0  # boosting by trees has few rules

@@ -15,10 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
+from tailboost.boosting.pool import Pool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
-from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import Problem
 
 TREE = HistTreeClassifier(max_depth=2)
@@ -277,9 +278,7 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         grouping = Grouping(np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
-            found = Mixture.on(
-                ModelPool(rows, K), Problem(largest, randomized=True), grouping=grouping
-            ).constants
+            found = Mixture(Problem(largest, randomized=True), Pool(rows, K), grouping).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

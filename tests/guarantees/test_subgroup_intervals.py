@@ -14,13 +14,14 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.boosting.game import Response
+from tailboost.boosting.game import Candidate
+from tailboost.boosting.pool import Pool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -101,7 +102,7 @@ def widened(error, n, more):
 
 
 def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
-    rows = fitted.combiner_.pool.rows
+    rows = fitted.selection_.pool.rows
     counts = np.bincount(rows.groups, minlength=len(fitted.subgroups_))
     for errors, ends in (
         (errors_of(fitted), fitted.subgroup_intervals_),
@@ -113,7 +114,7 @@ def test_intervals_are_about_the_errors_of_the_returned_rule(fitted):
         assert ((ends[:, 0] <= errors) & (errors <= ends[:, 1]))[known].all()
     for error, n, (low, high) in zip(errors_of(fitted), counts, fitted.subgroup_intervals_, strict=True):
         if n >= 10:  # distinct rows of equal weight
-            more = fitted.combiner_.refit_spread
+            more = fitted.selection_.refit_spread
             assert more >= 0.015
             assert (low, high) == pytest.approx(widened(error, int(n), more), abs=LOTS)
 
@@ -212,12 +213,11 @@ def test_a_mixture_of_any_models(data):
 
 def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
-    pool = ModelPool(rows, 2)
-    pool.take(Response(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
+    pool = Pool(rows, 2).adding(Candidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
     grouping = Grouping(np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(Mixture.on(pool, Problem(of_group, randomized=True), grouping=grouping))
-    return engine.result(engine.mixture.ensemble(np.ones(1))).errors
+    engine = HypothesisEngine(Mixture(Problem(of_group, randomized=True), pool, grouping))
+    return engine.result(engine.mixture.pool.rule(np.ones(1))).errors
 
 
 def test_the_scale_of_weights_and_a_row_said_twice_do_not_count():

@@ -10,10 +10,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 
 import tailboost as tb
-from tailboost.boosting.boosting import CrossFitted, Rows, round_significant
+from tailboost.boosting.game import Request, StopKind
+from tailboost.boosting.learner import CrossFit, round_significant
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import open_session
 from tailboost.rates.metrics import cvar
+from tailboost.rows.rows import Rows
+from tailboost.selection.progress import HelpsTail
 from tailboost.solvers import minimize_cvar_mixture
 
 K = 3
@@ -25,7 +28,7 @@ def fitted(learner, X, y, fold, weight=None):
     one = np.ones(len(y))
     session = open_session(learner, X, y, int(y.max()) + 1, one, {})
     rows = Rows(y, one, None, "")
-    response = CrossFitted(session, rows, rows, fold, None)(u, 0)
+    response = CrossFit(session, rows, rows, fold).fit(Request(u, 0))
     return response, [session.fit(u, 0, fold != j) for j in range(fold.max() + 1)]
 
 
@@ -37,12 +40,12 @@ def test_a_member_is_the_mean_of_the_models_that_judged(backend):
     u = np.random.default_rng(0).integers(1, 5, len(y)) / 2.0
     response, models = fitted(learner, X, y, fold, u)
     P = np.mean([m.predict_proba(X) for m in models], axis=0)
-    np.testing.assert_array_equal(response.base_model.predict(X), P.argmax(axis=1))
+    np.testing.assert_array_equal(response.model.predict(X), P.argmax(axis=1))
     out_of_fold = np.array([models[fold[i]].predict(X[i : i + 1])[0] for i in range(len(y))])
     np.testing.assert_array_equal(response.answers, out_of_fold)
     importances = np.mean([m.feature_importances_ for m in models], axis=0) if backend == "xgboost" else None
     if importances is not None:
-        np.testing.assert_allclose(response.base_model.feature_importances_, importances)
+        np.testing.assert_allclose(response.model.feature_importances_, importances)
 
 
 def test_a_class_is_told_by_the_models_that_saw_it():
@@ -54,15 +57,15 @@ def test_a_class_is_told_by_the_models_that_saw_it():
     response, models = fitted(HistBoostClassifier(n_estimators=20, min_child_weight=0.0), X, y, fold)
     each = np.array([m.predict_proba(X) for m in models])
     P = np.column_stack([each[:, :, :2].mean(axis=0), each[1:, :, 2].mean(axis=0)])
-    np.testing.assert_array_equal(response.base_model.predict(X), P.argmax(axis=1))
-    assert (response.base_model.predict(X[[0, 5]]) == 2).all()
+    np.testing.assert_array_equal(response.model.predict(X), P.argmax(axis=1))
+    assert (response.model.predict(X[[0, 5]]) == 2).all()
 
 
 def test_a_single_tree_is_fitted_to_all_rows():
     X, y = noisy(3, n=120, K=K)
     response, _ = fitted(HistTreeClassifier(max_depth=3), X, y, np.arange(len(y)) % 3)
     np.testing.assert_array_equal(
-        response.base_model.predict(X), HistTreeClassifier(max_depth=3).fit(X, y).predict(X)
+        response.model.predict(X), HistTreeClassifier(max_depth=3).fit(X, y).predict(X)
     )
 
 
@@ -75,12 +78,18 @@ def many(n_classes=4):
 BOOST = HistBoostClassifier(n_estimators=6, max_depth=3)
 
 
+class KeptBoost(HistBoostClassifier):
+    """Boosted trees with rounds that may be kept."""
+
+    keeps_rounds = True
+
+
 def test_the_models_of_all_rounds_answer_together():
     """Rounds are repeated here with the same weights, folds and mean probabilities."""
     n_classes = 4
     X, y = many()
     clf = tb.AdaLPBoostClassifier(BOOST, n_iter_no_change=None, random_state=0).fit(X, y)
-    fold = clf.combiner_.pool.rows.fold
+    fold = clf.selection_.pool.rows.fold
     parts = [fold != j for j in range(5)]
     session = open_session(BOOST, X, y, n_classes, np.ones(len(y)), {})  # cuts from all rows
     everybody = np.ones(len(y), dtype=bool)
@@ -92,7 +101,7 @@ def test_the_models_of_all_rounds_answer_together():
             judged[~rows] += model.predict_proba(X[~rows])
         known += session.fit(w, 0, everybody).predict_proba(X)
         wrong = judged.argmax(axis=1) != y
-        np.testing.assert_array_equal(wrong, clf.combiner_.pool.loss(t))
+        np.testing.assert_array_equal(wrong, clf.selection_.pool.loss(t))
         np.testing.assert_array_equal(known.argmax(axis=1), clf.estimators_[t].predict(X))
         mistakes += wrong
     assert len(clf.estimators_[2].table_.models) == 3
@@ -106,7 +115,7 @@ def test_runners_up_are_the_next_likely_classes_of_the_first_round():
     order = np.argsort(-first.predict_proba(X), axis=1, kind="stable")
     for rank in (1, 2, 3):
         np.testing.assert_array_equal(clf.estimators_[5 + rank].predict(X), order[:, rank])
-    once = sum(clf.combiner_.pool.loss(m).astype(int) for m in (0, 6, 7, 8))
+    once = sum(clf.selection_.pool.loss(m).astype(int) for m in (0, 6, 7, 8))
     np.testing.assert_array_equal(once, 3)  # one rank per class
     plain = clone(clf).set_params(include_constants=False).fit(X, y)
     assert len(plain.estimators_) == 2
@@ -163,7 +172,8 @@ def test_of_means_in_a_classifier(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_a_killed_fit_is_resumed_to_the_bit(n_classes, tmp_path):
     X, y = many(n_classes=n_classes)
-    whole = tb.AdaLPBoostClassifier(n_estimators=2, n_iter_no_change=None, random_state=0).fit(X, y)
+    boost = KeptBoost(n_estimators=6, max_depth=3)
+    whole = tb.AdaLPBoostClassifier(boost, n_estimators=2, n_iter_no_change=None, random_state=0).fit(X, y)
     first = clone(whole).set_params(n_estimators=1, checkpoint_dir=tmp_path).fit(X, y)
     assert first.n_iter_ == 1
     second = clone(whole).set_params(checkpoint_dir=tmp_path).fit(X, y)
@@ -204,17 +214,18 @@ def test_what_brings_nothing_on_some_rows(alpha):
     rng = np.random.default_rng(0)
     X, y = noisy(6, n=600)
     clf = tb.AdaLPBoostClassifier(n_estimators=1, alpha=alpha, random_state=0).fit(X, y)
-    mixture, rows = clf.combiner_, np.arange(600) % 2 == 0
-    losses = mixture.pool.part(rows).losses()
-    best = int(mixture.pool.part(rows).mean_losses().argmin())
+    pool, rows = clf.selection_.pool, np.arange(600) % 2 == 0
+    helps = HelpsTail(clf.selection_.problem, 1e-3)
+    losses = pool.part(rows).losses
+    best = int(pool.part(rows).mean_losses.argmin())
     truth = y[rows]
     same = np.where(losses.row(best), 1 - truth, truth)
     worse = np.where(rng.random(300) < 0.2, 1 - same, same)
-    assert not mixture.gains_nothing(rows, same, 1e-3)
-    assert mixture.gains_nothing(rows, worse, 1e-3)
-    assert not mixture.gains_nothing(rows, truth, 1e-3)  # a perfect base model
+    assert helps(pool, rows, same) is None
+    assert helps(pool, rows, worse).kind is StopKind.PLATEAU
+    assert helps(pool, rows, truth) is None  # a perfect base model
     few = rows & (np.arange(600) < 20)
-    assert not mixture.gains_nothing(few, worse[:10], 1e-3)
+    assert helps(pool, few, worse[:10]) is None
 
 
 @pytest.mark.parametrize("K", [2, 3])

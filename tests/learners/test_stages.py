@@ -20,9 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.boosting import CrossFitted, Rows, SingleFit, grown, stages
+from tailboost.boosting.game import Request
+from tailboost.boosting.learner import CrossFit, Whole, grown, stages
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.learners.foreign import growth_parameter, open_session, set_seeds
+from tailboost.rows.rows import Rows
 
 X, Y = noisy(0, n=150, K=3)
 WEIGHT = np.random.default_rng(1).integers(1, 4, 150).astype(float)
@@ -167,13 +169,11 @@ def schemes(learner):
     judged = Rows(Y[held], WEIGHT[held], None, "")
     X_val, y_val = noisy(3, n=40, K=3)
     return {
-        "train": SingleFit(session, train, train),
-        "external": SingleFit(
-            session, train, Rows(y_val, np.ones(40), None, ""), predict=lambda m: m.predict(X_val)
-        ),
-        "held out": SingleFit(session, train, judged, held, True),
-        "held out, kept": SingleFit(session, train, judged, held, False),
-        "cv": CrossFitted(session, train, train, np.arange(150) % 5, None),
+        "train": Whole(session, train, train),
+        "external": Whole(session, train, Rows(y_val, np.ones(40), None, ""), X_judged=X_val),
+        "held out": Whole(session, train, judged, held, True),
+        "held out, kept": Whole(session, train, judged, held, False),
+        "cv": CrossFit(session, train, train, np.arange(150) % 5),
     }
 
 
@@ -182,14 +182,18 @@ def size_of(member):
     return member.booster_.num_boosted_rounds() if trees is None else len(trees)
 
 
-class Script:
-    """Goal with given distances, which records its arguments."""
+class Script(Request):
+    """Request with given distances, which records its candidates."""
+
+    grows = True
 
     def __init__(self, distances):
-        self.distances, self.shown = iter(distances), []
+        super().__init__(np.ones(150), SEED)
+        object.__setattr__(self, "distances", iter(distances))
+        object.__setattr__(self, "shown", [])
 
-    def __call__(self, losses, answers):
-        self.shown.append((losses.copy(), answers.copy()))
+    def distance(self, candidate):
+        self.shown.append((candidate.losses.copy(), candidate.answers.copy()))
         return next(self.distances)
 
 
@@ -203,22 +207,22 @@ EVER_CLOSER = [1.0 / n for n in range(1, 100)]
 )
 @pytest.mark.parametrize("name", SCHEMES)
 def test_schemes_grow_until_the_goal_and_no_further(name, learner):
-    u, scheme, script = np.ones(150), schemes(learner)[name], Script(EVER_CLOSER)
-    whole = scheme(u, SEED, script)
-    assert size_of(whole.base_model) == 12
+    scheme, script = schemes(learner)[name], Script(EVER_CLOSER)
+    whole = scheme.fit(script)
+    assert size_of(whole.model) == 12
     np.testing.assert_array_equal(whole.losses, script.shown[-1][0])
     for stop in (1, 3):
         goal = Script([1.0] * (stop - 1) + [0.0])
-        response = scheme(u, SEED, goal)
+        response = scheme.fit(goal)
         assert len(goal.shown) == stop
         assert (
-            size_of(response.base_model) == stop
+            size_of(response.model) == stop
         )  # the base model has the same number of stages as the folds' models
         np.testing.assert_array_equal(response.losses, script.shown[stop - 1][0])
         np.testing.assert_array_equal(response.answers, script.shown[stop - 1][1])
     # If no stage reaches the goal, the first of the closest is selected.
-    response = scheme(u, SEED, Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
-    assert size_of(response.base_model) == 2
+    response = scheme.fit(Script([3.0, 1.0, 2.0, 1.0] + [4.0] * 20))
+    assert size_of(response.model) == 2
     np.testing.assert_array_equal(response.answers, script.shown[1][1])
 
 
@@ -227,15 +231,15 @@ def test_without_a_goal_the_ordinary_fit_is_the_only_stage(name):
     # Without growth the base model is the mean of the folds' models; with growth a model of all rows.
     learner = RandomForestClassifier(6) if name == "cv" else HistBoostClassifier(n_estimators=6)
     scheme = schemes(learner)[name]
-    one, whole = scheme(np.ones(150), SEED), scheme(np.ones(150), SEED, Script(EVER_CLOSER))
-    np.testing.assert_array_equal(one.base_model.predict(X), whole.base_model.predict(X))
+    one, whole = scheme.fit(Request(np.ones(150), SEED)), scheme.fit(Script(EVER_CLOSER))
+    np.testing.assert_array_equal(one.model.predict(X), whole.model.predict(X))
     np.testing.assert_array_equal(one.losses, whole.losses)
 
 
 def test_folds_grow_in_threads_as_they_do_one_by_one():
     scheme = schemes(RandomForestClassifier(6))["cv"]
     goal = [1.0] * 3 + [0.0]
-    one = scheme(np.ones(150), SEED, Script(goal))
-    two = replace(scheme, n_jobs=2)(np.ones(150), SEED, Script(goal))
+    one = scheme.fit(Script(goal))
+    two = replace(scheme, n_jobs=2).fit(Script(goal))
     np.testing.assert_array_equal(one.answers, two.answers)
-    np.testing.assert_array_equal(one.base_model.predict(X), two.base_model.predict(X))
+    np.testing.assert_array_equal(one.model.predict(X), two.model.predict(X))

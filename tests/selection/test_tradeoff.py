@@ -47,8 +47,8 @@ TIE = 1e-3
 
 def losses_kept(clf):
     """Zero-one losses of the members on the selection data, and the class of these rows."""
-    pool = clf.combiner_.pool
-    return pool.losses().toarray().astype(float), pool.rows.y
+    pool = clf.selection_.pool
+    return pool.losses.toarray().astype(float), pool.rows.y
 
 
 def least_worst(clf, limit):
@@ -220,7 +220,7 @@ def test_every_boosting_classifier_has_the_same_attributes_and_one_curve(clf):
 
 def test_rates_are_those_of_the_siblings_that_did_not_see_the_rows(free):
     """Confusion counts from the answers kept, by hand."""
-    pool = free.combiner_.pool
+    pool = free.selection_.pool
     said = pool.shares(free.ensemble_).argmax(axis=1)
     wrong = said != pool.rows.y
     errors = [wrong[pool.rows.y == k].mean() for k in range(3)]

@@ -33,7 +33,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.boosting.boosting import Checkpoints
+from tailboost.boosting.kept import Kept
 from tailboost.core.files import Lock, write_sealed
 from tailboost.learners import HistBoostClassifier, HistTreeClassifier
 from tailboost.storage import constructors, load_model, parts, reviewed, save_model
@@ -185,8 +185,8 @@ class Bad:
 
 def checkpoint_reader(folder):
     """Return a tailboost object with a method for reading pickles."""
-    reader = object.__new__(Checkpoints)
-    vars(reader).update(folder=str(folder), identity={}, _tables={}, _lock=None)
+    reader = object.__new__(Kept)
+    vars(reader).update(learner=None, folder=str(folder), identity="", interrupted=None)
     return reader
 
 
@@ -195,9 +195,9 @@ class TestCalls:
 
     def test_a_transformer_that_calls_a_checkpoint_reader(self, path):
         (path.parent / "data").mkdir()
-        write_sealed(path.parent / "data" / "round-00001.pkl", b"{}\n" + pickle.dumps(Bad()), "x")
+        write_sealed(path.parent / "data" / "candidate-1.pkl", pickle.dumps(Bad()), "x")
         forge(path, holding(FunctionTransformer(kw_args={"reader": checkpoint_reader("data")})))
-        refused(path, ".*Checkpoints")
+        refused(path, ".*Kept")
 
     @pytest.mark.parametrize(
         "part",
@@ -275,12 +275,12 @@ class TestCalls:
             "builtins.eval", "os.system", "posix.system", "subprocess.Popen", "builtins.open",
             "functools.partial",
             "operator.methodcaller", "joblib.memory.Memory", "pathlib.PosixPath", "tailboost.core.files.Lock",
-            "tailboost.boosting.boosting.Checkpoints",
+            "tailboost.boosting.kept.Kept",
             "tailboost.app.cli.main",
             "tailboost.app.cli.models.StoredModel", "tailboost.dask.robust_mixture.RobustMixtureClassifier",
             "tailboost.dask.robust_mixture.KeyCounts",
             "experiments.trials.Trials",
-            "tailboost.boosting.boosting.CrossFitted", "tailboost.classifiers.fitting._Fitter",
+            "tailboost.boosting.learner.CrossFit", "tailboost.classifiers.fitting._Fitter",
             "tailboost.learners.torch.net_learner.TorchSession",
             "tailboost.storage.models.os.system", "tailboost.storage.load_model",
             "tailboost.nothing.there",
@@ -405,9 +405,8 @@ class TestFolders:
     def test_a_checkpoint_folder(self, path):
         folder = path.parent / "rounds"
         tree = HistTreeClassifier(max_depth=1, n_jobs=1)
-        clf = tb.AdaLPBoostClassifier(
-            tree, n_estimators=2, n_iter_no_change=None, checkpoint_dir=str(folder)
-        ).fit(X, Y)
+        clf = tb.AdaLPBoostClassifier(tree, n_estimators=2, n_iter_no_change=None).fit(X, Y)
+        clf.checkpoint_dir = str(folder)
         save_model(clf, path)
         again = load_model(path)
         assert again.checkpoint_dir is None
@@ -633,7 +632,7 @@ class TestList:
             "app.report",
             "dask",
             "storage",
-            "boosting.checkpoints",
+            "boosting.kept",
         )
         assert not [
             n for n in reviewed.reviewed() if n.startswith(tuple(f"tailboost.{m}" for m in machinery))

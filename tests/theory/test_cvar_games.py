@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 from conftest import make, noisy
+from games import play
 from scipy.optimize import linprog, minimize
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.game import Game, Response, Turn, Units, play
+from tailboost.boosting.game import Units
 from tailboost.boosting.players import EntropicLP, TotallyCorrectiveLP
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates.metrics import cvar_zero_one_loss
@@ -145,9 +146,9 @@ class Adversary:
     def __init__(self, level, p, order):
         self.level, self.p, self.order = level, p, order
 
-    def __call__(self, turn):
+    def __call__(self, density):
         """Fill the loss row by row in a fixed order: the player learns least this way."""
-        w = turn.u * self.p
+        w = density * self.p
         loss = np.zeros(len(w))
         left = self.level
         for i in self.order:
@@ -158,7 +159,7 @@ class Adversary:
             left -= loss[i] * w[i]
             if left <= 1e-15:
                 left = 0.0
-        return Response(None, loss, np.zeros(0, dtype=np.intp))
+        return loss
 
 
 def games(seed):
@@ -185,12 +186,12 @@ def test_value_sandwich_of_regularised_lpboost(seed, beta):
     for t in range(25):
         w = rule.weights(state)
         assert np.all(w <= p / alpha * (1 + 1e-9))
-        response = learner(Turn(t=0, w=w, u=units.density(w), seed=0))
-        weighted = float(w @ response.losses)
+        loss = learner(units.density(w))
+        weighted = float(w @ loss)
         assert weighted <= level + 1e-12
         g = max(g, weighted)
-        losses.append(response.losses)
-        state = rule.update(state, response.losses)
+        losses.append(loss)
+        state = rule.update(state, loss)
         solution = entropic_weights(np.array(losses), alpha, beta, p)
         best = minimize_cvar_mixture(np.array(losses), alpha, p).value
         assert best - slack - 1e-7 <= 1 - solution.value <= best + 1e-7, t
@@ -209,16 +210,14 @@ def test_bound_of_regularised_lpboost_with_its_own_rounds_and_beta(seed, delta):
     p, level, alpha, order = games(seed)
     T = math.ceil(max(32 / delta**2 * math.log(1 / alpha), 8 / delta))
     beta = max(2 / delta * math.log(1 / alpha), 0.5)
-    game = Game.new(EntropicLP(alpha, beta), Units.samples(p))
     seen = []
     learner = Adversary(level, p, order)
 
-    def oracle(turn):
-        response = learner(turn)
-        seen.append(response.losses)
-        return response
+    def answer(request):
+        seen.append(learner(request.density))
+        return seen[-1]
 
-    play(game, oracle, T, entropy=0)
+    game = play(EntropicLP(alpha, beta), Units.samples(p), answer, T)
     g = game.trace.weighted_loss.max()
     assert minimize_cvar_mixture(np.array(seen), alpha, p).value <= g + delta + 1e-9
 
@@ -309,7 +308,7 @@ def test_totally_corrective_weights_are_optimal_and_closest_to_p(seed, alpha):
 def test_outliers_are_left_out_of_the_objective(name):
     """With a fraction ε of flipped labels dropped, the value is the CVaR of the remaining rows."""
     clf, _, y, _ = fit_on_training_rows(name, "tree", 1, alpha=0.3, outlier_fraction=0.1)
-    wrong = np.array([clf.combiner_.pool.losses().row(t) for t in range(clf.n_iter_)])
+    wrong = np.array([clf.selection_.pool.losses.row(t) for t in range(clf.n_iter_)])
     cumulative = wrong.sum(axis=0)
     p = np.full(len(y), 1 / len(y))
     # brute force: drop ε of the mass from the highest cumulative loss, fractionally at the boundary
@@ -318,7 +317,7 @@ def test_outliers_are_left_out_of_the_objective(name):
         mass = p[cumulative == level].sum()
         p[cumulative == level] *= max(0.0, 1 - left / mass)
         left = max(0.0, left - mass)
-    loss = clf.estimator_weights_ @ clf.combiner_.pool.losses().columns(np.arange(len(y))).T
+    loss = clf.estimator_weights_ @ clf.selection_.pool.losses.columns(np.arange(len(y))).T
     assert clf.summary_.achieved == pytest.approx(cvar(loss, 0.3, p), abs=1e-9)
 
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 from conftest import make, noisy
+from games import play
 from sklearn.tree import DecisionTreeClassifier
 
-from tailboost.boosting.game import Game, Response, Units, play
+from tailboost.boosting.game import Units
 from tailboost.boosting.players.hedge import Hedge, theory_eta
 from tailboost.solvers import cvar
 
@@ -43,13 +44,7 @@ def played(kind, eta, rounds, seed):
     n = int(rng.integers(1, 12))
     units = Units.samples(random_base(rng, n).astype(float))
     answer = opponent(kind, rng, n)
-    game = Game.new(Hedge(eta), units)
-
-    def oracle(turn):
-        loss = answer(turn.u)
-        return Response(None, loss, np.zeros(0, dtype=np.intp))
-
-    play(game, oracle, rounds, entropy=0)
+    game = play(Hedge(eta), units, lambda request: answer(request.density), rounds)
     assert len(game.trace) == rounds
     return units.base, float(game.trace.weighted_loss.mean()), game.state.cumulative / rounds
 
@@ -87,8 +82,7 @@ def test_log_n_is_not_the_constant_for_other_than_uniform_weights():
     p = np.array([1e-6, 1 - 1e-6])
     rounds, eta = 4, 0.5
     loss = np.array([1.0, 0.0])  # always wrong on the row with almost no weight
-    game = Game.new(Hedge(eta), Units.samples(p))
-    play(game, lambda turn: Response(None, loss, np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    game = play(Hedge(eta), Units.samples(p), lambda request: loss, rounds)
     V, mean = game.trace.weighted_loss.mean(), game.state.cumulative / rounds
     assert mean.max() > V + math.log(2) / (eta * rounds) + eta / 8
     assert mean.max() <= V + math.log(1 / p.min()) / (eta * rounds) + eta / 8
@@ -100,8 +94,8 @@ def test_theory_eta_promises_g_plus_root(kind, rounds):
     rng = np.random.default_rng(rounds)
     n = 9
     answer = opponent(kind, rng, n)
-    game = Game.new(Hedge(theory_eta(n, rounds)), Units.samples(np.ones(n)))
-    play(game, lambda turn: Response(None, answer(turn.u), np.zeros(0, dtype=np.intp)), rounds, entropy=0)
+    player = Hedge(theory_eta(n, rounds))
+    game = play(player, Units.samples(np.ones(n)), lambda request: answer(request.density), rounds)
     mean, g = game.state.cumulative / rounds, game.trace.weighted_loss.max()
     assert mean.max() <= g + math.sqrt(math.log(n) / (2 * rounds)) + 1e-12
 

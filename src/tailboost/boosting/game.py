@@ -2,29 +2,25 @@
 
 Symbols are those of the literature: ``p`` is the base measure over units, ``w`` the player's weights on the
 simplex, ``u = w / p`` their density, ``ℓ`` the losses of the newest base model, ``T`` the number of rounds. A
-unit carries weight: it is a row (sample) or a subgroup. The game is the same for both.
+unit carries weight: it is a row (sample) or a subgroup. The game is the same for both. All objects are
+frozen: a round makes a new position.
 """
 
 from __future__ import annotations
 
 import enum
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Any, Generic, Protocol, Self, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Floats, Ints, Mask, Model, Stated
-from tailboost.core.checks import check_number
+from tailboost.core.array_types import Floats, Ints, Mask, Model
 from tailboost.core.html import html_table
-from tailboost.rates.strata import plain
-from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, memberships
-from tailboost.rows.training_set import TrainingSet
 
 State = TypeVar("State")
 
@@ -39,9 +35,9 @@ KEEP_WEIGHTS_UP_TO = 1000
 SHOWN_ROUNDS = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Units:
-    """Units that the player weights (rows, classes, groups or cells), and the training rows in each."""
+    """What the player weighs (rows, classes, groups or cells), and the training rows in each."""
 
     # Shape (m,): base measure ``p`` over the units, positive, with sum 1: the player's first weights.
     base: Floats
@@ -51,33 +47,20 @@ class Units:
     # Shape (n,) or (n, c): unit of each row, or its c units, −1 for none. A row without a unit is outside of
     # the game. None if each row is a unit.
     index: Ints | None = None
-    # Three arrays of shape (n_losses,), with one entry for each measured row and each of its units: the row,
-    # the unit, and the row's fraction of the unit's sample weight. None if each row is a unit.
-    loss_row: Ints | None = None
-    loss_index: Ints | None = None
-    loss_fraction: Floats | None = None
-    # Shape (m,): factor in [0, 1] by which the loss of each unit is shrunk towards the mean of all units (see
-    # `shrunk`). None shrinks nothing.
-    shrinkage: Floats | None = None
 
     @classmethod
-    def samples(cls, sample_weight: Floats, rows: NDArray[np.bool_] | None = None) -> Units:
+    def samples(cls, sample_weight: Floats, rows: Mask | None = None) -> Units:
         """Return units that are rows (of ``rows``); ``p`` is the normalised sample weight."""
-        if rows is None:
-            index = None
-        else:
+        index = None
+        weight = sample_weight
+        if rows is not None:
             index = np.where(rows, np.cumsum(rows) - 1, -1)
-        if rows is None:
-            weight = sample_weight
-        else:
             weight = sample_weight[rows]
         total = float(weight.sum())
-        return cls(base=weight / total, weight=weight, total=total, index=index)
+        return cls(weight / total, weight, total, index)
 
     @classmethod
-    def groups(
-        cls, index: Ints, sample_weight: Floats, loss_index: Ints, loss_weight: Floats
-    ) -> Self:
+    def groups(cls, index: Ints, sample_weight: Floats) -> Units:
         """Return units that are groups (or classes) of rows, with equal weight in the first round.
 
         Parameters
@@ -86,26 +69,13 @@ class Units:
             Group of each row, or its groups by column, −1 for none. Each group needs a positive weight.
         sample_weight : ndarray of shape (n,)
             Weights of the rows.
-        loss_index, loss_weight : ndarray
-            Groups and weights of the rows whose losses are measured. A group without such rows has loss 0.
         """
         row, unit = memberships(index)
         mass: Floats = np.bincount(unit, weights=sample_weight[row]).astype(np.float64)
         # Each row counts once, in the first of its units.
         once = np.r_[True, row[1:] != row[:-1]]
         total = float(np.bincount(unit[once], weights=sample_weight[row[once]]).sum())
-        loss_row, loss_unit = memberships(loss_index)
-        weight = loss_weight[loss_row]
-        measured = np.bincount(loss_unit, weights=weight, minlength=len(mass))
-        return cls(
-            base=np.full(len(mass), 1.0 / len(mass)),
-            weight=mass,
-            total=total,
-            index=index,
-            loss_row=loss_row,
-            loss_index=loss_unit,
-            loss_fraction=weight / np.where(measured > 0, measured, 1.0)[loss_unit],
-        )
+        return cls(np.full(len(mass), 1.0 / len(mass)), mass, total, index)
 
     @property
     def count(self) -> float:
@@ -119,42 +89,94 @@ class Units:
             return float(len(self.base))
         return 1.0 / least
 
-    @property
-    def grouped(self) -> bool:
-        """Whether units are groups (or classes) of rows."""
-        return self.loss_index is not None
-
     def density(self, w: Floats) -> Floats:
         """Return the density ``u`` of the weights over all rows, shape (n,), with weighted mean 1.
 
         The density of a row in several units is the sum over them; the density of a row without unit is 1.
         """
-        u: Floats = (
-            w * self.total / self.weight
-        )  # n·w for equal sample weights, without rounding errors
+        # n·w for equal sample weights, without rounding errors
+        u: Floats = w * self.total / self.weight
         if self.index is None:
             return u
         if self.index.ndim == 1:
             return np.where(self.index >= 0, u[self.index], 1.0)
         inside = self.index >= 0
-        return np.where(
-            inside.any(axis=1), np.where(inside, u[self.index], 0.0).sum(axis=1), 1.0
-        )
+        summed = np.where(inside, u[self.index], 0.0).sum(axis=1)
+        return np.where(inside.any(axis=1), summed, 1.0)
 
-    def means(self, row_losses: NDArray[Any]) -> Floats:
-        """Return the weighted mean of row losses within each unit, shape (m,); 0 if none is measured."""
-        assert self.loss_row is not None
-        assert self.loss_index is not None
-        assert self.loss_fraction is not None
-        losses = self.loss_fraction * row_losses[self.loss_row]
-        sums = np.bincount(self.loss_index, weights=losses, minlength=len(self.base))
+
+@dataclass(frozen=True, eq=False)
+class RowStakes:
+    """Rows are weighed, and a candidate loses where it errs."""
+
+    units: Units
+    grouped = False
+    shrinkage = None
+
+    def losses(self, candidate: Candidate) -> NDArray[Any]:
+        """Return the loss of each row that the player weighs."""
+        return candidate.losses
+
+
+@dataclass(frozen=True, eq=False)
+class SubgroupStakes:
+    """Subgroups are weighed, and a candidate loses its error on each, measured on the selection data.
+
+    Attributes
+    ----------
+    units : Units
+        The subgroups, with the training rows in each.
+    y : ndarray of int, shape (n_judged,)
+        Class numbers of the selection data.
+    row, subgroup : ndarray of int
+        Each selection row and each of its subgroups.
+    fraction : ndarray
+        The row's fraction of the subgroup's sample weight.
+    shrinkage : ndarray of shape (m,) or None
+        Factor in [0, 1] by which each error is shrunk towards the mean, see `shrunk`.
+    """
+
+    units: Units
+    y: Ints
+    row: Ints
+    subgroup: Ints
+    fraction: Floats
+    shrinkage: Floats | None = None
+    grouped = True
+
+    @classmethod
+    def of(cls, units: Units, judged: Rows, index: Ints, pseudo_rows: float = 0.0) -> Self:
+        """Return the stakes of subgroups; one without selection data has loss 0.
+
+        Parameters
+        ----------
+        units : Units
+            The subgroups.
+        judged : Rows
+            The selection data.
+        index : ndarray of int, shape (n_judged,) or (n_judged, c)
+            Their subgroups, −1 for none.
+        pseudo_rows : float, default=0
+            See `shrinkage_factor`.
+        """
+        m = len(units.base)
+        row, subgroup = memberships(index)
+        weight = judged.weight[row]
+        measured = np.bincount(subgroup, weights=weight, minlength=m)
+        fraction = weight / np.where(measured > 0, measured, 1.0)[subgroup]
+        factor = shrinkage_factor(judged.sizes(index, m), pseudo_rows)
+        return cls(units, judged.y, row, subgroup, fraction, factor)
+
+    def means(self, candidate: Candidate) -> Floats:
+        """Return the error of a candidate on each subgroup, shape (m,); 0 if none is measured."""
+        wrong = candidate.answers != self.y
+        errors = self.fraction * wrong[self.row]
+        sums = np.bincount(self.subgroup, weights=errors, minlength=len(self.units.base))
         return sums.astype(np.float64, copy=False)
 
-    def losses(self, row_losses: NDArray[Any]) -> NDArray[Any]:
-        """Return the losses for the player: of the rows, or the shrunken means of the units."""
-        if not self.grouped:
-            return row_losses
-        return shrunk(self.means(row_losses), self.shrinkage)
+    def losses(self, candidate: Candidate) -> Floats:
+        """Return the errors, shrunk towards their mean."""
+        return shrunk(self.means(candidate), self.shrinkage)
 
 
 def shrinkage_factor(sizes: Floats, pseudo_rows: float) -> Floats | None:
@@ -180,26 +202,43 @@ def shrunk(errors: Floats, factor: Floats | None) -> Floats:
     return errors + factor * (errors.mean(axis=-1, keepdims=True) - errors)
 
 
-@dataclass(frozen=True)
-class TargetSubgroups(Units):
-    """Classes, groups or cells with allowed errors. The losses depend on the error and the allowed error."""
+@dataclass(frozen=True, eq=False)
+class TargetStakes:
+    """Subgroups with allowed errors. A loss depends on the error and on the allowed error.
 
-    # Shape (m,): allowed error of each subgroup, 1 − θ.
-    allowed: Floats = field(default_factory=lambda: np.empty(0))
-    # If True, the loss of a subgroup with error R_k is ``1[R_k ≥ 1 − θ_k]``. If False, the loss is R_k, or
-    # ``(R_k + penalty_k) / (1 + largest penalty)`` if allowed errors differ.
+    Attributes
+    ----------
+    subgroups : SubgroupStakes
+        The subgroups.
+    allowed : ndarray of shape (m,)
+        Allowed error of each subgroup, 1 − θ.
+    measured : ndarray of bool, shape (m,)
+        Whether the error of a subgroup is measured; the loss of an unmeasured one is 0.
+    indicator : bool
+        Whether the loss of a subgroup with error R_k is ``1[R_k ≥ 1 − θ_k]``. Otherwise it is R_k, or
+        ``(R_k + penalty_k) / (1 + largest penalty)`` if allowed errors differ.
+    """
+
+    subgroups: SubgroupStakes
+    allowed: Floats
+    measured: Mask
     indicator: bool = False
-    # Shape (m,): whether the error of a subgroup is measured; the loss of an unmeasured one is 0.
-    measured: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    grouped = True
+
+    @property
+    def units(self) -> Units:
+        """The weighed subgroups."""
+        return self.subgroups.units
+
+    @property
+    def shrinkage(self) -> Floats | None:
+        """Factor by which each loss is shrunk towards the mean; indicators are not."""
+        return self.subgroups.shrinkage
 
     @property
     def penalty(self) -> Floats:
         """The largest allowed error minus the allowed error of each subgroup."""
         return self.allowed.max() - self.allowed
-
-    def errors(self, row_losses: NDArray[Any]) -> Floats:
-        """Measured error R_k of each subgroup; NaN without rows."""
-        return np.where(self.measured, self.means(row_losses), np.nan)
 
     @property
     def differ(self) -> bool:
@@ -213,14 +252,13 @@ class TargetSubgroups(Units):
             return 0.0
         return float(self.allowed.max())
 
-    def losses(self, row_losses: NDArray[Any]) -> Floats:
+    def losses(self, candidate: Candidate) -> Floats:
         """Return the loss ℓ_k in [0, 1] of each subgroup, with shrunk errors unless it is an indicator."""
-        R = self.means(row_losses)
-        measured = self.measured
+        errors = self.subgroups.means(candidate)
         if self.indicator:
-            return ((R - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
-        penalty = self.allowed.max() - self.allowed
-        losses = (R + penalty) / (1.0 + penalty.max())
+            return ((errors - self.allowed).round(DECIMALS) >= 0).astype(np.float64)
+        losses = (errors + self.penalty) / (1.0 + self.penalty.max())
+        measured = self.measured
         if self.shrinkage is not None:
             losses[measured] = shrunk(losses[measured], self.shrinkage[measured])
         return np.where(measured, losses, 0.0)
@@ -321,31 +359,97 @@ class Player(Protocol[State]):
         return {}
 
 
-@dataclass(frozen=True)
-class Turn:
-    """Input of the learner in a round."""
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A base model with what is known of it.
 
-    t: int  # number of the round, from 1
-    w: Floats  # shape (m,): weights of the units
-    u: Floats  # shape (n,): density over the rows, with mean 1 under the sample weights
-    seed: int
+    Attributes
+    ----------
+    model : classifier
+        The base model.
+    losses : ndarray
+        Its loss on each row that a player over rows weighs.
+    answers : ndarray
+        Its answers to the selection data: class numbers, shape (n_judged,), or real values.
+    probabilities : ndarray of shape (n_judged, K) or None
+        Class probabilities, summed over the rounds if these answer together.
+    """
 
-
-@dataclass(frozen=True)
-class Response:
-    """Output of the learner in a round: a base model and its losses."""
-
-    base_model: Model
-    losses: NDArray[Any]  # shape (n,): its losses for the player, see `cross_fitting.ask`
-    answers: Ints  # shape (n_selection,): its class numbers for the selection data
-    # Shape (n_selection, K): class probabilities, summed over the rounds if they predict together.
+    model: Model
+    losses: NDArray[Any]
+    answers: NDArray[Any]
     probabilities: NDArray[np.float32] | None = None
 
 
-Oracle = Callable[[Turn], "Response | Stop"]
-# Function that adds a response to the ensemble. Arguments: the response and the player's new state. Result:
-# the objective value of the ensemble and the optimality gap.
-AddToEnsemble = Callable[[Response, Any], tuple[float, float]]
+@dataclass(frozen=True)
+class Demand:
+    """The weighted loss at which a learner stops growing.
+
+    Attributes
+    ----------
+    weighted_loss : float
+        ``Σ_k w_k ℓ_k`` that is good enough.
+    required : bool
+        Whether the game ends if the fully grown learner misses it (the weak-learning condition, ½ − γ). If
+        that happens in round 1, the game keeps this one round.
+    """
+
+    weighted_loss: float
+    required: bool = False
+
+    def distance(self, weighted_loss: float) -> float:
+        """Return how far a weighted loss is above the demand: 0 or less is good enough."""
+        return round(weighted_loss - self.weighted_loss, DECIMALS)
+
+    def refusal(self, t: int, weighted_loss: float) -> Stop | None:
+        """Return why round ``t`` does not count, or None."""
+        if not self.required or self.distance(weighted_loss) <= 0:
+            return None
+        advice = ""
+        if t == 1:
+            advice = "; class_loss='error' is a game without it"
+        return Stop(
+            StopKind.LEARNER,
+            f"the weak-learning condition was not met in round {t}: the learner, fully grown, has "
+            f"weighted loss {weighted_loss:.4g}, above ½ − γ = {self.weighted_loss:.4g}{advice}",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a round asks of the learner.
+
+    Attributes
+    ----------
+    density : ndarray of shape (n,)
+        Density of the weights over the training rows, with mean 1 under the sample weights.
+    seed : int
+        Seed of the fit.
+    demand : Demand or None
+        When a learner has grown enough; None fits it whole.
+    weighted_loss : callable or None
+        Weighted loss of a candidate, for the demand.
+    refuses : callable or None
+        ``refuses(rows, outputs)``, with a mask of selection rows and the outputs on them, is asked before the
+        base model is fitted. It returns why the round does not count, or None.
+    """
+
+    density: Floats
+    seed: int
+    demand: Demand | None = None
+    weighted_loss: Callable[[Candidate], float] | None = None
+    refuses: Callable[[Mask, NDArray[Any]], Stop | None] | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether the learner grows until it is good enough."""
+        return self.demand is not None
+
+    def distance(self, candidate: Candidate) -> float:
+        """Return how far a candidate is from good enough; 0 without a demand."""
+        if self.demand is None or self.weighted_loss is None:
+            return 0.0
+        return self.demand.distance(self.weighted_loss(candidate))
 
 
 @dataclass(frozen=True)
@@ -357,6 +461,13 @@ class Round:
     seconds: float
     gap: float
     value: float
+
+    def __str__(self) -> str:
+        objective = "" if np.isnan(self.value) else f", objective {self.value:.4f}"
+        return (
+            f"weighted loss {self.weighted_loss:.4f}{objective}, "
+            f"effective size {self.effective_size:.3f}"
+        )
 
 
 # Names of the numbers of a round.
@@ -370,15 +481,15 @@ def _column(name: str) -> property:
     )
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Trace:
     """History of a fit, one entry per round, as arrays of shape (T,).
 
     Attributes
     ----------
-    rounds : list of Round
+    rounds : tuple of Round
         The records.
-    unit_weights : list of ndarray of shape (m,) or None
+    unit_weights : tuple of ndarray of shape (m,) or None
         Weights of the units in each round; None if they are not stored.
     weighted_loss : ndarray of shape (T,)
         ``⟨w^t, ℓ^t⟩`` in [0, 1]: loss of the newest base model under the weights that trained it.
@@ -398,8 +509,8 @@ class Trace:
         The reason as text.
     """
 
-    rounds: list[Round] = field(default_factory=list)
-    unit_weights: list[Floats] | None = None
+    rounds: tuple[Round, ...] = ()
+    unit_weights: tuple[Floats, ...] | None = None
     stop: Stop | None = None
 
     def __len__(self) -> int:
@@ -407,6 +518,13 @@ class Trace:
 
     def __iter__(self) -> Iterator[Round]:
         return iter(self.rounds)
+
+    def adding(self, newest: Round, weights: Floats) -> Trace:
+        """Return the history with one more round, and the weights of its units if these are stored."""
+        unit_weights = self.unit_weights
+        if unit_weights is not None:
+            unit_weights = (*unit_weights, weights)
+        return Trace((*self.rounds, newest), unit_weights)
 
     weighted_loss, effective_size, seconds, gap, value = map(_column, COLUMNS)
 
@@ -454,29 +572,54 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """Conditions that end a game before all rounds are played."""
+class Schedule:
+    """How long a game is played.
 
-    patience: int | None = (
-        None  # stop if the last ``patience`` rounds lowered the value by at most ``tol``
-    )
+    Attributes
+    ----------
+    rounds : int
+        Largest number of rounds.
+    patience : int or None
+        The game ends if the last ``patience`` rounds lowered the objective by at most ``tol``.
+    tol : float
+        Smallest decrease of the objective that counts.
+    max_time : float or None
+        Seconds after which no new round begins.
+    least : float or None
+        Smallest possible objective, which ends the game.
+    target : float or None
+        Objective that is good enough.
+    reached : str
+        Text for a reached target.
+    """
+
+    rounds: int
+    patience: int | None = None
     tol: float = 0.0
-    max_time: float | None = None  # seconds after which no new round begins
-    zero: float | None = None  # smallest possible value; stop if the value reaches it
-    target: float | None = None  # stop if the value is at most this
-    reached: str = "all targets are met on the validation rows"  # text for a reached target
+    max_time: float | None = None
+    least: float | None = None
+    target: float | None = None
+    reached: str = "all targets are met on the validation rows"
 
-    def reason(self, trace: Trace, elapsed: float) -> Stop | None:
-        """Return the reason to end the game before the next round, or None to continue."""
+    @classmethod
+    def falling(
+        cls, rounds: int, patience: int | None, tol: float, max_time: float | None
+    ) -> Schedule:
+        """Return a schedule that ends if the objective no longer falls, or is 0."""
+        if patience is None:
+            return cls(rounds, None, tol, max_time)
+        return cls(rounds, patience, tol, max_time, least=0.0)
+
+    def stop(self, trace: Trace, elapsed: float) -> Stop | None:
+        """Return why no further round begins, or None."""
         if not trace.rounds:
             return None
         t = len(trace)
         value = trace.rounds[-1].value
         if self.max_time is not None and elapsed >= self.max_time:
-            return Stop(
-                StopKind.TIME, f"time limit of {self.max_time:g} s reached after {t} rounds"
-            )
-        if self.zero is not None and value <= self.zero:
+            words = f"time limit of {self.max_time:g} s reached after {t} rounds"
+            return Stop(StopKind.TIME, words)
+        if self.least is not None and value <= self.least:
             return Stop(StopKind.ZERO, f"the objective reached 0 in round {t}")
         if self.patience is not None and t > self.patience:
             before = trace.value[: -self.patience].min()
@@ -489,342 +632,265 @@ class Stopping:
         return None
 
 
-@dataclass
-class Game(Generic[State]):
-    """State of a game: the player's state and the trace so far. `play` continues the game."""
+class Stakes(Protocol):
+    """What is weighed, and what a candidate loses on it."""
 
-    player: Player[State]
-    units: Units
-    state: State
+    @property
+    def units(self) -> Units:
+        """What the player weighs."""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether units are subgroups of rows."""
+
+    @property
+    def shrinkage(self) -> Floats | None:
+        """Factor by which the loss of each unit is shrunk towards the mean; None if none is."""
+
+    def losses(self, candidate: Candidate) -> NDArray[Any]:
+        """Return the loss of each unit, shape (m,)."""
+
+
+class Pool(Protocol):
+    """The candidates of a game; adding one makes a new pool."""
+
+    def joined(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as it joins, if rounds answer together."""
+
+    def adding(self, candidate: Candidate) -> Any:
+        """Return the pool with the candidate of a further round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """The objective after a round, the gap of its solution, and what the next round needs."""
+
+    value: float
+    gap: float = 0.0
+    memory: Any = None
+
+
+class Progress(Protocol):
+    """What is watched after each round: the objective by which a schedule ends the game."""
+
+    def start(self, pool: Any) -> Any:
+        """Return what the first round needs of the pool before it."""
+
+    def after(self, memory: Any, pool: Any, state: Any) -> Watched:
+        """Return the objective after a round."""
+
+
+@dataclass(frozen=True)
+class Unwatched:
+    """No objective: only the schedule's rounds and time end the game."""
+
+    def start(self, pool: Any) -> None:
+        """Return None."""
+
+    def after(self, memory: None, pool: Any, state: Any) -> Watched:
+        """Return an unknown objective."""
+        return Watched(np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A game so far: what is weighed, who weighs with which state, and the trace."""
+
+    stakes: Stakes
+    player: Player[Any]
+    state: Any
     trace: Trace
 
-    @classmethod
-    def new(cls, player: Player[State], units: Units) -> Game[State]:
-        """Return a game before its first round."""
-        keep = units.grouped and len(units.base) <= KEEP_WEIGHTS_UP_TO
-        return cls(player, units, player.start(units), Trace(unit_weights=[] if keep else None))
+    @property
+    def units(self) -> Units:
+        """What the player weighs."""
+        return self.stakes.units
 
     @property
     def n_rounds(self) -> int:
         """Number of rounds played."""
         return len(self.trace)
 
-    def snapshot(self) -> Game[State]:
-        """Return a copy that further rounds do not change."""
-        weights = self.trace.unit_weights
-        trace = Trace(
-            list(self.trace.rounds), None if weights is None else list(weights), self.trace.stop
-        )
-        return Game(self.player, self.units, self.state, trace)
 
-    def turn(self, entropy: int) -> Turn:
-        """Return the input of the learner for the next round."""
-        w = self.player.weights(self.state)
-        t = self.n_rounds
-        return Turn(t + 1, w, self.units.density(w), round_seed(entropy, t))
+@dataclass(frozen=True, eq=False)
+class Position:
+    """A game after a round: the game so far, its candidates, and what its progress remembers."""
 
-    def advance(self, w: Floats, response: Response, take: AddToEnsemble, began: float) -> None:
-        """Add one round, in which the learner answered weights ``w`` with ``response``.
+    played: Played
+    pool: Any
+    memory: Any = None
 
-        The game changes in the last statement, so an interrupt leaves the game consistent. ``began`` is the
-        start of the round by ``time.perf_counter()``.
+    @property
+    def trace(self) -> Trace:
+        """The rounds so far."""
+        return self.played.trace
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds played."""
+        return len(self.trace)
+
+    def ended(self, stop: Stop) -> Position:
+        """Return the position with the reason for the end of the game."""
+        trace = replace(self.trace, stop=stop)
+        return replace(self, played=replace(self.played, trace=trace))
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """A player, a learner and a schedule.
+
+    Attributes
+    ----------
+    stakes : Stakes
+        What is weighed, and what a candidate loses on it.
+    player : Player
+        Who weighs.
+    learner : Learner
+        Who answers weights with a candidate, see `tailboost.boosting.learner`.
+    schedule : Schedule
+        How long the game is played.
+    progress : Progress
+        The objective after each round.
+    demand : Demand or None
+        Weighted loss up to which the learner grows; None fits it whole.
+    refuses : callable or None
+        ``refuses(pool, rows, outputs)`` returns why a round after the first does not help, or None.
+    """
+
+    stakes: Stakes
+    player: Player[Any]
+    learner: Any
+    schedule: Schedule
+    progress: Progress = Unwatched()
+    demand: Demand | None = None
+    refuses: Callable[[Any, Mask, NDArray[Any]], Stop | None] | None = None
+
+    def play(
+        self,
+        pool: Pool,
+        entropy: int,
+        *,
+        observe: Callable[[Position], bool] = lambda position: False,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> Position:
+        """Play until there is a reason to stop, and return the last position.
+
+        Parameters
+        ----------
+        pool : Pool
+            Candidates before the first round.
+        entropy : int
+            Root of the seeds.
+        observe : callable
+            Called with the position after each round. A true result ends the game.
+        interrupted : callable
+            Returns whether Ctrl-C was pressed. A learner may have caught the interrupt and returned an
+            unfinished model, which is dropped.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Only if interrupted before the end of the first round. A later interrupt keeps the finished
+            rounds, and ``trace.stop`` gives the reason.
         """
-        losses = self.units.losses(response.losses)
-        state = self.player.update(self.state, losses)
-        value, gap = take(response, state)
-        played = Round(
-            # Sums, not products of vectors, for which BLAS would start threads.
-            weighted_loss=float((w * losses).sum()),
-            effective_size=float(1.0 / (w * (w / self.units.base)).sum()),
-            seconds=time.perf_counter() - began,
-            gap=max(gap, self.player.gap(self.state)),
-            value=value,
+        position = self.opened(pool)
+        began = time.perf_counter()
+        stop = None
+        try:
+            while stop is None:
+                now = time.perf_counter()
+                stop = self.reason_to_stop(position, now - began)
+                if stop is not None:
+                    break
+                weights = self.player.weights(position.played.state)
+                answer = self.learner.fit(self.request(position, weights, entropy))
+                if interrupted():
+                    raise KeyboardInterrupt
+                stop = self.refusal(position, weights, answer)
+                if stop is not None:
+                    break
+                # A position is whole, so an interrupt leaves the one before or the one after the round.
+                position = self.advanced(position, weights, answer, now)
+                if observe(position):
+                    words = f"stopped by a callback after round {position.n_rounds}"
+                    stop = Stop(StopKind.CALLBACK, words)
+        except KeyboardInterrupt:
+            if not position.n_rounds:
+                raise
+            stop = Stop(StopKind.INTERRUPT, f"interrupted after {position.n_rounds} rounds")
+        return position.ended(stop)
+
+    def opened(self, pool: Pool) -> Position:
+        """Return the position before the first round."""
+        keeps_weights = (
+            self.stakes.grouped and len(self.stakes.units.base) <= KEEP_WEIGHTS_UP_TO
         )
-        trace = self.trace
-        rounds = [*trace.rounds, played]
-        if trace.unit_weights is None:
-            weights = None
-        else:
-            weights = [*trace.unit_weights, w]
-        # A statement without a call cannot be interrupted by a signal.
-        self.state, trace.rounds, trace.unit_weights = state, rounds, weights
+        trace = Trace(unit_weights=() if keeps_weights else None)
+        played = Played(self.stakes, self.player, self.player.start(self.stakes.units), trace)
+        return Position(played, pool, self.progress.start(pool))
+
+    def reason_to_stop(self, position: Position, elapsed: float) -> Stop | None:
+        """Return why no further round begins: of the schedule, the player or the demand."""
+        trace = position.trace
+        if len(trace) >= self.schedule.rounds:
+            return Stop(StopKind.PLAYED, f"all {self.schedule.rounds} rounds played")
+        stop = self.player.finished(position.played.state)
+        if stop is None:
+            stop = self.schedule.stop(trace, elapsed)
+        if stop is None and self.demand is not None and len(trace) == 1:
+            stop = self.demand.refusal(1, trace.rounds[0].weighted_loss)
+        return stop
+
+    def request(self, position: Position, weights: Floats, entropy: int) -> Request:
+        """Return what the learner is asked for in the next round."""
+        t = position.n_rounds
+
+        def weighted_loss(candidate: Candidate) -> float:
+            return float(weights @ self.stakes.losses(candidate))
+
+        refuses = None
+        if self.refuses is not None and t > 0:
+            refuses = partial(self.refuses, position.pool)
+        density = self.stakes.units.density(weights)
+        return Request(density, round_seed(entropy, t), self.demand, weighted_loss, refuses)
+
+    def refusal(
+        self, position: Position, weights: Floats, answer: Candidate | Stop
+    ) -> Stop | None:
+        """Return why the round of an answer does not count, or None."""
+        if isinstance(answer, Stop):
+            return answer
+        if self.demand is None or position.n_rounds == 0:
+            return None
+        weighted_loss = float(weights @ self.stakes.losses(answer))
+        return self.demand.refusal(position.n_rounds + 1, weighted_loss)
+
+    def advanced(
+        self, position: Position, weights: Floats, answer: Candidate, began: float
+    ) -> Position:
+        """Return the position after a round, in which the learner answered the weights.
+
+        ``began`` is the start of the round by ``time.perf_counter()``.
+        """
+        played = position.played
+        candidate = position.pool.joined(answer)
+        losses = self.stakes.losses(candidate)
+        state = self.player.update(played.state, losses)
+        pool = position.pool.adding(candidate)
+        watched = self.progress.after(position.memory, pool, state)
+        newest = Round(
+            # Sums, not products of vectors, for which BLAS would start threads.
+            weighted_loss=float((weights * losses).sum()),
+            effective_size=float(1.0 / (weights * (weights / played.units.base)).sum()),
+            seconds=time.perf_counter() - began,
+            gap=max(watched.gap, self.player.gap(played.state)),
+            value=watched.value,
+        )
+        trace = played.trace.adding(newest, weights)
+        return Position(replace(played, state=state, trace=trace), pool, watched.memory)
 
 
 def round_seed(entropy: int, t: int) -> int:
     """Return the seed of round ``t`` (from 0), which depends only on the fit's entropy and ``t``."""
     return int(np.random.SeedSequence([entropy, t]).generate_state(1)[0])
-
-
-def play(
-    game: Game[State],
-    oracle: Oracle,
-    n_rounds: int,
-    *,
-    entropy: int,
-    take: AddToEnsemble = lambda response, state: (np.nan, 0.0),
-    stopping: Stopping | None = None,
-    observe: Callable[[Game[State], Response], bool] | None = None,
-    interrupted: Callable[[], bool] | None = None,
-) -> None:
-    """Play until ``n_rounds`` rounds are done in total, or there is a reason to stop.
-
-    Parameters
-    ----------
-    game : Game
-        The game. It is changed in place, one whole round at a time, and is consistent whenever the function
-        ends, also by an exception.
-    oracle : callable
-        ``oracle(turn) -> Response``: a base model fitted for the density ``turn.u`` of the rows, or a `Stop`.
-    n_rounds : int
-        Total number of rounds.
-    entropy : int
-        Root of the seeds.
-    take : callable
-        ``take(response, state) -> (value, gap)`` adds the response to the ensemble, given the player's new
-        state. It returns the objective of the combination and the gap of its solution.
-    stopping : Stopping, optional
-        Conditions to stop before ``n_rounds``.
-    observe : callable
-        ``observe(game, newest_response)`` is called after each round. A true result ends the game.
-    interrupted : callable
-        Returns whether Ctrl-C was pressed. A learner may have caught the interrupt and returned an unfinished
-        model, which is dropped.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Only if interrupted before the end of the first round. After a later interrupt, the game keeps the
-        finished rounds, and ``trace.stop`` gives the reason.
-    """
-    stopping = stopping or Stopping()
-    player = game.player
-    trace = game.trace
-    began = time.perf_counter()
-    trace.stop = None
-    try:
-        while game.n_rounds < n_rounds:
-            stop = player.finished(game.state) or stopping.reason(
-                trace, time.perf_counter() - began
-            )
-            if stop is None:
-                round_began = time.perf_counter()
-                turn = game.turn(entropy)
-                answer = oracle(turn)
-                if interrupted is not None and interrupted():
-                    raise KeyboardInterrupt
-                if isinstance(answer, Stop):
-                    stop = answer
-                else:
-                    game.advance(turn.w, answer, take, round_began)
-                    if observe is not None and observe(game, answer):
-                        words = f"stopped by a callback after round {turn.t}"
-                        stop = Stop(StopKind.CALLBACK, words)
-            if stop is not None:
-                trace.stop = stop
-                return
-        trace.stop = Stop(StopKind.PLAYED, f"all {n_rounds} rounds played")
-    except KeyboardInterrupt:
-        if not trace.rounds:
-            raise
-        trace.stop = Stop(StopKind.INTERRUPT, f"interrupted after {len(trace)} rounds")
-
-
-# -- Targets of subgroups, pools of small subgroups, and the edge γ ------------------------------------------
-
-# Values of max_error="auto"; θ in the paper is 1 − max_error.
-MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Pseudo-rows that shrink the errors in a game towards their mean over the subgroups.
-SHRINKAGE = 5.0
-# ε of γ = ⌊qK⌋/K − ½ − ε.
-EPSILON = 5e-4
-
-
-def edge_from_share(q: float, n_units: int) -> float:
-    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet the targets of a fraction q of the classes.
-
-    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
-    """
-    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
-
-
-def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
-    """Return whether errors minus their targets are at most 0, or below 0 if ``strict``."""
-    rounded = np.asarray(excess).round(DECIMALS)
-    return np.asarray(rounded < 0 if strict else rounded <= 0)
-
-
-@dataclass(frozen=True)
-class NamedSubgroups:
-    """The subgroups with targets: classes, groups or class × group cells, with their names."""
-
-    kind: str  # {"class", "group", "cell"}
-    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
-    n_classes: int  # K
-    # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
-    # of one class are a family, and the groups of one column. Each class is a family of its own.
-    family: Ints
-    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
-
-    @classmethod
-    def of(
-        cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None
-    ) -> NamedSubgroups:
-        """Return the subgroups of the training rows."""
-        K = len(classes)
-        if kind == "class":
-            return cls(kind, classes, K, np.arange(K))
-        assert groups is not None
-        assert rows.groups is not None
-        if kind == "group":
-            return cls(kind, groups.names, K, groups.column)
-        cells = np.unique(memberships(cells_of(rows, K))[1])
-        labels = classes.tolist()
-        group_names = groups.names.tolist()
-        names = np.empty(len(cells), dtype=object)
-        names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
-        return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
-
-    @property
-    def codes(self) -> list[int]:
-        """Position of each subgroup among all cells; cells without training rows are absent."""
-        if self.cells is None:
-            return list(range(len(self.names)))
-        return self.cells.tolist()
-
-    def with_subgroups(self, rows: Rows) -> Rows:
-        """Return rows with their subgroups as groups; −1 for a cell without training rows."""
-        if self.kind == "class":
-            return replace(rows, groups=rows.y)
-        if self.cells is None:
-            return rows
-        cell = cells_of(rows, self.n_classes)
-        index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
-        return replace(
-            rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp)
-        )
-
-
-def cells_of(rows: Rows, n_classes: int) -> Ints:
-    """Return ``class + K · group`` for every group of each row, shape (n,) or (n, c)."""
-    assert rows.groups is not None
-    return (rows.y + n_classes * rows.groups.T).T
-
-
-@dataclass(frozen=True)
-class Pools:
-    """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
-
-    pool: Ints  # shape (m,): number of the pool of each subgroup, from 0
-    # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.
-    size: Floats
-    least: int  # subgroups with fewer rows are small
-
-    @classmethod
-    def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
-        """Pool small subgroups of the same class or column, by their rows in each table.
-
-        The small subgroups of a family are one pool. If this pool has fewer than ``least`` rows, the smallest
-        other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
-        """
-        m = len(named.names)
-        numbered = [named.with_subgroups(rows) for rows in tables]
-        size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
-        of = np.arange(m)
-        for number in np.unique(named.family[size < least]):
-            family = np.flatnonzero(named.family == number)
-            small = family[size[family] < least]
-            others = family[size[family] >= least]
-            if size[small].sum() < least and len(others):
-                small = np.append(small, others[size[others].argmin()])
-            of[small] = small.min()
-        return cls(np.unique(of, return_inverse=True)[1], size, least)
-
-    @property
-    def count(self) -> int:
-        """Number of pools."""
-        return int(self.pool.max()) + 1
-
-    @property
-    def trivial(self) -> bool:
-        """Whether no subgroups are pooled."""
-        return self.count == len(self.pool)
-
-    def index(self, groups: Ints) -> Ints:
-        """Return the pools of rows from their subgroups, −1 for none."""
-        if self.trivial:
-            return groups
-        return np.where(groups >= 0, self.pool[groups], -1)
-
-    def strictest(self, allowed: Floats) -> Floats:
-        """Return the smallest target in each pool."""
-        least = np.full(self.count, np.inf)
-        np.fmin.at(least, self.pool, allowed)
-        return np.where(np.isinf(least), np.nan, least)
-
-
-def pooled_subgroups(
-    kind: str,
-    training: TrainingSet,
-    classes: NDArray[Any],
-    groups: GroupNames | None,
-    least: int,
-) -> tuple[NamedSubgroups, Pools]:
-    """Return the subgroups of a training set and their pools, and number them as its groups."""
-    named = NamedSubgroups.of(kind, training.rows, classes, groups)
-    if training.validation is None:
-        tables = [training.rows]
-    else:
-        tables = [training.rows, training.validation[1]]
-    pools = Pools.small(named, tables, least)
-    training.groups = named.with_subgroups(training.rows).groups
-    if training.validation is not None:
-        X_val, rows = training.validation
-        training.validation = X_val, named.with_subgroups(rows)
-    return named, pools
-
-
-def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
-    """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
-
-    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
-
-    Raises
-    ------
-    ValueError
-        If a target is not in (0, 1], a unit has none, or a target names no unit.
-    """
-    if not isinstance(max_error, Mapping):
-        return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
-    max_error = {plain(key): value for key, value in max_error.items()}
-    for key, value in max_error.items():
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
-            raise ValueError(
-                f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
-            )
-    named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
-    keys = [[key for key in names if key in max_error][:1] for names in named]
-    unknown = set(max_error) - {None} - {key for found in keys for key in found}
-    if unknown:
-        name = next(key for key in max_error if key in unknown)
-        raise ValueError(
-            f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"
-        )
-    if [] in keys:
-        raise ValueError(
-            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
-            "one for the rest under the key None"
-        )
-    return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
-
-
-def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
-    """Return the target of each subgroup, shape (m,), from stated targets.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `allowed_errors`, and where a single target is not a number in (0, 1].
-    """
-    if not isinstance(max_error, Mapping):
-        max_error = check_number(max_error, "max_error", 0, 1)
-    return allowed_errors(max_error, units, kind)

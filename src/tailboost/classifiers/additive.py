@@ -14,12 +14,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.additive_combiner import AdditiveCombiner, SoftMargin
-from tailboost.boosting.boosting import Boosting, Schedule, Scheme
+from tailboost.boosting.additive import (
+    AdditivePool,
+    AdditiveSelection,
+    ErrorOfSteps,
+    SoftMargin,
+)
 from tailboost.boosting.ensemble import AdditiveEnsemble
-from tailboost.boosting.game import Units
+from tailboost.boosting.game import Game, Position, RowStakes, Schedule, Units
+from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import AdditivePlayer
 from tailboost.classifiers.base import BaseBoostClassifier
+from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
@@ -42,14 +48,14 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
-    combiner_: AdditiveCombiner
+    selection_: AdditiveSelection
 
+    n_estimators: int
     n_iter_no_change: Any
     tol: float
     cv: Any
 
     knows_rows = True
-    _refits: ClassVar[bool] = False  # a step is computed for its hypothesis
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": [option for option in CONSTRAINTS["cv"] if option is not FOLDS]
     }
@@ -58,50 +64,54 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def _cost(self) -> Cost:
         """Return the cost of the steps, and resulting bounds for the training errors."""
 
-    @abstractmethod
-    def _rule(
-        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
-    ) -> AdditivePlayer:
-        """Return the weight player, and set attributes for parameters chosen by the data."""
-
-    def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
-        """Return the program for the weights after the last round."""
-        return None
-
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
 
-    def _cv(self) -> Any:
-        """Return ``cv``; rows are held out if the number of rounds is selected on them."""
-        if self.cv == "auto":
-            if self.n_iter_no_change is None:
-                return "train"
-            return HELD_OUT
-        if self.cv == "train" and self.n_iter_no_change is not None:
+    def _open(self, fit: BoostingFit, training: TrainingSet) -> Whole | CrossFit:
+        """Return the learner; rows are held out if the number of rounds is selected on them."""
+        cv = self.cv
+        if cv == "auto":
+            cv = "train" if self.n_iter_no_change is None else HELD_OUT
+        elif cv == "train" and self.n_iter_no_change is not None:
             raise ValueError(
                 f"n_iter_no_change={self.n_iter_no_change} needs held-out rows, and cv='train' has none; use "
                 "cv='auto' or a fraction"
             )
-        return self.cv
+        return fit.open(training, cv, refit=False)  # a step is computed for its hypothesis
 
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(training.weight, scheme.player_rows)
-        rule = self._rule(training, scheme, seed, units)
-        heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
-        best = self.n_iter_no_change is not None
-        combiner = AdditiveCombiner(
-            training.n_classes, rule, heaviest, best, self._refit(training, units)
-        )
+    def _play(
+        self,
+        fit: BoostingFit,
+        training: TrainingSet,
+        learner: Whole | CrossFit,
+        player: AdditivePlayer,
+        refit: SoftMargin | None = None,
+    ) -> None:
+        """Play the game of a player over rows, and weight the hypotheses by their steps or by a program."""
         patience = self.n_iter_no_change
-        schedule = Schedule.of(
-            self._most_rounds(), patience, self.tol, self.max_time, self.verbose
+        progress = ErrorOfSteps(learner.judged, player, best_prefix=patience is not None)
+        heaviest = int(np.bincount(training.y, weights=training.weight).argmax())
+        game = Game(
+            RowStakes(Units.samples(training.weight, learner.player_rows)),
+            player,
+            fit.kept(learner, training),
+            Schedule.falling(self.n_estimators, patience, self.tol, self.max_time),
+            progress,
         )
-        return Boosting(units, rule, combiner, schedule)
+        pool = AdditivePool(training.n_classes, keeps=refit is not None)
 
-    def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
-        super()._set_ensemble(ensemble)
-        self.gap_ = max(0.0, ensemble.gap, float(self.trace_.gap.max(initial=0.0)))
-        self.log_costs_ = np.array(self.combiner_.log_costs)
+        def select(at: Position) -> AdditiveSelection:
+            return AdditiveSelection.of(at, progress, heaviest, refit)
+
+        fit.play(game, pool, training, select)
+
+    def _answer_by(self, selection: AdditiveSelection) -> None:
+        self.selection_ = selection
+        self.ensemble_ = selection.ensemble
+        self._results: dict[str, Any] = {}
+        self.__dict__.pop("certificate_", None)
+        self.gap_ = max(0.0, self.ensemble_.gap, float(self.trace_.gap.max(initial=0.0)))
+        self.log_costs_ = np.array(selection.log_costs)
 
     @property
     def summary_(self) -> AdditiveSummary:
@@ -111,23 +121,25 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def _summarise(self) -> AdditiveSummary:
         classes = self.classes_.tolist()
         fitted = self._judged_on_fitted
-        return additive_summary(self.combiner_, self._cost(), self.gap_, classes, fitted=fitted)
+        return additive_summary(
+            self.selection_, self._cost(), self.gap_, classes, fitted=fitted
+        )
 
     @property
     def _judged_on_fitted(self) -> bool:
         """Whether hypotheses were fitted on the selection data; X_val may contain training rows."""
-        return self.combiner_.rows.fitted or any(
+        return self.selection_.rows.fitted or any(
             map(self.seen_rows_.overlaps, self.records_.selected)
         )
 
     def _measured(self, *rates: Stated, kind: str = "") -> RateTable:
         check_is_fitted(self)
-        combiner = self.combiner_
+        selection = self.selection_
         stated = [(one.rate, one.limit) for one in rates]
-        words = combiner.rows.words
+        words = selection.rows.words
         classes = self.classes_.tolist()
         return rates_of(
-            combiner, classes, stated, words, fitted=self._judged_on_fitted, kind=kind
+            selection, classes, stated, words, fitted=self._judged_on_fitted, kind=kind
         )
 
     @property
@@ -178,7 +190,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
             )
 
         point = CurvePoint(reached[0], reached[1], copy.copy(self))
-        return Curve((point,), limited, other, self.combiner_.rows.words, at, self)
+        return Curve((point,), limited, other, self.selection_.rows.words, at, self)
 
     def _checked(self, X: Table) -> Any:
         return checked_table(self, self._learner(), X)

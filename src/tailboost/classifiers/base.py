@@ -1,78 +1,48 @@
-"""Bases of the boosting classifiers: the order of a fit, and the mixture of a game's hypotheses."""
+"""Bases of the boosting classifiers: their common parameters, and the mixture of a game's candidates."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import field, replace
-from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _raise_for_params,
-    process_routing,
-)
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import Tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.boosting import (
-    Boosting,
-    Checkpoints,
-    Schedule,
-    Scheme,
-    choose_scheme,
-    identify,
-)
 from tailboost.boosting.ensemble import MixtureEnsemble
-from tailboost.boosting.game import Game, NamedSubgroups, Response, checked_targets, round_seed
-from tailboost.classifiers.fitting import Parts
+from tailboost.boosting.game import Played, Trace
+from tailboost.boosting.subgroups import NamedSubgroups, checked_targets
+from tailboost.classifiers.boosting_fit import CallbackSupportMixin
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     checked_table,
     input_tags,
     noting_seen,
-    read_training_set,
-    refuse_learner,
-    refuse_validation,
     selection_data,
     with_parameters,
 )
 from tailboost.classifiers.reselection import Reselection
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
-from tailboost.core.checks import check_number, n_rows_of, take, unpack
-from tailboost.core.exceptions import (
-    BoundNotMetWarning,
-    FitInterruptedWarning,
-    ResubstitutionWarning,
-)
-from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
+from tailboost.core.array_types import Floats, Groups, Ints, Model, Seed, Stated, Table
+from tailboost.core.checks import check_number, n_rows_of, take
+from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
-from tailboost.learners.foreign import is_constant, open_session
+from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
-from tailboost.rows.judged import (
-    Judged,
-    cached,
-    group_uses,
-    intervals_of,
-)
-from tailboost.rows.probes import probe_rows
-from tailboost.rows.readers import records_of_fit
+from tailboost.rows.judged import Judged, cached, group_uses, intervals_of
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import unit_name
-from tailboost.rows.training_set import Split, TrainingSet
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.problem import Problem, objective_named
@@ -81,52 +51,19 @@ from tailboost.selection.selected import Selected, SelectedRule
 from tailboost.selection.summary import Bounds, Summary, mixture_summary
 from tailboost.solvers import mixture_path
 
-try:
-    from sklearn.callback import CallbackSupportMixin
-    from sklearn.callback import with_callbacks as with_callbacks
-except ImportError:  # scikit-learn < 1.9 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Empty base class for versions of scikit-learn without callbacks."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Return the method unchanged."""
-        return method
-
-
-def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
-    if "sensitive_features" in fit_params:
-        raise TypeError(
-            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
-            "that trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
-        )
-    _raise_for_params(fit_params, classifier, "fit")
-    if not fit_params:
-        return {}
-    routed: dict[str, Any] = process_routing(classifier, "fit", **fit_params).estimator.fit
-    return routed
-
-
-# Parameters that may differ between a killed fit and the call that continues the fit.
-FREE = frozenset(
-    {"n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol", "n_iter_no_change"}
-)
-
 
 @with_parameters
 class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
-    """The fit of every boosting classifier, and its common parameters.
+    """Common parameters of the boosting classifiers, and what follows from their candidates.
 
-    A subclass defines its game in `_boosting`, and prediction from the ensemble. This class reads the data,
-    and handles checkpoints, interrupts and callbacks. `Boosting` plays the game.
+    The fit of a subclass reads the rows, plays a game, and selects a rule from its candidates.
 
     Attributes
     ----------
-    game_ : Game
-        The finished game: weight player, its state and the trace.
-    combiner_ : Combiner
-        The hypotheses with their losses on the selection data, and how they were combined.
+    game_ : Played
+        The finished game: what was weighed, the weight player, its state and the trace.
+    selection_ : Mixture or AdditiveSelection
+        The candidates with their answers to the selection data, and the rule that was selected.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
@@ -140,304 +77,28 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
     random_state: Seed = None
     verbose: int = 0
 
-    # Whether hypotheses are fitted again on all rows if a fraction is held out.
-    _refits: ClassVar[bool] = True
-    # Whether rows are left out of all subgroups if none of the models evaluated on them knows their class.
-    _known_classes: ClassVar[bool] = False
-    # Whether the learner may be a regressor, for real-valued hypotheses.
-    _takes_regressors: ClassVar[bool] = False
-
-    # -- defined by a subclass -----------------------------------------------------------------------
-
-    @abstractmethod
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        """Return the game on a checked training.
-
-        If the game needs a fitted model first, the scheme fits it with the seed of round 1.
-        """
-
-    def _param(self, name: str) -> Any:
-        """Return a parameter that every boosting classifier has, with a default of its own."""
-        return self.get_params(deep=False)[name]
-
-    def _cv(self) -> Any:
-        """Return the parameter ``cv``, for `choose_scheme`."""
-        return self._param("cv")
-
-    def _most_rounds(self) -> int:
-        """Return the largest number of rounds."""
-        return int(self._param("n_estimators"))
-
     def _default_learner(self) -> Any:
         """Return the learner for ``estimator=None``."""
         return HistBoostClassifier(n_jobs=self.n_jobs)
 
-    def _learner(self, training: TrainingSet | None = None) -> Any:
-        """Return the base learner; without a training set, a learner of the same input."""
+    def _learner(self) -> Any:
+        """Return the base learner."""
         if self.estimator is None:
             return self._default_learner()
         if isinstance(self.estimator, str):
             return named_learner(self.estimator, n_jobs=self.n_jobs)
         return self.estimator
 
-    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
-        """Return the training set with the subgroups of the game as its groups."""
-        return training
+    def _settle(self, played: Played, selection: Any) -> None:
+        """Set the finished game, and answer by a selection from its candidates."""
+        self.game_: Played = played
+        self.trace_: Trace = played.trace
+        self.n_iter_ = played.n_rounds
+        self._answer_by(selection)
 
-    @property
-    def _together(self) -> bool:
-        """Whether the mean probability of all rounds predicts, if the learner has probabilities."""
-        return False
-
-    @property
-    def _five_folds_up_to(self) -> float:
-        """Number of distinct rows above which "auto" takes three folds instead of five."""
-        return np.inf
-
-    def _rounds_depend_on_total(self) -> bool:
-        """Whether rounds depend on the number of rounds, so that a continued fit may not change it."""
-        return bool(self.get_params(deep=False).get("eta") == "theory")
-
-    # -- fitting -------------------------------------------------------------------------------------
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and combine them.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
-            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
-        X_val, y_val, sample_weight_val : optional
-            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
-            selected on them; an additive classifier selects its number of rounds.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        rows = Given(*unpack(X, y), None, sample_weight)
-        self._fit(rows, Given(*unpack(X_val, y_val), None, sample_weight_val), fit_params)
-        return self
-
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
-        """Raise ValueError if parameters contradict each other or the arguments of a fit."""
-
-    def _training_set(self, rows: Given, validation: Given) -> TrainingSet:
-        refuse_validation(rows, validation, self.get_params(deep=False).get("cv", "auto"))
-        self._check_arguments(rows.groups, validation)
-        refuse_learner(
-            self.estimator, self._learner(), regressors_allowed=self._takes_regressors
-        )
-        training = read_training_set(self, self._learner(), rows, self.class_weight)
-        if validation.any_given:
-            X_val = checked_table(self, self._learner(), validation.X)
-            training.validation = selection_data(
-                self, X_val, validation, "_val", "the {:,} rows of X_val"
-            )
-        return self._name_subgroups(training)
-
-    def _split(self, training: TrainingSet) -> Any:
-        """Return ``cv`` for `choose_scheme`, with given splits as the fold of each row."""
-        cv = self._cv()
-        if isinstance(cv, (str, Real)) or training.validation is not None:
-            return cv
-        parts = Parts.of(training, cv, 0, all_frozen=False)
-        if parts.is_partition and self._refits:
-            return Split(parts.fold, "cv")
-        if len(parts.held) == 1 and parts.complementary:
-            return Split(parts.fold, "held out")
-        if self._refits:
-            several = ", or several splits that hold out each row once"
-        else:
-            several = ""
-        raise ValueError(
-            f"cv: {type(self).__name__} takes a single split{several}. A split must fit all rows that it "
-            "does not hold out"
-        )
-
-    def _open_scheme(
-        self, training: TrainingSet, fit_params: dict[str, Any], entropy: int
-    ) -> Scheme:
-        session = open_session(
-            self._learner(training),
-            training.X,
-            training.y,
-            training.n_classes,
-            training.weight,
-            fit_params,
-            seed=entropy,
-        )
-        return choose_scheme(
-            session,
-            training,
-            self._split(training),
-            seed=entropy,
-            refit=self._refits,
-            n_jobs=self.n_jobs,
-            five_up_to=self._five_folds_up_to,
-            together=self._together,
-            known_classes=self._known_classes,
-            exact=self.exact_weights,
-        )
-
-    def _fit(self, rows: Given, validation: Given, fit_params: dict[str, Any]) -> None:
-        routed = routed_params(self, fit_params)
-        context = None
-        if getattr(self, "_skl_callbacks", None):
-            # The number of rounds for "auto" depends on the data.
-            if self._param("n_estimators") == "auto":
-                most = None
-            else:
-                most = self._param("n_estimators")
-            context = self._init_callback_context(max_subtasks=most)
-        with fitting_apart(self) as fitted:
-            fitted._learn(rows, validation, routed, context)
-        self._warn()  # after the assignment: a filter may make a warning an error
-
-    def _learn(
-        self,
-        rows: Given,
-        validation: Given,
-        routed: dict[str, Any],
-        context: object,
-    ) -> None:
-        """Set all attributes of the fit, in a classifier without any.
-
-        `_read` sets those of rows, labels and fingerprints, `_boosting` resolved parameters, `_settle` the
-        trace and the ensemble, `_conclude` those of a subclass; this method sets the others.
-        """
-        rows.check_indexes()
-        validation.check_indexes("_val")
-        with noticing_interrupts() as interrupted, ExitStack() as resources:
-            training = self._read(rows, validation)
-            routed = _check_method_params(rows.X, routed, indices=training.used)
-            entropy = int(check_random_state(self.random_state).randint(2**31 - 1))
-            checkpoints = resources.enter_context(
-                self._checkpoints(training, entropy, interrupted)
-            )
-            scheme = self._open_scheme(training, routed, entropy)
-            boosting = self._boosting(training, scheme, round_seed(entropy, 0))
-            self.combiner_: Any = boosting.combiner
-            self.game_: Game[Any] = boosting.start(scheme, len(training.y), entropy)
-            if (
-                interrupted()
-            ):  # a learner that catches Ctrl-C may have returned a half-trained model
-                raise KeyboardInterrupt
-            self.probe_rows_ = probe_rows(training.X, entropy)  # verify a model file
-            with self._reporting(training, boosting.schedule, context) as observe:
-                boosting.play(self.game_, scheme, entropy, checkpoints, observe)
-            self._settle()
-        self._conclude(training)
-
-    def _read(self, rows: Given, validation: Given) -> TrainingSet:
-        """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
-        training = self._training_set(rows, validation)
-        trained = training.fingerprints
-        records = records_of_fit(self._learner(), trained)
-        if training.validation is not None:
-            X_val, judged = training.validation
-            training.validation = X_val, noting_seen(trained, X_val, judged)
-            records = records.reading(RowHashes(hash_rounded_rows(X_val)), (), features=True)
-        self.records_ = records
-        return training
-
-    def _checkpoints(
-        self, training: TrainingSet, entropy: int, interrupted: Callable[[], bool]
-    ) -> Checkpoints:
-        """Return the folder of ``checkpoint_dir``, opened for a fit with these rows."""
-
-        def identity() -> dict[str, Any]:
-            if self._rounds_depend_on_total():
-                free = FREE
-            else:
-                free = FREE | {"n_estimators"}
-            return identify(self, training.digest(self.classes_), entropy, free)
-
-        return Checkpoints.open(self.checkpoint_dir, identity, interrupted)
-
-    def _conclude(self, training: TrainingSet) -> None:
-        """Set further attributes after the last round."""
-
-    def _warn(self) -> None:
-        """Give the warnings about a finished fit."""
-        stop = self.trace_.stop
-        if stop is not None and stop.early:
-            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
-
-    @contextmanager
-    def _reporting(
-        self, training: TrainingSet, schedule: Schedule, context: Any
-    ) -> Iterator[Callable[[Game[Any], Response], bool]]:
-        """Yield the function that tells of each round and calls the callbacks."""
-        about = {"estimator": self, "X": training.X, "y": training.y}
-
-        def observe(game: Game[Any], newest: Response) -> bool:
-            *before, last = game.trace.rounds
-            if not done.done:  # rounds of an earlier fit took their time too
-                done.started -= sum(each.seconds for each in before)
-            if np.isnan(last.value):
-                words = ""
-            else:
-                words = f", objective {last.value:.4f}"
-            words = f"weighted loss {last.weighted_loss:.4f}{words}, effective size {last.effective_size:.3f}"
-            done(game.n_rounds - done.done, words)
-            if context is None:
-                return False
-            ended = context.subcontext(task_name="round").call_on_fit_task_end
-            return bool(ended(**about, reconstruction_attributes=self._snapshot))
-
-        if context is not None:
-            context.call_on_fit_task_begin(**about)
-        loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
-        with loud, steps("rounds", schedule.last) as done:
-            yield observe
-        if context is not None:
-            context.call_on_fit_task_end(**about, reconstruction_attributes=self._snapshot)
-
-    def _settle(self) -> None:
-        self.trace_ = self.game_.trace
-        self.n_iter_ = self.game_.n_rounds
-        self._set_ensemble(self.combiner_.settle(self.game_))
-
-    def _set_ensemble(self, ensemble: Any) -> None:
-        """Answer by an ensemble; results and certificate of an earlier one do not hold for it."""
-        self.ensemble_: Any = ensemble
-        self._results: dict[str, Any] = {}
-        self.__dict__.pop("certificate_", None)
-
-    def _snapshot(self) -> dict[str, Any]:
-        """Return the attributes of the classifier after the rounds so far, for callbacks."""
-        now = copy.copy(self)
-        now.game_, now.combiner_ = self.game_.snapshot(), self.combiner_.snapshot()
-        before = set(vars(self))
-        now._settle()
-        return {
-            k: v for k, v in vars(now).items() if k not in before or v is not getattr(self, k)
-        }
+    @abstractmethod
+    def _answer_by(self, selection: Any) -> None:
+        """Answer by a selection; results and certificate of an earlier one do not hold for it."""
 
     # -- after fitting -------------------------------------------------------------------------------
 
@@ -508,7 +169,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     """Mixture of hypotheses with weights λ."""
 
     ensemble_: MixtureEnsemble
-    combiner_: Mixture
+    selection_: Mixture
     _named: NamedSubgroups  # the subgroups of the fit
     _regrouped = False  # whether the groups are others than those of the fit
 
@@ -522,10 +183,6 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         check_is_fitted(self)
         return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
 
-    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
-        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
-        return training
-
     def _set_groups(self, names: GroupNames) -> None:
         super()._set_groups(names)
         self._regrouped = True
@@ -534,7 +191,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         return checked_table(self, self._learner(), X)
 
     def _rows_kept(self) -> Rows:
-        return self.combiner_.pool.rows
+        return self.selection_.pool.rows
 
     # -- on the selection data -----------------------------------------------------------------------
 
@@ -549,11 +206,11 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
     @property
     def _engine(self) -> HypothesisEngine:
-        return HypothesisEngine(self.combiner_)
+        return HypothesisEngine(self.selection_)
 
     @property
     def _problem(self) -> Problem:
-        return self.combiner_.problem
+        return self.selection_.problem
 
     @property
     def _selected(self) -> Selected:
@@ -564,7 +221,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     @property
     def _own(self) -> bool:
         """Whether the mixture has the subgroups of the fit, not other subgroups given to `reweight`."""
-        return bool(self.combiner_.steering.by == self._named.kind) and not self._regrouped
+        return bool(self.selection_.steering.by == self._named.kind) and not self._regrouped
 
     def _errors(self, counts: Floats) -> RateTable:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
@@ -580,7 +237,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
     def _error_values(self, counts: Floats) -> Floats:
         """Return the errors of the subgroups by confusion counts, in the order of `subgroups_`."""
-        errors = self.combiner_.errors(counts)
+        errors = self.selection_.errors(counts)
         if self._own:
             return errors[self._named.codes]
         return errors
@@ -588,12 +245,12 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     @property
     def expected_subgroup_errors_(self) -> Floats:
         """Expected error of the randomised rule on each subgroup, on the selection data, shape (m,)."""
-        return self._error_values(self.combiner_.mixed(self.estimator_weights_))
+        return self._error_values(self.selection_.mixed(self.estimator_weights_))
 
     @property
     def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
-        return intervals_of(self._errors(self.combiner_.mixed(self.estimator_weights_)))
+        return intervals_of(self._errors(self.selection_.mixed(self.estimator_weights_)))
 
     def _subgroup_table(self) -> RateTable:
         return self._errors(self._selected.counts)
@@ -606,7 +263,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         if self._problem.over_rows:
             return None
         predicted = self._subgroup_table()
-        drawn = self._errors(self.combiner_.mixed(self.estimator_weights_))
+        drawn = self._errors(self.selection_.mixed(self.estimator_weights_))
         pairs = zip(predicted, drawn, strict=True)
         if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
             return predicted
@@ -628,7 +285,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
         if alpha is not None and "alpha" in self.get_params(deep=False):
             self.alpha = alpha
-        if groups is not None and same and not self.combiner_.steering.needs_groups:
+        if groups is not None and same and not self.selection_.steering.needs_groups:
             raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
         if given and objective == "worst_group" and groups is None:
             raise ValueError("objective='worst_group' needs groups")
@@ -663,12 +320,11 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             names = None
         else:
             names = self._group_names
-        pool = self.combiner_.pool.on_rows(X, rows)
-        grouping = Grouping(self.classes_, names)
-        return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
+        pool = self.selection_.pool.on_rows(X, rows)
+        return HypothesisEngine(Mixture(problem, pool, Grouping(self.classes_, names)))
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
-        rows = self.combiner_.pool.rows
+        rows = self.selection_.pool.rows
         used = rows_among(groups, rows)
         self._name_groups(groups)
         names = self._group_names
@@ -685,16 +341,15 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 "smaller than on new rows. Fit with another cv than 'train', or give other rows",
                 ResubstitutionWarning,
             )
-        pool = self.combiner_.pool.regrouped(kept)
-        grouping = Grouping(self.classes_, names)
-        return HypothesisEngine(Mixture.on(pool, problem, grouping=grouping))
+        pool = self.selection_.pool.regrouped(kept)
+        return HypothesisEngine(Mixture(problem, pool, Grouping(self.classes_, names)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self._problem.limits
         if max_error is not None:
             aim, limits = self._aimed(engine, problem.objective, max_error)
             problem = replace(problem, objective=aim, limits=limits)
-        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
+        if not self.selection_.even and "error_budget" in self.get_params(deep=False):
             self.set_params(error_budget=problem.error_budget)
         self._answer_by(engine.mixture_for(problem))
         if max_error is None and given and problem.limits:
@@ -706,12 +361,14 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
             ]
             if missed:
                 strict = any(limit.strict for limit in problem.limits)
-                warn_of_missed(missed, self.combiner_, self._rows_kept().words, strict=strict)
+                warn_of_missed(missed, self.selection_, self._rows_kept().words, strict=strict)
 
-    def _answer_by(self, mixture: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
-        """Answer by another mixture of the same hypotheses, or by given weights of them."""
-        self.combiner_ = mixture
-        self._set_ensemble(mixture.settle(self.game_) if ensemble is None else ensemble)
+    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
+        """Answer by a mixture of the candidates, or by given weights of them."""
+        self.selection_ = selection
+        self.ensemble_ = selection.rule() if ensemble is None else ensemble
+        self._results = {}
+        self.__dict__.pop("certificate_", None)
 
     def _aimed(
         self, engine: HypothesisEngine, aim: Any, max_error: Stated
@@ -723,7 +380,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 "'worst_group'"
             )
         rate = (
-            aim.rate if aim.rate.by is not None else self.combiner_.steering
+            aim.rate if aim.rate.by is not None else self.selection_.steering
         )  # of earlier limits
         strata = engine.data.strata
         names = strata.subgroups(rate.by)[0]
@@ -748,7 +405,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         else:
             budget = before.error_budget
         problem = replace(before, objective=objective, limits=limits, error_budget=budget)
-        if not self.combiner_.even and "error_budget" in self.get_params(deep=False):
+        if not self.selection_.even and "error_budget" in self.get_params(deep=False):
             new.set_params(error_budget=budget)
         new._answer_by(self._engine.mixture_for(problem))
         return new
@@ -775,10 +432,9 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
     def _summarise(self) -> Summary:
         classes = self.classes_.tolist()
-        combiner = self.combiner_
         weights = self.estimator_weights_
         summary = mixture_summary(
-            self.game_, combiner, weights, self.gap_, self._bounds(), classes
+            self.game_, self.selection_, weights, self.gap_, self._bounds(), classes
         )
         symbols = summary.symbols | self._own_symbols
         return replace(
@@ -834,8 +490,8 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         if np.ndim(alphas) != 1 or np.size(alphas) == 0:
             raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
         values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        pool = self.combiner_.pool
-        return np.array([s.mixture for s in mixture_path(pool.losses(), values, pool.base())])
+        pool = self.selection_.pool
+        return np.array([s.mixture for s in mixture_path(pool.losses, values, pool.base)])
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.
@@ -873,7 +529,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         check_is_fitted(self)
         answers = list(self.ensemble_.answers(self._checked(X)))
         for t in range(1, self.n_iter_):
-            yield self.combiner_.stage(t).scores_of(answers)
+            yield self.selection_.stage(t).scores_of(answers)
         yield self.ensemble_.scores_of(answers)
 
     def staged_predict(self, X: Table) -> Iterator[NDArray[Any]]:

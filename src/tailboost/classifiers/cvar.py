@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
-from tailboost.boosting.boosting import Boosting, CrossFitted, Demand, Schedule, Scheme
+from sklearn.base import _fit_context
+
 from tailboost.boosting.game import (
+    Demand,
     Game,
     Player,
-    Response,
-    Stop,
+    RowStakes,
+    Schedule,
     StopKind,
-    Stopping,
-    Turn,
     Units,
+    Unwatched,
 )
 from tailboost.boosting.players.corrective import (
     EntropicLP,
@@ -24,10 +25,13 @@ from tailboost.boosting.players.corrective import (
     entropic_theory,
 )
 from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
+from tailboost.boosting.pool import Pool
+from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier
+from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
-from tailboost.core.array_types import Groups
-from tailboost.core.checks import OneOf
+from tailboost.core.array_types import Column, Table
+from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import (
@@ -38,48 +42,14 @@ from tailboost.guarantees.game_bounds import (
     totally_corrective_bounds,
 )
 from tailboost.learners import HistTreeClassifier
-from tailboost.learners.protocols import AveragingLearner
 from tailboost.rows.given import Given
-from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR, Problem, WorstRow
+from tailboost.selection.progress import HelpsTail, LeastTail
 from tailboost.selection.summary import Bounds
 
 # Number of distinct rows above which Hedge cross-fits in three folds instead of five, to save time.
 FIVE_FOLDS_UP_TO = 1_000
-
-
-@dataclass(frozen=True)
-class TogetherBoosting(Boosting):
-    """A game in which the models of all rounds predict together."""
-
-    may_end: bool = True  # whether the game ends before a round that does not help
-    tol: float = 0.0  # smallest decrease of the objective that counts
-
-    def respond(self, game: Game[Any], scheme: Scheme, turn: Turn) -> Response | Stop:
-        """Return the response of a round by the sum of the probabilities of all rounds so far."""
-        combiner = cast("Mixture", self.combiner)
-        may_end = turn.t > 1 and self.may_end
-        if (
-            may_end
-            and isinstance(scheme, CrossFitted)
-            and isinstance(scheme.session, AveragingLearner)
-        ):
-            # With much label noise, the weights concentrate on mislabelled rows.
-            scheme = scheme.round(turn.u, turn.seed)
-            for rows, outputs in scheme.looks():
-                alone = scheme.accumulating is None
-                if alone:
-                    answers = outputs
-                else:
-                    answers = combiner.pool.summed(outputs, rows).argmax(axis=1)
-                if combiner.gains_nothing(rows, answers, self.tol):
-                    words = f"round {turn.t} clearly errs more than the best member, and lowers the objective"
-                    return Stop(StopKind.PLATEAU, f"{words} by no more than {self.tol:g}")
-        response = super().respond(game, scheme, turn)
-        if isinstance(response, Stop):
-            return response
-        return combiner.pool.together(response)
 
 
 class RowPlayer(ABC):
@@ -119,13 +89,13 @@ class HedgeOverRows(RowPlayer):
 
     def bounds(self, clf: CVaRBoostClassifier) -> Bounds:
         """Return the bounds of Hedge's even mixture, and of the mixture of a linear program."""
-        alpha = clf.combiner_.alpha
-        combiner = clf.combiner_
+        selection = clf.selection_
+        alpha = selection.alpha
         bounds = hedge_game_bounds(clf.game_, alpha, clf.eta, clf._most_rounds())
         if clf._even or alpha is None:  # or another objective by `reweight`
             return bounds
-        value = combiner.value(clf.estimator_weights_)
-        return mixed_by_program(clf.game_, combiner.pool, alpha, value, bounds)
+        value = selection.value(clf.estimator_weights_)
+        return mixed_by_program(clf.game_, selection.pool, alpha, value, bounds)
 
 
 @dataclass(frozen=True)
@@ -227,9 +197,10 @@ class CVaRBoostClassifier(MixtureClassifier):
     max_time : float or None, default=None
         Seconds after which no new round begins.
     checkpoint_dir : path or None, default=None
-        Folder that stores each finished round. The same call continues a killed fit and returns the same
-        model. A folder of a fit with other data, parameters or library versions is refused. The files are
-        pickles, which can run code when they are loaded: use only a folder that you trust.
+        Folder that keeps each finished round of a net (`tailboost.torch.TorchClassifier`); other learners
+        take None. The same call continues a killed fit and returns the same model. Rounds of other data,
+        parameters or library versions are not read. The files are pickles, which can run code when they are
+        loaded: use only a folder that you trust.
     n_jobs : int or None, default=None
         Largest number of threads: of the default learner, or over the folds for other learners. None is all
         cores for the default learner, and one fold at a time for others.
@@ -316,54 +287,105 @@ class CVaRBoostClassifier(MixtureClassifier):
             return PLAYERS[self.player]
         return self.player
 
-    @property
-    def _together(self) -> bool:
-        return self._over_rows.together and not self._even
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and combine them.
 
-    @property
-    def _five_folds_up_to(self) -> float:
-        return self._over_rows.five_folds_up_to
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
+            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
+        X_val, y_val, sample_weight_val : optional
+            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
+            selected on them.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
-        self._most_rounds()  # raises without a theorem
-        if self._even and validation.any_given:
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), None, sample_weight)
+        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+        n_rounds = self._most_rounds()
+        over_rows = self._over_rows
+        together = over_rows.together and not self._even
+        constants = self.include_constants and not self._even
+        cv = self.cv
+        patience = self.n_iter_no_change
+        problem = Problem(CVaR(self.alpha), randomized=True)
+        if self._even:
+            cv = self._cv_of_even(judging)
+            patience = None
+            problem = Problem(WorstRow(), randomized=True)
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = fit.read()
+            clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
+            learner = fit.open(
+                training,
+                cv,
+                five_up_to=over_rows.five_folds_up_to if together else math.inf,
+                together=together,
+            )
+            units = Units.samples(training.weight, learner.player_rows)
+            watched = patience is not None or (self.verbose and not self._even)
+            game = Game(
+                RowStakes(units),
+                over_rows.player(clf, units),
+                fit.kept(learner, training),
+                Schedule.falling(n_rounds, patience, self.tol, self.max_time),
+                LeastTail(problem) if watched else Unwatched(),
+                refuses=HelpsTail(problem, self.tol) if together and patience else None,
+            )
+            pool = Pool(
+                learner.judged,
+                training.n_classes,
+                outlier_fraction=self.outlier_fraction,
+                runners_up=together and constants and training.n_classes > 2,
+            )
+            if constants:
+                pool = pool.with_constants()
+            mixture = Mixture(problem, pool, clf._grouping, even=self._even)
+            fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        warn_of_interrupt(self)
+        return self
+
+    def _cv_of_even(self, judging: Given) -> str:
+        """Return ``cv`` of an even mixture, which has training losses alone."""
+        if judging.any_given:
             raise ValueError(
                 "X_val: with combine='average' there is nothing to choose on other rows"
             )
-        if self._even and self.cv not in ("auto", "train"):
+        if self.cv not in ("auto", "train"):
             raise ValueError(f"cv={self.cv!r}: an even mixture has training losses only")
-
-    def _cv(self) -> Any:
-        if self._even:
-            return "train"
-        return self.cv
+        return "train"
 
     def _most_rounds(self) -> int:
         if isinstance(self.n_estimators, str):
             return self._over_rows.rounds_by_theory(self)
         return int(self.n_estimators)
-
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(training.weight, scheme.player_rows)
-        constants = self.include_constants and not self._even
-        combiner = Mixture(
-            Problem(WorstRow() if self._even else CVaR(self.alpha), randomized=True),
-            training.n_classes,
-            grouping=self._grouping,
-            even=self._even,
-            with_constants=constants,
-            runners_up=self._together and constants and training.n_classes > 2,
-            outlier_fraction=self.outlier_fraction,
-        )
-        patience, tol = (None, 0.0) if self._even else (self.n_iter_no_change, self.tol)
-        schedule = Schedule.of(self._most_rounds(), patience, tol, self.max_time, self.verbose)
-        player = self._over_rows.player(self, units)
-        if not self._together:
-            return Boosting(units, player, combiner, schedule)
-        may_end = self.n_iter_no_change is not None
-        return TogetherBoosting(
-            units, player, combiner, schedule, may_end=may_end, tol=self.tol
-        )
 
     def _bounds(self) -> Bounds:
         return self._over_rows.bounds(self)
@@ -714,21 +736,71 @@ class OCOBoostClassifier(MixtureClassifier):
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
-        if validation.any_given:
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the voters round by round.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
+        X_val, y_val, sample_weight_val : optional
+            Must be None: nothing is selected.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), None, sample_weight)
+        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+        if judging.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"
             )
-
-    def _warn(self) -> None:
-        super()._warn()
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = fit.read()
+            clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
+            learner = fit.open(training, "train")
+            units = Units.samples(training.weight)
+            n_rounds = self._rounds_of(units)
+            game = Game(
+                RowStakes(units),
+                Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
+                fit.kept(learner, training),
+                Schedule(n_rounds, max_time=self.max_time),
+                demand=Demand(0.5 - self._edge, required=True),
+            )
+            fraction = self.outlier_fraction
+            pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
+            problem = Problem(WorstRow(), randomized=True)
+            vote = Mixture(problem, pool, clf._grouping, even=True)
+            fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
+        warn_of_interrupt(self)
         stop = self.trace_.stop
-        planned = self._most_rounds()
         if stop is not None and stop.kind is StopKind.LEARNER:
+            planned = self._rounds_of(self.game_.units)
             warn_user(
                 f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound",
                 BoundNotMetWarning,
             )
+        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)
@@ -739,34 +811,16 @@ class OCOBoostClassifier(MixtureClassifier):
             return GAMMA
         return float(self.gamma)
 
-    def _most_rounds(self, units: Units | None = None) -> int:
+    def _rounds_of(self, units: Units) -> int:
+        """Return the largest number of rounds for units."""
         if isinstance(self.n_estimators, str):
-            return theory_rounds(
-                (self.game_.units if units is None else units).count, self._edge
-            )
+            return theory_rounds(units.count, self._edge)
         return int(self.n_estimators)
 
-    def _cv(self) -> Any:
-        return "train"
-
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        units = Units.samples(training.weight)
-        rounds = self._most_rounds(units)
-        rule = Hedge(eta_for(self.eta, units.count, rounds), self.outlier_fraction)
-        vote = Mixture(
-            Problem(WorstRow(), randomized=True),
-            training.n_classes,
-            grouping=self._grouping,
-            even=True,
-            outlier_fraction=self.outlier_fraction,
-        )
-        schedule = Schedule(rounds, Stopping(max_time=self.max_time), needs_objective=False)
-        return Boosting(units, rule, vote, schedule, Demand(0.5 - self._edge, required=True))
-
     def _bounds(self) -> Bounds:
-        planned = self._most_rounds()
+        planned = self._rounds_of(self.game_.units)
         promised, observed = hedge_game_bounds(
-            self.game_, self.combiner_.alpha, self.eta, planned
+            self.game_, self.selection_.alpha, self.eta, planned
         )
         if self.eta != "theory" or self.outlier_fraction > 0:
             return promised, observed

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.base import is_regressor
+from sklearn.base import _fit_context, is_regressor
 from sklearn.pipeline import Pipeline
 
-from tailboost.boosting.boosting import Scheme
-from tailboost.boosting.game import Units
+from tailboost.boosting.game import Candidate, Request, Units, round_seed
+from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import AdditiveState
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase
 from tailboost.classifiers.additive import AdditiveClassifier
+from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
 from tailboost.classifiers.input import with_parameters
-from tailboost.core.array_types import Groups
-from tailboost.core.checks import OneOf, take
+from tailboost.core.array_types import Column, Table
+from tailboost.core.checks import OneOf, take, unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
@@ -128,7 +129,6 @@ class DROBoostClassifier(AdditiveClassifier):
     True
     """
 
-    _takes_regressors: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"loss": [OneOf(*MARGIN_LOSSES)]}
 
     n_estimators: int = 50
@@ -143,20 +143,62 @@ class DROBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and add them with their steps.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
+        X_val, y_val, sample_weight_val : optional
+            Held-out rows, their labels and weights. They need ``cv="auto"``. The number of rounds is selected
+            on them if ``n_iter_no_change`` is given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), None, sample_weight)
+        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = fit.read(regressors_allowed=True)
+            learner = clf._open(fit, training)
+            clf._set_radius(training, learner, round_seed(fit.entropy, 0))
+            clf._play(fit, training, learner, clf._player(training.n_classes))
+            clf._set_worst_case(training)
+        self._warn()
+        return self
 
     def _cost(self) -> Cost:
-        combiner = self.combiner_
+        selection = self.selection_
         rule = cast("WorstCase", self.game_.player)
-        value = float(np.exp(combiner.log_cost))
+        value = float(np.exp(selection.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
-        if combiner.rows.fitted:
-            wrong = combiner.rows.wrong(combiner.answers).astype(np.float64)
+        if selection.rows.fitted:
+            wrong = selection.rows.wrong(selection.answers).astype(np.float64)
             worst = worst_case_weights(
-                wrong, rule.uncertainty, radius=rule.radius, base=combiner.rows.base
+                wrong, rule.uncertainty, radius=rule.radius, base=selection.rows.base
             ).value
         # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
         formula, penalty = (
@@ -166,7 +208,7 @@ class DROBoostClassifier(AdditiveClassifier):
             upper = value + rule.smoothing * rule.radius
         else:
             upper = value
-        bound = margin_bound(combiner.n_classes, formula, upper / at_zero, worst)
+        bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst)
         if rule.smoothing:
             smoothing = {"σ": f"smoothing = {rule.smoothing:g}"}
         else:
@@ -183,55 +225,53 @@ class DROBoostClassifier(AdditiveClassifier):
             },
         )
 
-    def _rule(
-        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
-    ) -> WorstCase:
-        radius, dim = self._radius(training, scheme, seed, units)
-        self.radius_ = radius
-        self.effective_dim_ = dim
-        rate = float(self.learning_rate)
+    def _player(self, n_classes: int) -> WorstCase:
+        """Return the weight player."""
         make = RealWorstCase if is_regressor(self._learner()) else WorstCase
-        smoothing = float(self.smoothing)
         return make(
-            training.n_classes,
-            radius,
+            n_classes,
+            self.radius_,
             self.uncertainty,
             self.loss,
-            smoothing,
-            learning_rate=rate,
+            float(self.smoothing),
+            learning_rate=float(self.learning_rate),
         )
 
-    def _radius(
-        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
-    ) -> tuple[float, int | None]:
-        """Return δ, and the effective dimensions d if δ is computed from them."""
+    def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
+        """Set δ, and the effective dimensions d if δ is computed from them."""
+        self.effective_dim_ = None
         if not isinstance(self.radius, str):
-            return float(self.radius), None
+            self.radius_ = float(self.radius)
+            return
         if isinstance(self.effective_dim, str):
             # At zero margins the worst case is p, so round 1 fits the same hypothesis.
-            dim = n_leaves(scheme(units.density(units.base), seed).base_model)
+            units = Units.samples(training.weight, learner.player_rows)
+            first = learner.fit(Request(units.density(units.base), seed))
+            dim = n_leaves(cast("Candidate", first).model)
         else:
             dim = int(self.effective_dim)
-        radius = dro_radius(training.n_distinct(scheme.player_rows), self.confidence, dim)
+        self.effective_dim_ = dim
+        n_distinct = training.n_distinct(learner.player_rows)
+        self.radius_ = dro_radius(n_distinct, self.confidence, dim)
         if self.verbose:
-            print(f"radius {radius:.4g} from {dim} effective dimensions", flush=True)
-        return radius, dim
+            print(f"radius {self.radius_:.4g} from {dim} effective dimensions", flush=True)
 
-    def _conclude(self, training: TrainingSet) -> None:
+    def _set_worst_case(self, training: TrainingSet) -> None:
+        """Set the worst-case weights of the training rows after the last round."""
         units = self.game_.units
-        rule = cast("WorstCase", self.game_.player)
         if units.index is None:
             played = np.ones(len(training.y), dtype=bool)
         else:
             played = units.index >= 0
         margins = self.margins(take(training.X, played), self.classes_[training.y[played]])
+        player = cast("WorstCase", self.game_.player)
+        weights = player.row_weights(AdditiveState(units.base, margins))
         self.worst_case_weights_ = np.zeros(training.n_given)
-        self.worst_case_weights_[training.used[played]] = rule.row_weights(
-            AdditiveState(units.base, margins)
-        )
+        self.worst_case_weights_[training.used[played]] = weights
 
     def _warn(self) -> None:
-        super()._warn()
+        """Give the warnings about a finished fit."""
+        warn_of_interrupt(self)
         if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
             return
         if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error

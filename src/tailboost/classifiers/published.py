@@ -365,7 +365,7 @@ def first_voters(
     weights = np.zeros(len(clf.estimator_weights_))
     weights[:last] = 1.0 / last
     few = copy.copy(clf)
-    few._answer_by(clf.combiner_, clf.combiner_.ensemble(weights))
+    few._answer_by(clf.selection_, clf.selection_.pool.rule(weights))
     return few
 
 

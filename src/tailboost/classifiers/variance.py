@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
-from tailboost.boosting.additive_combiner import SoftMargin
-from tailboost.boosting.boosting import Scheme
-from tailboost.boosting.ensemble import AdditiveEnsemble
+from tailboost.boosting.additive import AdditiveSelection, SoftMargin
 from tailboost.boosting.game import Units
+from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import (
     AdaBoost,
     AdditivePlayer,
@@ -20,9 +20,10 @@ from tailboost.boosting.players.additive_player import (
     VadaBoost,
 )
 from tailboost.classifiers.additive import AdditiveClassifier
+from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
 from tailboost.classifiers.input import CONSTRAINTS, with_parameters
-from tailboost.core.array_types import Floats, Groups, Model
-from tailboost.core.checks import OneOf
+from tailboost.core.array_types import Column, Floats, Model, Table
+from tailboost.core.checks import OneOf, unpack
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
@@ -133,7 +134,40 @@ class VarianceBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and add them with their steps.
+
+        Parameters
+        ----------
+        X, y, sample_weight, **fit_params : optional
+            As in `CVaRBoostClassifier.fit`.
+        X_val, y_val, sample_weight_val : optional
+            Held-out rows, their labels and weights. They need ``cv="auto"``. The number of rounds is selected
+            on them if ``n_iter_no_change`` is given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), None, sample_weight)
+        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
@@ -142,6 +176,17 @@ class VarianceBoostClassifier(AdditiveClassifier):
             )
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = fit.read()
+            learner = clf._open(fit, training)
+            refit = clf._refit(training, learner)
+            clf._play(fit, training, learner, clf._player(training.n_classes), refit)
+        warn_of_interrupt(self)
+        choice = self.selection_.choice
+        if choice is not None and choice.warning:
+            warn_user(choice.warning)
+        return self
 
     @property
     def _program(self) -> str | None:
@@ -153,23 +198,24 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _rule(
-        self, training: TrainingSet, scheme: Scheme, seed: int, units: Units
-    ) -> AdditivePlayer:
-        K = training.n_classes
+    def _player(self, n_classes: int) -> AdditivePlayer:
+        """Return the weight player."""
         penalty = self.variance_weight
         rate = float(self.learning_rate)
         if penalty is None:
-            return AdaBoost(K, learning_rate=rate)
-        return (EBBoost if self.stumps else VadaBoost)(K, float(penalty), learning_rate=rate)
+            return AdaBoost(n_classes, learning_rate=rate)
+        if self.stumps:
+            return EBBoost(n_classes, float(penalty), learning_rate=rate)
+        return VadaBoost(n_classes, float(penalty), learning_rate=rate)
 
-    def _refit(self, training: TrainingSet, units: Units) -> SoftMargin | None:
+    def _refit(self, training: TrainingSet, learner: Whole | CrossFit) -> SoftMargin | None:
+        """Return the program for the weights after the last round; None keeps the steps."""
         program = self._program
         if program is None:
             return None
-        tried = tuple(c / units.total for c in PRICES[program])
+        units = Units.samples(training.weight, learner.player_rows)
         if self.C is None:
-            prices = tried
+            prices = tuple(c / units.total for c in PRICES[program])
         else:
             prices = (float(self.C),)
         for price in prices:
@@ -181,28 +227,20 @@ class VarianceBoostClassifier(AdditiveClassifier):
         held_out = units.index is not None or training.validation is not None
         return SoftMargin(prices, units.total * units.base, class_weight, program, held_out)
 
-    def _set_ensemble(self, ensemble: AdditiveEnsemble) -> None:
-        super()._set_ensemble(ensemble)
-        choice = self.combiner_.choice
-        refit = self.combiner_.refit
-        if refit is not None:
-            if choice is None:
-                self.C_ = refit.slack_prices[-1]
-            else:
-                self.C_ = choice.price
-
-    def _warn(self) -> None:
-        super()._warn()
-        if self.combiner_.choice is not None and self.combiner_.choice.warning:
-            warn_user(self.combiner_.choice.warning)
+    def _answer_by(self, selection: AdditiveSelection) -> None:
+        super()._answer_by(selection)
+        if selection.choice is not None:
+            self.C_ = selection.choice.price
+        elif selection.refit is not None:
+            self.C_ = selection.refit.slack_prices[-1]
 
     def _cost(self) -> Cost:
         if self._program is not None:
             return self._soft_margin_cost()
         if self.variance_weight is None:
             return self._exponential_cost()
-        combiner = self.combiner_
-        value = float(np.exp(self.combiner_.log_cost))
+        selection = self.selection_
+        value = float(np.exp(self.selection_.log_cost))
         # The root of V is at least the mean of e^(−m).
         return Cost(
             "V = (mean of e^(−m))² + λ · (variance of e^(−m)), m the margins",
@@ -210,19 +248,19 @@ class VarianceBoostClassifier(AdditiveClassifier):
             (),
             (
                 margin_bound(
-                    combiner.n_classes, "√V", float(np.sqrt(value)), combiner.training_error
+                    selection.n_classes, "√V", float(np.sqrt(value)), selection.training_error
                 ),
             ),
             {"λ": f"variance_weight = {self.variance_weight:g}"},
         )
 
     def _exponential_cost(self) -> Cost:
-        combiner = self.combiner_
+        selection = self.selection_
         K = len(self.classes_)
-        mean = float(np.exp(combiner.log_cost))
-        error = combiner.training_error
-        stepped = np.array(self.game_.state.steps[: combiner.n_kept]) > 0
-        errors = self.trace_.weighted_loss[: combiner.n_kept][stepped]
+        mean = float(np.exp(selection.log_cost))
+        error = selection.training_error
+        stepped = np.array(self.game_.state.steps[: selection.n_kept]) > 0
+        errors = self.trace_.weighted_loss[: selection.n_kept][stepped]
         T = len(errors)
         gamma = 0.5 - float(errors.max(initial=0.0))
         published = margin_bound(K, "exp(−2γ²T)", float(np.exp(-2 * gamma**2 * T)), error)
@@ -242,9 +280,9 @@ class VarianceBoostClassifier(AdditiveClassifier):
         )
 
     def _soft_margin_cost(self) -> Cost:
-        combiner = self.combiner_
+        selection = self.selection_
         linear = self._program == "linear"
-        choice = combiner.choice
+        choice = selection.choice
         weight = self.C_ * self.game_.units.total
         if choice is None or choice.value is None:
             value = 0.0
@@ -256,7 +294,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             alpha = 1 / weight
             # V is the mean margin of the worst α of the rows. V > 0 only if fewer than α have margin ≤ 0.
             bound = margin_bound(
-                combiner.n_classes, "α, as V > 0", alpha, combiner.training_error
+                selection.n_classes, "α, as V > 0", alpha, selection.training_error
             )
             bound = replace(bound, strict=True)
             if value <= self.gap_:
@@ -267,7 +305,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
             slack = (value - float(np.sum(self.estimator_weights_**2))) / weight
             name = "V = ‖a‖² + C Σ s ξ"
             bound = margin_bound(
-                combiner.n_classes, "(V − ‖a‖²)/(C Σs)", slack, combiner.training_error
+                selection.n_classes, "(V − ‖a‖²)/(C Σs)", slack, selection.training_error
             )
             symbols["a"] = "estimator_weights_"
         return Cost(name, value, (), (bound,), {"C": f"{self.C_:.4g}", **symbols})

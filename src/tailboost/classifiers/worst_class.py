@@ -8,28 +8,37 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import _fit_context
 
-from tailboost.boosting.boosting import Boosting, Demand, Schedule, Scheme, ask
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import (
     DECIMALS,
+    Candidate,
+    Demand,
+    Game,
+    Position,
+    Request,
+    Schedule,
+    SubgroupStakes,
+    TargetStakes,
+    Units,
+    Unwatched,
+    round_seed,
+)
+from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
+from tailboost.boosting.pool import Pool
+from tailboost.boosting.subgroups import (
     MAX_ERRORS,
     SHRINKAGE,
     NamedSubgroups,
     Pools,
-    Stopping,
-    TargetSubgroups,
-    Units,
     allowed_errors,
     edge_from_share,
     is_kept,
     pooled_subgroups,
-    shrinkage_factor,
 )
-from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
-from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed, with_callbacks
+from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed
+from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     ROUNDS_OR_AUTO,
@@ -41,7 +50,7 @@ from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
-from tailboost.rates import Limit, Objective, Rate, error, largest
+from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
 from tailboost.rows.given import Given
 from tailboost.rows.judged import cached
 from tailboost.rows.rows import Rows
@@ -49,6 +58,7 @@ from tailboost.rows.subgroups import unit_name
 from tailboost.rows.training_set import TrainingSet
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
+from tailboost.selection.progress import LargestError, LargestErrorOfVote
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bound, Bounds
 
@@ -220,8 +230,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         "n_iter_no_change": [*CONSTRAINTS["n_iter_no_change"], OneOf("auto")],
     }
 
-    _known_classes: ClassVar[bool] = True
-
     max_error: Stated = "auto"
     gamma: float | str = "auto"
     q: float = 0.8
@@ -276,14 +284,47 @@ class WorstClassBoostClassifier(MixtureClassifier):
         ValueError
             If an argument is not as described. A fit that raises leaves the classifier as it was.
         """
-        rows = Given(*unpack(X, y), groups, sample_weight)
-        self._fit(rows, Given(*unpack(X_val, y_val), groups_val, sample_weight_val), fit_params)
+        given = Given(*unpack(X, y), groups, sample_weight)
+        judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        self._check_arguments(groups)
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = clf._with_subgroups(fit.read())
+            votes = clf._votes
+            learner = fit.open(training, self.cv, known_classes=True)
+            stakes = clf._stakes(training, learner, round_seed(fit.entropy, 0))
+            problem = clf._problem_on(learner.judged)
+            pool = Pool(learner.judged, training.n_classes)
+            if not votes:
+                pool = unboosted(pool, learner, training, fit.entropy)
+            if not votes and self.include_constants:
+                pool = pool.with_constants()
+            mixture = Mixture(problem, pool, clf._grouping, even=votes, with_erm=not votes)
+            player = Hedge(eta_for(self.eta, float(clf._pools.count), clf._most_rounds()))
+            game = Game(
+                stakes,
+                player,
+                fit.kept(learner, training),
+                clf._schedule(stakes),
+                progress_of(mixture, votes=votes),
+                clf._demand(stakes),
+            )
+            clf.gamma_ = clf._edge if stakes.indicator else None
+            clf.eta_ = player.eta
+
+            def select(at: Position) -> Mixture:
+                majority = at.memory if votes else None
+                return replace(mixture, pool=at.pool, majority=majority)
+
+            fit.play(game, pool, training, select)
+        self._warn()
         return self
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
+    def _check_arguments(self, groups: Groups) -> None:
+        """Raise ValueError if parameters contradict each other or the groups."""
         if groups is None and self.subgroups in ("group", "cell"):
             raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
         if groups is not None and self.subgroups == "class":
@@ -328,7 +369,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
             self.combine == "auto" and self._indicator and not self._limited
         )
 
-    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
+    def _with_subgroups(self, training: TrainingSet) -> TrainingSet:
+        """Return the training set with the subgroups of the game as its groups; set their names and pools."""
         kind = self.subgroups
         if kind == "auto":
             if training.groups is None:
@@ -354,60 +396,54 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     # -- the game ------------------------------------------------------------------------------------
 
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        indicator = self._indicator
-        T = self._most_rounds()
-        units = target_subgroups(
-            training, scheme, self._pools, self.max_error_, indicator, self.shrinkage
+    def _stakes(self, training: TrainingSet, learner: Any, seed: int) -> TargetStakes:
+        """Return what subgroups lose; the indicator game may have to find the allowed error first."""
+        stakes = target_stakes(
+            training,
+            learner.judged,
+            self._pools,
+            self.max_error_,
+            self._indicator,
+            self.shrinkage,
         )
-        if indicator and self.max_error == "auto":
-            units = with_least_allowed(units, scheme, seed, 0.5 - self._edge)
+        if not stakes.indicator or self.max_error != "auto":
+            return stakes
+        return with_least_allowed(stakes, learner, seed, 0.5 - self._edge)
+
+    def _problem_on(self, judged: Rows) -> Problem:
+        """Return the objective and the limits of the parameters."""
+        by_subgroup = error(by=self._named.kind)
+        aim: Rate | Largest = largest(by_subgroup)
+        limits: tuple[Limit, ...] = ()
+        if self.max_error != "auto":
+            names = self._grouping.counts(judged).data.strata.subgroups(self._named.kind)[0]
+            named = [names[code] for code in self._named.codes]
+            allowed = dict(zip(named, self.max_error_.tolist(), strict=True))
+            limits = (self._allowing(by_subgroup, allowed),)
         # The published vote minimises the largest error for any limits.
-        cheapest = self.max_error != "auto" and not (self._votes and indicator)
-        problem = Problem(
-            Objective.of(error() if cheapest else largest(error(by=self._named.kind))),
-            self._limits(scheme.selection_rows),
+        if limits and not (self._votes and self._indicator):
+            aim = error()
+        return Problem(
+            Objective.of(aim),
+            limits,
             error_budget=self.error_budget,
             randomized=self.randomized,
         )
-        combiner = Mixture(
-            problem,
-            training.n_classes,
-            grouping=self._grouping,
-            even=self._votes,
-            voting=self._votes,
-            with_erm=not self._votes,
-            with_constants=self.include_constants and not self._votes,
-        )
-        player = Hedge(eta_for(self.eta, float(self._pools.count), T))
-        return Boosting(
-            units, player, combiner, self._schedule_of(units), self._demand(units, T)
-        )
-
-    def _limits(self, rows: Rows) -> tuple[Limit, ...]:
-        """Return ``max_error`` as limits on the errors of the subgroups."""
-        if self.max_error == "auto":
-            return ()
-        rate, (table, _) = error(by=self._named.kind), self._grouping.table(rows)
-        names = table.strata.subgroups(self._named.kind)[0]
-        named = [names[code] for code in self._named.codes]
-        return (self._allowing(rate, dict(zip(named, self.max_error_.tolist(), strict=True))),)
 
     def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
         return replace(super()._allowing(rate, allowed), strict=self._indicator)
 
-    def _demand(self, units: TargetSubgroups, rounds: int) -> Demand:
+    def _demand(self, stakes: TargetStakes) -> Demand:
         """Return the weighted loss up to which a learner grows."""
-        if units.indicator:
+        if stakes.indicator:
             return Demand(0.5 - self._edge, required=True)
         if self.max_error == "auto":  # a loss of 0 ends the growth
             return Demand(0.0)
         # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
-        allowed = float(units.allowed.max() / (1.0 + units.penalty.max()))
-        return Demand(
-            max(0.0, allowed - math.sqrt(math.log(float(len(units.base))) / (2 * rounds)))
-        )
+        allowed = float(stakes.allowed.max() / (1.0 + stakes.penalty.max()))
+        K = float(len(stakes.allowed))
+        return Demand(max(0.0, allowed - math.sqrt(math.log(K) / (2 * self._most_rounds()))))
 
     def _most_rounds(self) -> int:
         if not isinstance(self.n_estimators, str):
@@ -416,65 +452,58 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return theory_rounds(float(self._pools.count), self._edge)
         return ERROR_ROUNDS
 
-    def _schedule_of(self, units: TargetSubgroups) -> Schedule:
+    def _schedule(self, stakes: TargetStakes) -> Schedule:
+        """Return how long the game is played."""
         patience: Any = self.n_iter_no_change
         target = None
         if self.until_met:
             patience = None
-            target = units.limit
-            target += -TOLERANCE if units.indicator else TOLERANCE
+            target = stakes.limit
+            target += -TOLERANCE if stakes.indicator else TOLERANCE
         elif patience == "auto":
             patience = PATIENCE
-        if self._votes:
-            rule = "the vote"
-        else:
-            rule = "the randomised rule"
-        words = f"{rule} meets all targets on the selection data"
-        # The smallest possible objective: without any error, minus the largest limit if limits differ.
-        zero: float | None = TOLERANCE - (float(units.allowed.max()) if units.differ else 0.0)
-        if patience is None and not self.until_met:
-            zero = None
-        stopping = Stopping(
-            patience, self.tol, self.max_time, zero=zero, target=target, reached=words
+        rule = "the vote" if self._votes else "the randomised rule"
+        least = None
+        if patience is not None or self.until_met:
+            # Without any error, minus the largest limit if limits differ.
+            least = TOLERANCE - (float(stakes.allowed.max()) if stakes.differ else 0.0)
+        return Schedule(
+            self._most_rounds(),
+            patience,
+            self.tol,
+            self.max_time,
+            least,
+            target,
+            reached=f"{rule} meets all targets on the selection data",
         )
-        return Schedule(self._most_rounds(), stopping, needs_objective=True)
-
-    def _rounds_depend_on_total(self) -> bool:
-        return self.eta == "theory" or not (self._indicator or self.max_error == "auto")
 
     # -- after the game ------------------------------------------------------------------------------
 
-    def _set_ensemble(self, ensemble: MixtureEnsemble) -> None:
-        super()._set_ensemble(ensemble)
-        player = cast("Hedge", self.game_.player)
-        units = self._targets
-        self.gamma_ = self._edge if units.indicator else None
-        self.eta_ = player.eta
-        if self.max_error == "auto" and self._own:
-            largest_error = float(np.nanmax(self._error_values(self._counts)))
-            if units.indicator:
-                least = units.limit
-            else:
-                least = least_error_met(largest_error)
-            self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
+    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
+        super()._answer_by(selection, ensemble)
+        if self.max_error != "auto" or not self._own:
+            return
+        stakes = self._targets
+        least = stakes.limit
+        if not stakes.indicator:
+            least = least_error_met(float(np.nanmax(self._error_values(self._counts))))
+        self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Stated) -> None:
         if self._own:
             names = self._named.names.tolist()
-            self.max_error, self.max_error_ = (
-                max_error,
-                allowed_errors(max_error, names, self._named.kind),
-            )
+            self.max_error = max_error
+            self.max_error_ = allowed_errors(max_error, names, self._named.kind)
 
     @property
-    def _targets(self) -> TargetSubgroups:
-        return cast("TargetSubgroups", self.game_.units)
+    def _targets(self) -> TargetStakes:
+        return cast("TargetStakes", self.game_.stakes)
 
     @property
     def _counts(self) -> Floats:
         """Confusion counts of `predict` on the selection data."""
         counts: Floats = cached(
-            self, "counts", lambda: self.combiner_.predicted(self.ensemble_)
+            self, "counts", lambda: self.selection_.predicted(self.ensemble_)
         )
         return counts
 
@@ -488,7 +517,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
             return ""
-        constants = self.combiner_.constants
+        constants = self.selection_.constants
         if (
             constants is None
             or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE
@@ -520,7 +549,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     @property
     def limits_met_randomized_(self) -> bool:
         """Whether the randomised rule satisfies ``max_error_`` on the selection data."""
-        return self._met(self.combiner_.mixed(self.estimator_weights_))
+        return self._met(self.selection_.mixed(self.estimator_weights_))
 
     @property
     def subgroup_pools_(self) -> Ints:
@@ -528,7 +557,8 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return self._pools.pool
 
     def _warn(self) -> None:
-        super()._warn()
+        """Give the warnings about a finished fit."""
+        warn_of_interrupt(self)
         warn_of_small(self._named, self._pools)
         useless = self._useless
         words = self._rows_kept().words
@@ -556,7 +586,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         ]
         if useless or missed:
             reasons = useless, self.trace_.stop_reason
-            warn_of_missed(missed, self.combiner_, words, reasons, strict)
+            warn_of_missed(missed, self.selection_, words, reasons, strict)
 
     @property
     def _own_symbols(self) -> dict[str, str]:
@@ -677,70 +707,86 @@ class GroupDROBoostClassifier(MixtureClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
-    # The same arguments, with groups.
-    fit = WorstClassBoostClassifier.fit
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        groups: Groups = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        groups_val: Groups = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and combine them.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups, **fit_params : optional
+            As in `WorstClassBoostClassifier.fit`.
+        X_val, y_val, groups_val, sample_weight_val : optional
+            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), groups, sample_weight)
+        judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
+        even = self.combine == "average"
+        if even and self.error_budget is not None:
+            raise ValueError(
+                "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
+            )
+        with fit_of(self, given, judging, fit_params) as fit:
+            clf = fit.classifier
+            training = clf._with_subgroups(fit.read())
+            learner = fit.open(training, self.cv)
+            stakes = group_stakes(training, learner.judged, clf)
+            pool = Pool(learner.judged, training.n_classes)
+            if not even:
+                pool = unboosted(pool, learner, training, fit.entropy)
+            if self.include_constants:
+                pool = pool.with_constants()
+            objective = Objective.of(largest(error(by=clf._named.kind)))
+            problem = Problem(objective, error_budget=self.error_budget, randomized=True)
+            mixture = Mixture(problem, pool, clf._grouping, even=even, with_erm=not even)
+            patience = self.n_iter_no_change
+            watched = not even and (patience is not None or self.verbose)
+            n_rounds = int(self.n_estimators)
+            game = Game(
+                stakes,
+                Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
+                fit.kept(learner, training),
+                Schedule.falling(n_rounds, patience, self.tol, self.max_time),
+                progress_of(mixture) if watched else Unwatched(),
+            )
+            fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+        warn_of_interrupt(self)
+        warn_of_small(self._named, self._pools)
+        return self
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _check_arguments(self, groups: Groups, validation: Given) -> None:
-        if self.error_budget is not None and self.combine == "average":
-            raise ValueError(
-                "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
-            )
-
-    def _name_subgroups(self, training: TrainingSet) -> TrainingSet:
-        kind, groups = (
-            ("class", None) if training.groups is None else ("group", self._group_names)
-        )
-        least = self.min_subgroup_rows
+    def _with_subgroups(self, training: TrainingSet) -> TrainingSet:
+        """Return the training set with the subgroups of the game as its groups; set their names and pools."""
+        kind = "class" if training.groups is None else "group"
+        groups = None if training.groups is None else self._group_names
         self._named, self._pools = pooled_subgroups(
-            kind, training, self.classes_, groups, least
+            kind, training, self.classes_, groups, self.min_subgroup_rows
         )
         self.groups_ = self._named.names
         return training
-
-    def _boosting(self, training: TrainingSet, scheme: Scheme, seed: int) -> Boosting:
-        selection_rows = scheme.selection_rows
-        pools = self._pools
-        assert training.groups is not None
-        assert selection_rows.groups is not None
-        present = selection_rows.sizes(selection_rows.groups, len(self.groups_)) > 0
-        if not present.all():
-            raise ValueError(
-                f"no validation row in group(s) {self.groups_[~present].tolist()}: use cv=5, "
-                "a larger fraction, or a validation set that has every group"
-            )
-        index = pools.index(selection_rows.groups)
-        units = Units.groups(
-            pools.index(training.groups), training.weight, index, selection_rows.weight
-        )
-        units = replace(
-            units,
-            shrinkage=shrinkage_factor(
-                selection_rows.sizes(index, pools.count), self.shrinkage
-            ),
-        )
-        even = self.combine == "average"
-        objective = Objective.of(largest(error(by=self._named.kind)))
-        combiner = Mixture(
-            Problem(objective, error_budget=self.error_budget, randomized=True),
-            training.n_classes,
-            grouping=self._grouping,
-            even=even,
-            with_erm=not even,
-            with_constants=self.include_constants,
-        )
-        rule = Hedge(eta_for(self.eta, units.count, int(self.n_estimators)))
-        patience = self.n_iter_no_change
-        schedule = Schedule.of(
-            self._most_rounds(), patience, self.tol, self.max_time, self.verbose
-        )
-        return Boosting(units, rule, combiner, schedule)
-
-    def _warn(self) -> None:
-        super()._warn()
-        warn_of_small(self._named, self._pools)
 
     @property
     def subgroup_pools_(self) -> Ints:
@@ -748,7 +794,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
         return self._pools.pool
 
     def _bounds(self) -> Bounds:
-        return hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
+        return hedge_game_bounds(self.game_, None, self.eta, int(self.n_estimators))
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------
@@ -775,22 +821,22 @@ def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:
     )
 
 
-def target_subgroups(
+def target_stakes(
     training: TrainingSet,
-    scheme: Scheme,
+    judged: Rows,
     pools: Pools,
     max_error: Floats,
     indicator: bool,
     shrinkage: float,
-) -> TargetSubgroups:
+) -> TargetStakes:
     """Return the subgroups of the game with their allowed errors.
 
     Parameters
     ----------
     training : TrainingSet
         Training set.
-    scheme : Scheme
-        Selection data of the game.
+    judged : Rows
+        The selection data.
     pools : Pools
         Sets of subgroups with a common weight.
     max_error : ndarray of shape (m,)
@@ -800,51 +846,74 @@ def target_subgroups(
     shrinkage : float
         Pseudo-rows, for losses that are no indicators.
     """
-    rows = scheme.selection_rows
     assert training.groups is not None
-    assert rows.groups is not None
-    index = pools.index(rows.groups)
-    size = rows.sizes(index, pools.count)
-    measured = size > 0
-    units = TargetSubgroups.groups(
-        pools.index(training.groups), training.weight, index, rows.weight
-    )
+    assert judged.groups is not None
+    index = pools.index(judged.groups)
+    units = Units.groups(pools.index(training.groups), training.weight)
+    subgroups = SubgroupStakes.of(units, judged, index, 0.0 if indicator else shrinkage)
+    measured = judged.sizes(index, pools.count) > 0
     allowed = pools.strictest(max_error)
     allowed = np.where(np.isnan(allowed), 1.0, allowed).round(DECIMALS)
     allowed = np.where(measured, allowed, allowed[measured].max())
-    return replace(
-        units,
-        allowed=allowed,
-        indicator=indicator,
-        measured=measured,
-        shrinkage=None if indicator else shrinkage_factor(size, shrinkage),
-    )
+    return TargetStakes(subgroups, allowed, measured, indicator)
+
+
+def group_stakes(
+    training: TrainingSet, judged: Rows, clf: GroupDROBoostClassifier
+) -> SubgroupStakes:
+    """Return the groups of the game; each must have selection data."""
+    pools = clf._pools
+    assert training.groups is not None
+    assert judged.groups is not None
+    present = judged.sizes(judged.groups, len(clf.groups_)) > 0
+    if not present.all():
+        raise ValueError(
+            f"no validation row in group(s) {clf.groups_[~present].tolist()}: use cv=5, "
+            "a larger fraction, or a validation set that has every group"
+        )
+    units = Units.groups(pools.index(training.groups), training.weight)
+    return SubgroupStakes.of(units, judged, pools.index(judged.groups), clf.shrinkage)
+
+
+def unboosted(pool: Pool, learner: Any, training: TrainingSet, entropy: int) -> Pool:
+    """Return the pool with plain ERM, a fit by the sample weights alone."""
+    candidate = learner.fit(Request(np.ones(len(training.y)), entropy))
+    return pool.beside(candidate.model, candidate.answers)
+
+
+def progress_of(mixture: Mixture, *, votes: bool = False) -> LargestError | LargestErrorOfVote:
+    """Return the objective after each round: the largest error of the vote, or the least one of a rule."""
+    if votes:
+        return LargestErrorOfVote(mixture.counts, mixture.steered)
+    return LargestError(mixture.counts, mixture.steered, mixture.problem.randomized)
 
 
 def with_least_allowed(
-    units: TargetSubgroups, scheme: Scheme, seed: int, demand: float
-) -> TargetSubgroups:
+    stakes: TargetStakes, learner: Any, seed: int, demand: float
+) -> TargetStakes:
     """Return the subgroups with the least allowed error at which the balanced model meets the demand.
 
     Each stage of growth of the balanced model is tried.
     """
     errors_by_stage = []
 
-    def note(losses: NDArray[Any], answers: Ints) -> float:
+    def note(candidate: Candidate) -> float:
         errors_by_stage.append(
-            np.nan_to_num(units.errors(scheme.selection_rows.wrong(answers)))
+            np.where(stakes.measured, stakes.subgroups.means(candidate), 0.0)
         )
         return 1.0
 
-    ask(scheme, units, units.density(units.base), seed, note)
+    base = stakes.units.base
+    never = Demand(-np.inf)  # grows to the last stage
+    learner.fit(Request(stakes.units.density(base), seed, never, note))
     R = np.array(errors_by_stage)
     feasible = [
         error
         for error in MAX_ERRORS
-        if ((np.round(R - error, DECIMALS) >= 0) @ units.base).min() <= demand
+        if ((np.round(R - error, DECIMALS) >= 0) @ base).min() <= demand
     ]
     allowed = min(feasible, default=MAX_ERRORS[-1])
-    return replace(units, allowed=np.full(len(units.base), round(allowed, DECIMALS)))
+    return replace(stakes, allowed=np.full(len(base), round(allowed, DECIMALS)))
 
 
 def least_error_met(reached: float) -> float:
@@ -855,7 +924,7 @@ def least_error_met(reached: float) -> float:
 
 
 def about_voters(
-    bounds: Sequence[Bound], targets: TargetSubgroups, kind: str
+    bounds: Sequence[Bound], targets: TargetStakes, kind: str
 ) -> tuple[Bound, ...]:
     """Return bounds with a note on the loss of a voter, if this loss is not the error."""
     note = ""

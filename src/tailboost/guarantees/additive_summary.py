@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.additive_combiner import AdditiveCombiner
+from tailboost.boosting.additive import AdditiveSelection
 from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.selection.mixture import Grouping
@@ -119,17 +119,22 @@ class AdditiveSummary(PrintedSummary):
 
 
 def additive_summary(
-    combiner: AdditiveCombiner, cost: Cost, gap: float, classes: Sequence[Any], *, fitted: bool
+    selection: AdditiveSelection,
+    cost: Cost,
+    gap: float,
+    classes: Sequence[Any],
+    *,
+    fitted: bool,
 ) -> AdditiveSummary:
-    """Return the summary of an additive classifier after its combiner has chosen the models kept.
+    """Return the summary of an additive classifier after a choice of the models kept.
 
     ``cost`` has no meaning if the answer is constant. ``gap`` is the largest optimality gap of any solve.
     ``fitted`` says whether models were trained on the rows of the error.
     """
-    rows = combiner.rows
-    answers = combiner.answers
+    rows = selection.rows
+    answers = selection.answers
     wrong = rows.wrong(answers)
-    boosted = not combiner.constant_alone
+    boosted = not selection.constant_alone
     words = rows.words + (", by weight," if np.ptp(rows.weight) > 0 else "")
     wrong_share = min(1.0, float(np.average(wrong, weights=rows.weight)))
     (n,) = rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
@@ -139,17 +144,17 @@ def additive_summary(
         error=wrong_share,
         measured_on=words,
         fitted=fitted,
-        decided=() if fitted else combiner.decided,
-        constant=classes[combiner.heaviest],
-        constant_error=float(np.average(rows.wrong(combiner.heaviest), weights=rows.weight)),
+        decided=() if fitted else selection.decided,
+        constant=classes[selection.heaviest],
+        constant_error=float(np.average(rows.wrong(selection.heaviest), weights=rows.weight)),
         only=classes[int(answers[0])] if np.ptp(answers) == 0 else None,
         objective=cost.name,
         achieved=cost.value if boosted else None,
         gap=gap,
-        random_guess=1.0 - 1.0 / combiner.n_classes,
+        random_guess=1.0 - 1.0 / selection.n_classes,
         upper=None if fitted else float(clopper_pearson_interval(wrong_share, n)[1]),
         errors=rates_of(
-            combiner,
+            selection,
             classes,
             [(error(by="class"), None)],
             words.rstrip(","),
@@ -161,7 +166,7 @@ def additive_summary(
 
 
 def rates_of(
-    combiner: AdditiveCombiner,
+    selection: AdditiveSelection,
     classes: Any,
     stated: Sequence[tuple[Rate, Limit | None]],
     words: str,
@@ -173,17 +178,16 @@ def rates_of(
 
     ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
     """
-    table, _ = Grouping(np.array(classes)).table(combiner.rows)
-    counts = table.count(combiner.answers)
-    selected = not fitted and bool(combiner.decided)
+    counts = Grouping(np.array(classes)).counts(selection.rows)
+    selected = not fitted and bool(selection.decided)
     rates = RateTable.counted(
         stated,
-        table.strata,
-        counts,
+        counts.data.strata,
+        counts.of(selection.answers),
         words,
         kind=kind,
         selected=selected,
-        refit=combiner.rows.refit,
+        refit=selection.rows.refit,
     )
     if fitted:
         return rates.on_fitted_rows()

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost.boosting.game import allowed_errors
+from tailboost.boosting.subgroups import allowed_errors
 from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import (
     as_pandas,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.boosting.game import DECIMALS, Game
+from tailboost.boosting.game import DECIMALS, Played
 from tailboost.boosting.players.corrective import entropic_theory
-from tailboost.selection.mixture import ModelPool
+from tailboost.boosting.pool import Pool
 from tailboost.selection.summary import Bound, Bounds
 from tailboost.solvers import cvar
 
@@ -18,7 +18,7 @@ OUTLIERS = "not given if outliers are dropped: the remaining rows change from ro
 
 
 def hedge_game_bounds(
-    game: Game[Any], alpha: float | None, eta: float | str, planned: int
+    game: Played, alpha: float | None, eta: float | str, planned: int
 ) -> Bounds:
     """Return the bounds of a game played by Hedge, with a regret of at most KL(v ‖ p)/η + ηT/8.
 
@@ -39,13 +39,13 @@ def hedge_game_bounds(
     least = 1.0 / game.units.count  # min p of a row: a unit may stand for several rows
     idle = ["with η = 0 it does not learn"] * (step == 0 and least < 1)
     shrunk = "mean losses are shrunk towards their mean over the units, more if they rest on fewer rows"
-    if game.units.shrinkage is None:
+    if game.stakes.shrinkage is None:
         shrinkage = []
     else:
         shrinkage = [shrunk]
     note = "; ".join(["on the losses of the game", *idle, *shrinkage])
     masses = [("min p", LARGEST_MEAN, least, float(mean_losses[p > 0].max()))]
-    if alpha is not None and not game.units.grouped:
+    if alpha is not None and not game.stakes.grouped:
         even = "CVaR_α of the even mixture's loss"
         masses.insert(0, ("α", even, alpha, cvar(mean_losses, alpha, p)))
     observed = []
@@ -70,7 +70,7 @@ def hedge_game_bounds(
     return (promised,), tuple(observed)
 
 
-def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str) -> Bound:
+def edge_bound(game: Played, gamma: float, planned: int, name: str, note: str) -> Bound:
     """Return the bound on the mean losses of units if a learner has edge γ in every round of Hedge.
 
     Hazan 2022, chapter 11: with T = ⌈2 ln m / γ²⌉ rounds and η = √(8 ln m / T) over m units the regret is at
@@ -92,7 +92,7 @@ def edge_bound(game: Game[Any], gamma: float, planned: int, name: str, note: str
 
 
 def mixed_by_program(
-    game: Game[Any], pool: ModelPool, alpha: float, value: float, bounds: Bounds
+    game: Played, pool: Pool, alpha: float, value: float, bounds: Bounds
 ) -> Bounds:
     """Add bounds of the mixture λ of a linear program to the bounds of Hedge's even mixture.
 
@@ -127,7 +127,7 @@ def _name_of_cvar(alpha: float) -> str:
     return f"CVaR at α = {alpha:g} of the best mixture on the losses of the game"
 
 
-def totally_corrective_bounds(game: Game[Any]) -> Bounds:
+def totally_corrective_bounds(game: Played) -> Bounds:
     """Return the bound of LPBoost: g, once the learner finds no further improvement of the mixture."""
     player: Any = game.player
     name = _name_of_cvar(player.alpha)
@@ -148,7 +148,7 @@ def totally_corrective_bounds(game: Game[Any]) -> Bounds:
     ), ()
 
 
-def entropic_bounds(game: Game[Any], delta: float | None = None) -> Bounds:
+def entropic_bounds(game: Played, delta: float | None = None) -> Bounds:
     """Return the a-priori bound of regularised LPBoost: CVaR_α ≤ g + δ for large enough T and β.
 
     Warmuth et al. 2008, as applied by Zhai et al. 2021. ``delta`` is the δ for which β was chosen, or

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.boosting.pool import Judged
+from tailboost.boosting.pool import Pool as JudgedPool
 from tailboost.core.array_types import Floats, Stated, Table
 from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
@@ -27,7 +29,7 @@ from tailboost.selection.data import (
     by_probabilities,
     with_unlabeled,
 )
-from tailboost.selection.mixture import Grouping, Mixture, ModelPool
+from tailboost.selection.mixture import Grouping, Mixture
 from tailboost.selection.probabilities import (
     POWERS,
     ModelOutputs,
@@ -573,11 +575,11 @@ class ProbabilityEngine(Engine):
                 for power in POWERS
             ),
         ]
-        pool = ModelPool(self.outputs.rows, self.probabilities.n_classes)
-        for member in members:
-            pool.add_boosted(member, member.predict_table(table))
-        mixture = Mixture.on(pool, problem, grouping=Grouping(np.array(program.strata.classes)))
-        ensemble = without_tiny(mixture.stage(len(members)))
+        K = self.probabilities.n_classes
+        rounds = [Judged.of(member, member.predict_table(table), K) for member in members]
+        pool = JudgedPool(self.outputs.rows, K, tuple(rounds))
+        mixture = Mixture(problem, pool, Grouping(np.array(program.strata.classes)))
+        ensemble = without_tiny(mixture.rule())
         return SelectedTail(
             problem=problem,
             program=program,
@@ -600,14 +602,14 @@ class HypothesisEngine(Engine):
 
     def __post_init__(self) -> None:
         rows = self.mixture.pool.rows
-        self.data = self.mixture.table
+        self.data = self.mixture.counts.data
         self.words = rows.words
         self.refit = rows.refit
 
     @property
     def known_outputs(self) -> Sequence[NDArray[Any]]:
         """The answers of all hypotheses to the selection data."""
-        return [*self.mixture.pool.boosted_answers, *self.mixture.pool.extra_answers]
+        return [candidate.packed for candidate in self.mixture.pool.judged]
 
     def first_candidates(self, program: Program) -> Pool:
         """Return all hypotheses as candidates."""
@@ -615,7 +617,7 @@ class HypothesisEngine(Engine):
 
     def ensemble(self, pool: Pool, selection: Best) -> MixtureEnsemble:
         """Return the hypotheses with their weights."""
-        return self.mixture.ensemble(self.mixture.weights(selection))
+        return self.mixture.pool.rule(self.mixture.weights(selection))
 
     def on(self, problem: Problem) -> HypothesisEngine:
         """Return the engine of the mixture for another problem."""
@@ -638,11 +640,12 @@ class HypothesisEngine(Engine):
     def tail(self, problem: Problem) -> Selected:
         """Return the mixture of least objective over rows."""
         mixture = self.mixture_for(problem)
-        return HypothesisEngine(mixture).result(mixture.stage(mixture.pool.n_rounds))
+        return HypothesisEngine(mixture).result(mixture.rule())
 
     def result(self, ensemble: MixtureEnsemble) -> Selected:
         """Return the rule that answers by the label with the largest weight, with its table."""
-        mixture, (data, inside) = self.mixture, self.mixture.table_and_rows
+        mixture = self.mixture
+        counts = mixture.counts
         about: dict[str, Any] = {
             "problem": mixture.problem,
             "program": mixture.program,
@@ -653,7 +656,9 @@ class HypothesisEngine(Engine):
             "fitted": mixture.pool.rows.fitted,
         }
         if mixture.problem.over_rows:
-            return SelectedTail(**about, mixture=mixture, data=data, inside=inside)
+            return SelectedTail(
+                **about, mixture=mixture, data=counts.data, inside=counts.inside
+            )
         pool = mixture.candidates()
         alone = Best.alone(mixture.program, 0, mixture.predicted(ensemble))
         compared = Comparison(pool, mixture.program, alone)

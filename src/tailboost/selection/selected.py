@@ -718,20 +718,19 @@ class SelectedTail(Selected):
     @property
     def least(self) -> float:
         """The least mean loss of a candidate."""
-        return float(self.mixture.pool.mean_losses().min())
+        return float(self.mixture.pool.mean_losses.min())
 
     def within(self, error_budget: float | None) -> Self:
         """Return the mixture within an error budget."""
         mixture = self.mixture.aiming_at(replace(self.problem, error_budget=error_budget))
-        ensemble = mixture.stage(mixture.pool.n_rounds)
-        return replace(self, mixture=mixture, ensemble=self._settled(ensemble))
+        return replace(self, mixture=mixture, ensemble=self._settled(mixture.rule()))
 
     def curve(self) -> tuple[list[tuple[float, float, Self]], float]:
         """Return mean loss, CVaR and mixture of each corner of the trade-off, and the gap of the curve."""
         mixture = self.mixture.aiming_at(replace(self.problem, error_budget=None))
         curve = mixture.curve()
         rules = [
-            replace(self, mixture=mixture, ensemble=self._settled(mixture.ensemble(weights)))
+            replace(self, mixture=mixture, ensemble=self._settled(mixture.pool.rule(weights)))
             for weights in curve.mixture
         ]
         values = mixture.values(curve.mixture)

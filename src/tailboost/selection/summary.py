@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tailboost.boosting.game import Game
+from tailboost.boosting.game import Played
+from tailboost.boosting.pool import Pool
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
 from tailboost.rows.subgroups import GroupUse, unit_name
-from tailboost.selection.mixture import Mixture, ModelPool
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR
 from tailboost.selection.rate_table import RateTable
 
@@ -426,7 +427,7 @@ class Summary(PrintedSummary):
 
 
 def mixture_summary(
-    game: Game[Any] | None,
+    game: Played | None,
     combiner: Mixture,
     mixture: Floats,
     gap: float,
@@ -446,7 +447,7 @@ def mixture_summary(
     budget = None
     increase = combiner.problem.error_budget
     if increase is not None:
-        means = pool.mean_losses()
+        means = pool.mean_losses
         budget = Budget(increase, float(means.min()), float(means @ mixture), combiner.price)
     reference = np.zeros(len(mixture))
     reference[first] = 1.0
@@ -484,7 +485,9 @@ def mixture_summary(
         if combiner.alpha is None
         else beats_random_guess_from(pool),
         symbols=_symbols(game, combiner, K, (*promised, *observed)),
-        upper=None if pool.rows.fitted or combiner.voting else combiner.highest(mixture),
+        upper=None
+        if pool.rows.fitted or combiner.majority is not None
+        else combiner.highest(mixture),
         budget=budget,
         draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
         conditions=combiner.problem.conditions,
@@ -493,13 +496,13 @@ def mixture_summary(
 
 
 def _reference(
-    game: Game[Any] | None, combiner: Mixture, names: Sequence[str] | None
+    game: Played | None, combiner: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
         given = names
-        least = int(combiner.pool.by_mean_loss()[0])
+        least = int(combiner.pool.by_mean_loss[0])
         return (
             least,
             lambda number: given[number] + " (the most accurate candidate)" * (number == least),
@@ -509,17 +512,17 @@ def _reference(
         first = game.n_rounds
     else:
         first = 0
-    if game.units.grouped:
+    if game.stakes.grouped:
         special = {0: "the balanced model of round 1"}
     else:
         special = {}
-    if combiner.with_erm or not game.units.grouped:
+    if combiner.with_erm or not game.stakes.grouped:
         special[first] = "plain ERM"
     return first, lambda number: special.get(number, f"the model of round {number + 1}")
 
 
 def _symbols(
-    game: Game[Any] | None, combiner: Mixture, n_classes: int, bounds: tuple[Bound, ...]
+    game: Played | None, combiner: Mixture, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Return the meaning of the symbols in the objective and the bounds."""
     alpha = combiner.alpha
@@ -547,15 +550,15 @@ def _symbols(
     return {**symbols, "α": f"tail mass, {alpha:g}"}
 
 
-def beats_random_guess_from(pool: ModelPool) -> float:
+def beats_random_guess_from(pool: Pool) -> float:
     """Return the α from which on the best mixture of the candidates beats ``1 − 1/K``, to half a per cent.
 
     The optimal CVaR falls with α, and a single candidate of error e beats the random guess if
     α > e·K/(K−1). So the answer is found by bisection; 1.0 if even the mean is no better.
     """
     guess = 1 - 1 / pool.n_classes
-    losses = pool.losses()
-    base = pool.base()
+    losses = pool.losses
+    base = pool.base
     high = min(1.0, float(losses.means(base).min()) / guess)
     low = high / 1000
 

@@ -1,0 +1,323 @@
+"""Additive classifiers from a game: base models weighted by their steps, or by a soft-margin program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
+from tailboost.boosting.game import Candidate, Position, Watched
+from tailboost.boosting.players.additive_player import AdditivePlayer
+from tailboost.core.array_types import Floats
+from tailboost.learners.foreign import constant
+from tailboost.rows.rows import Rows
+from tailboost.solvers import BitLosses, soft_margin_weights
+from tailboost.solvers.soft_margin import SoftMarginSolution
+
+# Gains over the constants' value v below this multiple of 1 + |v| count as rounding errors.
+LEAST_GAIN = 1e-7
+
+
+@dataclass(frozen=True)
+class SoftMarginWeights:
+    """New weights of the base models, and the facts about their solution."""
+
+    weights: Floats  # shape (T,): all 0 if the best constant is used
+    gap: float  # duality gap of the program
+    price: float  # C
+    value: float | None = None  # optimum of the program; None if the best constant is used
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class SoftMargin:
+    """Soft-margin program over the training rows, at the best of several prices C of the slack.
+
+    Weights are rejected in two cases: if they gain nothing over the best mixture of constants in the
+    program's objective, or if their vote errs on more of the training rows than the best constant. If the
+    base models err on many rows, an optimum may be unrelated to the labels.
+    """
+
+    # Values of C, per unit of sample weight, in order of preference.
+    slack_prices: tuple[float, ...]
+    sample_weight: Floats  # shape (m,): sample weights of the rows
+    class_weight: Floats  # shape (K,): the same, summed within each class
+    loss: str  # {"linear", "quadratic"}: RLP or RQP
+    held_out: bool  # whether no base model was fitted on the selection data
+
+    def choose(
+        self, wrong: BitLosses, answers: list[NDArray[Any]], rows: Rows, constant: int
+    ) -> SoftMarginWeights:
+        """Return the weights with the smallest error of their vote on ``rows``, the selection data.
+
+        ``wrong`` are the losses (T, m) on the training rows, ``answers`` the T class numbers for the
+        selection data, and ``constant`` is the class number of the best constant classifier.
+        """
+        K = len(self.class_weight)
+        error_of_constant = float(
+            np.average(rows.wrong(np.array(constant)), weights=rows.weight)
+        )
+        best = None
+        least = np.inf
+        refusal = ""
+        for price in self.slack_prices:
+            solution = self._solve(wrong, price, self.sample_weight)
+            constants = self._solve(1.0 - np.eye(K), price, self.class_weight)
+            error = _error(answers, solution.mixture, rows, K)
+            if not self._gains(solution.value, constants.value):
+                refusal = (
+                    f"gains nothing: the program's objective is {solution.value:.4g}, and "
+                    f"{constants.value:.4g} for the best mixture of constants"
+                )
+            elif error > error_of_constant and not self.held_out:
+                refusal = (
+                    f"errs on {error:.3g} of the training rows, the best constant on "
+                    f"{error_of_constant:.3g}"
+                )
+            elif error < least:
+                least = error
+                best = SoftMarginWeights(solution.mixture, solution.gap, price, solution.value)
+        if best is None:
+            if len(self.slack_prices) == 1:
+                hint = "; C=None tries several prices"
+            else:
+                hint = ""
+            price = self.slack_prices[-1]
+            warning = (
+                f"soft margins: the best constant is used. With C={price:.3g} and loss={self.loss!r} the "
+                f"best vote {refusal}{hint}. Noisy labels need a lower C with 'linear', a higher one with "
+                "'quadratic'"
+            )
+            return SoftMarginWeights(np.zeros(len(answers)), 0.0, price, warning=warning)
+        if least <= error_of_constant:
+            return best
+        warning = (
+            f"soft margins: the vote errs on {least:.3g} of the held-out rows, the best constant on "
+            f"{error_of_constant:.3g}"
+        )
+        return replace(best, warning=warning)
+
+    def _solve(self, wrong: Any, price: float, weight: Floats) -> SoftMarginSolution:
+        return soft_margin_weights(
+            wrong, price, weight, loss=self.loss, n_classes=len(self.class_weight)
+        )
+
+    def _gains(self, value: float, over: float) -> bool:
+        """Return whether ``value`` is better than ``over`` by more than a rounding error."""
+        if self.loss == "linear":
+            gain = value - over
+        else:
+            gain = over - value
+        return gain > LEAST_GAIN * (1 + abs(over))
+
+
+def _error(answers: list[NDArray[Any]], weights: Floats, rows: Rows, n_classes: int) -> float:
+    """Return the error of a weighted vote on the selection data."""
+    wrong = rows.wrong(voted(answers, weights, len(rows.y), n_classes))
+    return float(np.average(wrong, weights=rows.weight))
+
+
+@dataclass(frozen=True, eq=False)
+class AdditivePool:
+    """The models of an additive game, which answer by their steps.
+
+    Attributes
+    ----------
+    n_classes : int
+        K.
+    keeps : bool
+        Whether losses on the training rows and answers to the selection data are kept, for `SoftMargin`.
+    models : tuple
+        The base models in order.
+    newest : Candidate or None
+        The candidate of the last round.
+    wrong : BitLosses or None
+        Losses on the training rows.
+    answers : tuple of ndarray
+        Answers to the selection data.
+    """
+
+    n_classes: int
+    keeps: bool = False
+    models: tuple[Any, ...] = ()
+    newest: Candidate | None = None
+    wrong: BitLosses | None = None
+    answers: tuple[NDArray[Any], ...] = ()
+
+    def joined(self, candidate: Candidate) -> Candidate:
+        """Return the candidate, which joins as it is."""
+        return candidate
+
+    def adding(self, candidate: Candidate) -> AdditivePool:
+        """Return the pool with one more model."""
+        pool = replace(self, models=(*self.models, candidate.model), newest=candidate)
+        if not self.keeps:
+            return pool
+        wrong = BitLosses(len(candidate.losses)) if self.wrong is None else self.wrong
+        answers = (*self.answers, compact(candidate.answers, self.n_classes))
+        return replace(pool, wrong=wrong.append(candidate.losses), answers=answers)
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What an additive game remembers: votes on the selection data, costs, and the rounds in use.
+
+    Attributes
+    ----------
+    votes : ndarray of shape (n, K)
+        See `add_vote`.
+    log_costs : tuple of float
+        Logarithm of the cost on the training rows after each round.
+    n_kept : int
+        Number of the rounds in use.
+    answers : ndarray or None
+        Class numbers of the selection data by these rounds.
+    error : float
+        Error of these answers.
+    """
+
+    votes: Floats
+    log_costs: tuple[float, ...] = ()
+    n_kept: int = 0
+    answers: NDArray[Any] | None = None
+    error: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorOfSteps:
+    """The error of an additive classifier on the selection data after each round.
+
+    Attributes
+    ----------
+    rows : Rows
+        The selection data.
+    player : AdditivePlayer
+        Who computes the cost.
+    best_prefix : bool
+        Whether only the rounds up to the smallest error are used.
+    """
+
+    rows: Rows
+    player: AdditivePlayer
+    best_prefix: bool
+
+    def start(self, pool: AdditivePool) -> Votes:
+        """Return votes without voters."""
+        return Votes(np.zeros((len(self.rows.y), pool.n_classes)))
+
+    def after(self, memory: Votes, pool: AdditivePool, state: Any) -> Watched:
+        """Return the error after the newest step."""
+        assert pool.newest is not None
+        votes = memory.votes.copy()
+        add_vote(votes, state.steps[-1], pool.newest.answers)
+        log_costs = (*memory.log_costs, self.player.log_cost(state))
+        answers = centred(votes).argmax(axis=1)
+        error = float(np.average(self.rows.wrong(answers), weights=self.rows.weight))
+        if self.best_prefix and error >= memory.error:
+            return Watched(error, 0.0, replace(memory, votes=votes, log_costs=log_costs))
+        answered = compact(answers, pool.n_classes)
+        newest = Votes(votes, log_costs, len(pool.models), answered, error)
+        return Watched(error, 0.0, newest)
+
+
+def compact(answers: NDArray[Any], n_classes: int) -> NDArray[Any]:
+    """Return class numbers in few bytes."""
+    return answers.astype(np.min_scalar_type(n_classes - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveSelection:
+    """The rule of an additive game, with what is known of it on the selection data.
+
+    Attributes
+    ----------
+    rows : Rows
+        The selection data.
+    n_classes : int
+        K.
+    heaviest : int
+        Class number of the best constant classifier.
+    ensemble : AdditiveEnsemble
+        The rule.
+    answers : ndarray of shape (n,)
+        Its class numbers for the selection data.
+    log_costs : tuple of float
+        Logarithm of the cost on the training rows after each round.
+    n_kept : int
+        Number of rounds in use.
+    decided : tuple of str
+        Decisions that were taken by the error on the selection data.
+    constant_alone : bool
+        Whether no base model got a step.
+    refit : SoftMargin or None
+        Program for new weights.
+    choice : SoftMarginWeights or None
+        Its solution.
+    """
+
+    rows: Rows
+    n_classes: int
+    heaviest: int
+    ensemble: AdditiveEnsemble
+    answers: NDArray[Any]
+    log_costs: tuple[float, ...]
+    n_kept: int
+    decided: tuple[str, ...]
+    constant_alone: bool
+    refit: SoftMargin | None = None
+    choice: SoftMarginWeights | None = None
+
+    @classmethod
+    def of(
+        cls,
+        position: Position,
+        progress: ErrorOfSteps,
+        heaviest: int,
+        refit: SoftMargin | None = None,
+    ) -> AdditiveSelection:
+        """Return the rule of the rounds so far."""
+        rows = progress.rows
+        votes = position.memory
+        pool = position.pool
+        K = pool.n_classes
+        steps: Floats = np.array(position.played.state.steps)
+        used = np.flatnonzero(steps[: votes.n_kept] > 0)
+        weights = steps[used]
+        answers = votes.answers
+        choice = None
+        gap = 0.0
+        decided = ("the number of rounds",) * progress.best_prefix
+        if refit is not None:
+            decided += ("the price of slack",) * (len(refit.slack_prices) > 1)
+        if refit is not None and len(used):
+            kept_answers = [pool.answers[t] for t in used]
+            wrong = pool.wrong.select(candidates=used)
+            choice = refit.choose(wrong, kept_answers, rows, heaviest)
+            weights = choice.weights
+            gap = choice.gap
+            answers = compact(voted(kept_answers, weights, len(rows.y), K), K)
+        models = [pool.models[t] for t, a in zip(used, weights, strict=True) if a > 0]
+        constant_alone = not models
+        weights = weights[weights > 0]
+        if constant_alone:  # the first base model was no better than a random guess
+            answers = np.full(len(rows.y), heaviest)
+            models = [constant(heaviest, K)]
+            weights = np.ones(1)
+        ensemble = AdditiveEnsemble(models, weights, K, gap)
+        about = (answers, votes.log_costs, votes.n_kept, decided, constant_alone)
+        return cls(rows, K, heaviest, ensemble, *about, refit, choice)
+
+    @property
+    def log_cost(self) -> float:
+        """Logarithm of the cost on the training rows after the rounds in use."""
+        return self.log_costs[self.n_kept - 1]
+
+    @property
+    def training_error(self) -> float | None:
+        """Error on the training rows if they are the selection data, else None."""
+        if not self.rows.fitted:
+            return None
+        return float(np.average(self.rows.wrong(self.answers), weights=self.rows.weight))

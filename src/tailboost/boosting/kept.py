@@ -1,0 +1,205 @@
+"""A learner that keeps its candidates in a folder: a killed fit that is called again continues."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib.hashing import NumpyHasher
+from sklearn.base import BaseEstimator
+
+from tailboost.boosting.game import Candidate, Request, Stop
+from tailboost.boosting.learner import Learner
+from tailboost.core.array_types import Mask, Model
+from tailboost.core.files import make_folder, read_sealed, remove_parts, write_sealed
+from tailboost.rows.fingerprints import digest
+from tailboost.rows.rows import Rows
+
+# Beginning of the names of files.
+PREFIX = "candidate-"
+# Scalars of at most this length are described by their ``repr``, other values by a hash.
+LONGEST_SCALAR = 60
+# Libraries of every fit. The libraries of the estimator's classes are added.
+LIBRARIES = ("tailboost", "numpy", "scipy", "sklearn", "xgboost")
+# Parameters that may differ between a killed fit and the call that continues it. Those that change the
+# weights of a round change the request.
+FREE = frozenset(
+    {
+        *("n_jobs", "verbose", "checkpoint_dir", "max_time", "until_met", "tol"),
+        *("n_iter_no_change", "n_estimators"),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A learner that writes each candidate to a folder, and reads it if it is asked the same again.
+
+    A file is named by the digest of the fit and of the request, so several fits may share a folder. After
+    Ctrl-C nothing is written: the learner may have returned a half-trained model.
+
+    Attributes
+    ----------
+    learner : Learner
+        The learner.
+    folder : Path
+        The folder.
+    identity : str
+        The fit, see `identify`.
+    interrupted : callable
+        Returns whether Ctrl-C was pressed.
+    """
+
+    learner: Learner
+    folder: Path
+    identity: str
+    interrupted: Callable[[], bool]
+
+    @classmethod
+    def open(
+        cls, learner: Learner, folder: object, identity: str, interrupted: Callable[[], bool]
+    ) -> Kept:
+        """Open or create the folder given as parameter ``checkpoint_dir``.
+
+        Raises
+        ------
+        ValueError
+            If the folder cannot be created.
+        """
+        opened = make_folder(folder, "checkpoint_dir")
+        remove_parts(opened, PREFIX)  # unfinished files of a killed fit
+        return cls(learner, opened, identity, interrupted)
+
+    @property
+    def judged(self) -> Rows:
+        """The selection data."""
+        return self.learner.judged
+
+    @property
+    def player_rows(self) -> Mask | None:
+        """The rows that a player over rows weighs."""
+        return self.learner.player_rows
+
+    def fit(self, request: Request) -> Candidate | Stop:
+        """Return the candidate of the folder, or a new one.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If Ctrl-C was pressed while the learner was fitted.
+        ValueError
+            If a file is damaged.
+        OSError
+            If a file cannot be read or written; earlier files stay valid.
+        """
+        wish = f"{self.identity} {request.seed} {request.demand}".encode()
+        name = digest(wish, np.ascontiguousarray(request.density).tobytes())
+        path = self.folder / f"{PREFIX}{name}.pkl"
+        if path.exists():
+            return self._read(path)
+        candidate = self.learner.fit(request)
+        if self.interrupted():
+            raise KeyboardInterrupt
+        if isinstance(candidate, Candidate):
+            write_sealed(path, pickle.dumps(candidate), "the candidate of a round")
+        return candidate
+
+    def _read(self, path: Path) -> Candidate:
+        try:
+            candidate: Candidate = pickle.loads(read_sealed(path))
+        except OSError as error:
+            message = f"checkpoint {str(path)!r} cannot be read ({error.strerror})"
+            raise OSError(error.errno, message) from error
+        except Exception as error:  # damaged content raises exceptions of many types
+            raise ValueError(
+                f"checkpoint {str(path)!r} is damaged ({error}); delete it to fit its round again"
+            ) from error
+        return candidate
+
+
+class _Hasher(NumpyHasher):
+    """joblib's hash by value, also for tensors and modules of PyTorch."""
+
+    def save(self, value: object) -> None:
+        torch: Any = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            # A lazy tensor has no values before the first forward pass.
+            shape = flat = None
+            if not hasattr(value, "materialize"):
+                shape = tuple(value.shape)
+                flat = value.detach().cpu().flatten().view(torch.uint8).numpy()
+            value = (str(value.dtype), shape, value.requires_grad, flat)
+        elif torch is not None and isinstance(value, torch.nn.Module):
+            # PyTorch numbers hooks within a process, so the numbers differ between processes.
+            parts = {name: part for name, part in vars(value).items() if "hook" not in name}
+            value = (type(value), parts)
+        super().save(value)
+
+
+def describe(value: object) -> str:
+    """Return a short text, the same for equal values in every process.
+
+    Raises
+    ------
+    Exception
+        If the value cannot be pickled: pickling fails with exceptions of many types.
+    """
+    if isinstance(value, (np.bool_, np.integer, np.float64)):
+        value = value.item()
+    if value is None or (
+        isinstance(value, (bool, int, float, str)) and len(repr(value)) <= LONGEST_SCALAR
+    ):
+        return repr(value)
+    cls = type(value)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    clone = getattr(cls, "__sklearn_clone__", None)
+    if isinstance(value, BaseEstimator) and clone is BaseEstimator.__sklearn_clone__:
+        return name  # a clone keeps the parameters alone, and `identify` describes each one
+    return f"{name} {_Hasher(hash_name='md5').hash(value)}"
+
+
+def identify(classifier: Model, data: str, entropy: int) -> str:
+    """Return all inputs of the rounds of a fit as text.
+
+    Parameters
+    ----------
+    classifier : BaseEstimator
+        The classifier to be fitted.
+    data : str
+        Digest of rows, labels, weights and groups.
+    entropy : int
+        Root of all random seeds. Parameters ``random_state`` are left out.
+
+    Raises
+    ------
+    ValueError
+        If a parameter cannot be compared by value. The message names the parameter.
+    """
+    params = {}
+    classes = [type(classifier)]
+    for name, value in sorted(classifier.get_params().items()):
+        if name in FREE or name.endswith("random_state"):
+            continue
+        classes.append(type(value))
+        try:
+            params[name] = describe(value)
+        except Exception as error:  # pickling raises exceptions of any type
+            raise ValueError(
+                f"checkpoint_dir needs parameters that can be pickled; {name} cannot "
+                f"({type(value).__name__}: {error}); define functions at the top of a module"
+            ) from None
+    modules = {base.__module__ for cls in classes for base in cls.__mro__}
+    libraries = {*LIBRARIES, *(module.partition(".")[0] for module in modules)}
+    if any(module.startswith("tailboost.learners.torch") for module in modules):
+        libraries.add("torch")
+    loaded = {name: sys.modules[name] for name in sorted(libraries) if name in sys.modules}
+    versions = {n: str(m.__version__) for n, m in loaded.items() if hasattr(m, "__version__")}
+    class_name = f"{classes[0].__module__}.{classes[0].__qualname__}"
+    about = {"class": class_name, "data": data, "entropy": entropy}
+    return json.dumps(about | {"params": params, "versions": versions}, sort_keys=True)

@@ -1,0 +1,419 @@
+"""The learner of a game with its rows: it answers the request of a round with a candidate.
+
+A learner fits the base model, and measures it on rows of which the model knows nothing (`CrossFit`), on
+held-out rows, or on the training rows (`Whole`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from tailboost.boosting.game import Candidate, Request, Stop
+from tailboost.core.array_types import Floats, Ints, Mask, Model, Table
+from tailboost.learners.foreign import is_real, predict_models
+from tailboost.learners.protocols import (
+    Accumulating,
+    AveragingLearner,
+    Growing,
+    Partitioned,
+    Session,
+)
+from tailboost.rows.rows import Rows
+from tailboost.rows.training_set import Split, TrainingSet, only_known_classes
+
+# Significant bits of the density that learners get, unless weights are exact. Equal rows then get equal
+# weights for any order of summation, and trees break ties in the same way.
+SIGNIFICANT_BITS = 16
+# A density below this is 0 up to the precision of the solvers.
+NEGLIGIBLE = 2.0**-32
+
+
+def round_significant(x: Floats) -> Floats:
+    """Return densities with 16 significant bits; negligible ones are 0."""
+    mantissa, exponent = np.frexp(np.where(x < NEGLIGIBLE, 0.0, x))
+    return np.ldexp(np.rint(np.ldexp(mantissa, SIGNIFICANT_BITS)), exponent - SIGNIFICANT_BITS)
+
+
+class Learner(Protocol):
+    """The base learner with its rows."""
+
+    @property
+    def judged(self) -> Rows:
+        """Selection data, on which candidates are compared."""
+
+    @property
+    def player_rows(self) -> Mask | None:
+        """Rows that a player over rows weighs; None for all."""
+
+    def fit(self, request: Request) -> Candidate | Stop:
+        """Return a candidate for the density of a request, or why the round does not count."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One fit in each round: without a held-out fraction, which is the selection data, or on all rows.
+
+    Without a fraction, the training losses drive the player, as in the papers for small data. The selection
+    data are then the same rows, or further rows of the user.
+
+    Attributes
+    ----------
+    session : Session
+        The base learner on the training rows.
+    train, judged : Rows
+        The training rows and the selection data.
+    held : ndarray of bool, shape (n,), or None
+        Rows that are held out.
+    refit : bool
+        Whether the model is fitted again, on all rows, after its losses were measured.
+    X_judged : table or None
+        Further rows that are the selection data.
+    exact : bool
+        Whether the learner gets the density unrounded.
+    """
+
+    session: Session
+    train: Rows
+    judged: Rows
+    held: Mask | None = None
+    refit: bool = False
+    X_judged: Table = None
+    exact: bool = False
+
+    @property
+    def player_rows(self) -> Mask | None:
+        """Rows that are not held out."""
+        if self.held is None:
+            return None
+        return ~self.held
+
+    def fit(self, request: Request) -> Candidate:
+        """Return the first stage of growth that is good enough, else the nearest."""
+        fitted_rows = self.player_rows
+        grow = request.grows
+        weight = _weight(self.train, request.density, self.exact)
+        fitted_weight = weight
+        if self.held is not None:
+            fitted_weight = outside(self.held, weight, self.train)
+        growing = stages(self.session, fitted_weight, request.seed, fitted_rows, grow=grow)
+        keeps = bool(getattr(self.session, "keeps_stages", False))
+        number, candidate = nearest_stage(growing, self._measured, request, keeps)
+        if self.refit:
+            model = grown(self.session, number, weight, request.seed, grow=grow)
+            return replace(candidate, model=model)
+        if candidate.model is None:
+            model = grown(self.session, number, fitted_weight, request.seed, fitted_rows)
+            return replace(candidate, model=model)
+        return candidate
+
+    def _measured(self, model: Model) -> Candidate:
+        answers = self.session.predict(model)
+        losses = row_losses(answers, self.train.y)
+        if self.held is not None:
+            return Candidate(model, losses[~self.held], answers[self.held])
+        if self.X_judged is not None:
+            answers = next(predict_models([model], self.X_judged))
+        return Candidate(model, losses, answers)
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """One fit for each fold in each round: each row is judged by a model that does not know it.
+
+    The base model is the mean of the folds' models if the learner has one and rounds do not answer together.
+    Otherwise it is fitted on all rows.
+
+    Attributes
+    ----------
+    session, train, judged, exact
+        As in `Whole`; all training rows are selection data.
+    fold : ndarray of int, shape (n,)
+        Fold of each row.
+    n_jobs : int or None
+        Threads over the folds.
+    together : bool
+        Whether candidates hold class probabilities, if the learner accumulates them over rounds.
+    """
+
+    session: Session
+    train: Rows
+    judged: Rows
+    fold: Ints
+    n_jobs: int | None = None
+    together: bool = False
+    exact: bool = False
+
+    player_rows = None
+
+    @cached_property
+    def accumulating(self) -> Accumulating | None:
+        """The session, if candidates hold class probabilities."""
+        session = self.session
+        if self.together and isinstance(session, Accumulating) and session.accumulates:
+            return session
+        return None
+
+    @cached_property
+    def averaging(self) -> AveragingLearner | None:
+        """The session, if the base model is the mean of the folds' models."""
+        if isinstance(self.session, AveragingLearner) and self.accumulating is None:
+            return self.session
+        return None
+
+    def fit(self, request: Request) -> Candidate | Stop:
+        """Return the candidate of a round, or why the round does not count."""
+        seed = request.seed
+        weight = _weight(self.train, request.density, self.exact)
+        masks = [self.fold == j for j in range(self.fold.max() + 1)]
+        folds = [Fold(self, rows, weight, seed) for rows in masks]
+        refusal = self._refusal(request, folds)
+        if refusal is not None:
+            return refusal
+        grow = request.grows and isinstance(self.session, Growing)
+        growing = self._lockstep([(fold.rows, fold.stages(grow)) for fold in folds])
+        number, candidate = nearest_stage(growing, self._measured, request, keeps=False)
+        model = None
+        if self.averaging is not None and not grow:
+            fitted_rows = [~rows for rows in masks]
+            model = self.averaging.mean([fold.model for fold in folds], weight, fitted_rows)
+        if model is None:
+            model = grown(self.session, number, weight, seed, grow=grow)
+        if grow or self.accumulating is None:
+            return replace(candidate, model=model)
+        all_rows = np.ones(len(weight), dtype=np.bool_)
+        model = self.accumulating.mean([model], weight, [all_rows])
+        return replace(candidate, model=model, probabilities=joined(folds))
+
+    def _refusal(self, request: Request, folds: list[Fold]) -> Stop | None:
+        """Return why the round does not help, asked with the first fold, then with all folds.
+
+        With much label noise, the weights concentrate on mislabelled rows.
+        """
+        if request.refuses is None or not isinstance(self.session, AveragingLearner):
+            return None
+        first = folds[0]
+        stop = request.refuses(first.rows, first.outputs)
+        if stop is not None:
+            return stop
+        with self._threads() as parallel:
+            parallel(delayed(getattr)(fold, "outputs") for fold in folds)
+        return request.refuses(np.ones(len(self.fold), dtype=np.bool_), joined(folds))
+
+    def _lockstep(self, growing: list[tuple[Mask, Iterator[Ints]]]) -> Generator[Ints]:
+        """Yield the answers after each stage of growth of all folds; a finished fold waits."""
+        answers = np.empty(len(self.fold), dtype=np.intp)
+
+        def grow_fold(rows: Mask, of_fold: Iterator[Ints]) -> bool:
+            for newest in of_fold:
+                answers[rows] = newest
+                return True
+            return False
+
+        with self._threads() as parallel:
+            while any(parallel(delayed(grow_fold)(*fold) for fold in growing)):
+                yield answers.copy()
+
+    def _measured(self, answers: Ints) -> Candidate:
+        return Candidate(None, answers != self.train.y, answers)
+
+    def _threads(self) -> Parallel:
+        return Parallel(n_jobs=self.n_jobs if self.session.concurrent else 1, prefer="threads")
+
+
+class Fold:
+    """One fold of a round: its model is fitted without the fold's rows, a mask, and evaluated on them."""
+
+    def __init__(self, learner: CrossFit, rows: Mask, weight: Floats, seed: int) -> None:
+        self.learner = learner
+        self.rows = rows
+        self.seed = seed
+        self.weight = outside(rows, weight, learner.train)
+
+    @cached_property
+    def model(self) -> Any:
+        """Model fitted without the fold's rows."""
+        return self.learner.session.fit(self.weight, self.seed, ~self.rows)
+
+    @cached_property
+    def outputs(self) -> NDArray[Any]:
+        """Predictions on the fold's rows; class probabilities if rounds accumulate them."""
+        learner = self.learner
+        if learner.accumulating is not None:
+            outputs: NDArray[Any] = learner.accumulating.probabilities(self.model, self.rows)
+        else:
+            outputs = learner.session.predict(self.model, self.rows)
+        if learner.averaging is None:
+            del self.model  # its memory is not needed any more
+        return outputs
+
+    def stages(self, grow: bool) -> Iterator[Ints]:
+        """Yield predictions on the fold's rows after each stage of growth; without growth there is one."""
+        session = self.learner.session
+        if grow:
+            for model in stages(session, self.weight, self.seed, ~self.rows):
+                yield session.predict(model, self.rows)
+        elif self.learner.accumulating is None:
+            yield self.outputs
+        else:
+            yield self.outputs.argmax(axis=1)
+
+
+def joined(folds: list[Fold]) -> NDArray[Any]:
+    """Return the predictions, or probabilities, of all folds as one array."""
+    first = folds[0].outputs
+    outputs = np.empty((len(folds[0].rows), *first.shape[1:]), dtype=first.dtype)
+    for fold in folds:
+        outputs[fold.rows] = fold.outputs
+    return outputs
+
+
+def _weight(train: Rows, density: Floats, exact: bool) -> Floats:
+    """Return the weights of a fit: sample weight × density."""
+    if exact:
+        return train.weight * density
+    return train.weight * round_significant(density)
+
+
+def outside(held: Mask, weight: Floats, train: Rows) -> Floats:
+    """Return weights for a fit without held-out rows: sample weights if the player's are all 0 there."""
+    if weight.any(where=~held):
+        return weight
+    return train.weight
+
+
+def row_losses(answers: NDArray[Any], y: Ints) -> NDArray[Any]:
+    """Return zero-one losses of class numbers, (1 − h_y)/2 of real values h; two classes: h_1 = −h_0."""
+    if not is_real(answers):
+        return answers != y
+    if answers.ndim == 2:
+        h = answers[np.arange(len(y)), y]
+    else:
+        h = np.where(y == 1, answers, -answers)
+    losses: NDArray[Any] = 0.5 * (1.0 - h)
+    return losses
+
+
+def stages(
+    session: Session, weight: Floats, seed: int, rows: Mask | None = None, *, grow: bool = True
+) -> Generator[Any]:
+    """Yield the base model after each stage of growth; without growth yield the result of ``fit``."""
+    if grow and isinstance(session, Growing):
+        yield from session.stages(weight, seed, rows)
+    else:
+        yield session.fit(weight, seed, rows)
+
+
+def grown(
+    session: Session,
+    n_stages: int,
+    weight: Floats,
+    seed: int,
+    rows: Mask | None = None,
+    *,
+    grow: bool = True,
+) -> Any:
+    """Return the base model after this number of stages, or after the last stage if there are fewer."""
+    model = None
+    with closing(stages(session, weight, seed, rows, grow=grow)) as growing:
+        for newest in islice(growing, n_stages):
+            model = newest
+    return model
+
+
+def nearest_stage(
+    growing: Generator[Any],
+    measured: Callable[[Any], Candidate],
+    request: Request,
+    keeps: bool,
+) -> tuple[int, Candidate]:
+    """Return the first stage that is good enough, else the first of the nearest, with its number from 1.
+
+    Without ``keeps`` a later stage changes the models of earlier ones: an earlier candidate has no model.
+    """
+    least = np.inf
+    taken = 0
+    nearest = Candidate(None, np.empty(0), np.empty(0, np.intp))
+    with closing(growing):
+        for number, model in enumerate(growing, 1):
+            if not keeps:
+                nearest = replace(nearest, model=None)
+            candidate = measured(model)
+            distance = request.distance(candidate)
+            if number == 1 or distance < least:
+                least = distance
+                taken = number
+                nearest = candidate
+            if distance <= 0.0:
+                break
+    return taken, nearest
+
+
+def open_learner(
+    session: Session,
+    training: TrainingSet,
+    validation: object,
+    *,
+    seed: int,
+    refit: bool,
+    n_jobs: int | None,
+    five_up_to: float = np.inf,
+    together: bool = False,
+    known_classes: bool = False,
+    exact: bool = False,
+) -> Whole | CrossFit:
+    """Return the base learner with its rows and those that judge it.
+
+    Parameters
+    ----------
+    session : Session
+        Session of the base learner on the training rows.
+    training : TrainingSet
+        Training set, and a validation set if the user gave one.
+    validation : {"auto", "train"}, int, float or Split
+        As given to the classifier, see `Split.of`. "train": the selection data are the training rows.
+    seed : int
+        Seed of the folds.
+    refit : bool
+        Whether base models are fitted again on all rows if a fraction is held out.
+    n_jobs : int or None
+        Threads over the folds.
+    five_up_to : float, default=inf
+        See `Split.of`.
+    together : bool, default=False
+        Whether the models of several rounds may answer together, see `CrossFit`.
+    known_classes : bool, default=False
+        Whether to leave rows out of their subgroups if no model evaluated on them knows their class.
+    exact : bool, default=False
+        Whether the learner gets the density of the weights unrounded.
+
+    Raises
+    ------
+    ValueError
+        If no rows are left for the fit or for the selection data.
+    """
+    train = training.rows
+    if training.validation is not None:
+        X_judged, judged = training.validation
+        return Whole(session, train, judged, X_judged=X_judged, exact=exact)
+    if validation == "train":
+        return Whole(session, train, replace(train, fitted=True), exact=exact)
+    split = validation
+    if not isinstance(split, Split):
+        split = Split.of(training, validation, seed, ", or cv='train'", five_up_to)
+    judged = split.selection_rows(train, "losses", refit=refit)
+    if known_classes:
+        judged = only_known_classes(judged, split.fold, training)
+    if isinstance(session, Partitioned):
+        session.leave_out(split.fold)
+    if split.validation == "cv":
+        return CrossFit(session, train, judged, split.fold, n_jobs, together, exact)
+    return Whole(session, train, judged, split.fold == 0, refit, exact=exact)

@@ -1,0 +1,218 @@
+"""Subgroups of a game: their names, pools of small ones, their allowed errors, and the edge γ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.boosting.game import DECIMALS
+from tailboost.core.array_types import Floats, Ints, Mask, Stated
+from tailboost.core.checks import check_number
+from tailboost.rates.strata import plain
+from tailboost.rows.group_names import GroupNames
+from tailboost.rows.rows import Rows, memberships
+from tailboost.rows.training_set import TrainingSet
+
+# Values of max_error="auto"; θ in the paper is 1 − max_error.
+MAX_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Pseudo-rows that shrink the errors in a game towards their mean over the subgroups.
+SHRINKAGE = 5.0
+# ε of γ = ⌊qK⌋/K − ½ − ε.
+EPSILON = 5e-4
+
+
+def edge_from_share(q: float, n_units: int) -> float:
+    """Return γ = ⌊qK⌋/K − ½ − ε with ε = .0005: round 1 must meet the targets of a fraction q of the classes.
+
+    It is not positive where the indicator game is degenerate, as for K = 2 and q < 1.
+    """
+    return math.floor(q * n_units + 1e-9) / n_units - 0.5 - EPSILON
+
+
+def is_kept(excess: Floats | float, strict: bool = False) -> Mask:
+    """Return whether errors minus their targets are at most 0, or below 0 if ``strict``."""
+    rounded = np.asarray(excess).round(DECIMALS)
+    return np.asarray(rounded < 0 if strict else rounded <= 0)
+
+
+@dataclass(frozen=True)
+class NamedSubgroups:
+    """The subgroups with targets: classes, groups or class × group cells, with their names."""
+
+    kind: str  # {"class", "group", "cell"}
+    names: NDArray[Any]  # shape (m,): labels, groups, or (label, group) pairs
+    n_classes: int  # K
+    # Shape (m,): number of the family of each subgroup. Small subgroups of one family are pooled. The cells
+    # of one class are a family, and the groups of one column. Each class is a family of its own.
+    family: Ints
+    cells: Ints | None = None  # shape (m,): ``class + K · group`` of each cell
+
+    @classmethod
+    def of(
+        cls, kind: str, rows: Rows, classes: NDArray[Any], groups: GroupNames | None
+    ) -> NamedSubgroups:
+        """Return the subgroups of the training rows."""
+        K = len(classes)
+        if kind == "class":
+            return cls(kind, classes, K, np.arange(K))
+        assert groups is not None
+        assert rows.groups is not None
+        if kind == "group":
+            return cls(kind, groups.names, K, groups.column)
+        cells = np.unique(memberships(cells_of(rows, K))[1])
+        labels = classes.tolist()
+        group_names = groups.names.tolist()
+        names = np.empty(len(cells), dtype=object)
+        names[:] = [(labels[cell % K], group_names[cell // K]) for cell in cells]
+        return cls(kind, names, K, cells % K + K * groups.column[cells // K], cells)
+
+    @property
+    def codes(self) -> list[int]:
+        """Position of each subgroup among all cells; cells without training rows are absent."""
+        if self.cells is None:
+            return list(range(len(self.names)))
+        return self.cells.tolist()
+
+    def with_subgroups(self, rows: Rows) -> Rows:
+        """Return rows with their subgroups as groups; −1 for a cell without training rows."""
+        if self.kind == "class":
+            return replace(rows, groups=rows.y)
+        if self.cells is None:
+            return rows
+        cell = cells_of(rows, self.n_classes)
+        index = np.searchsorted(self.cells, cell).clip(max=len(self.cells) - 1)
+        return replace(
+            rows, groups=np.where(self.cells[index] == cell, index, -1).astype(np.intp)
+        )
+
+
+def cells_of(rows: Rows, n_classes: int) -> Ints:
+    """Return ``class + K · group`` for every group of each row, shape (n,) or (n, c)."""
+    assert rows.groups is not None
+    return (rows.y + n_classes * rows.groups.T).T
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Pools of subgroups. Subgroups with too few rows share one weight in the game."""
+
+    pool: Ints  # shape (m,): number of the pool of each subgroup, from 0
+    # Shape (m,): effective rows of each subgroup, see `Rows.sizes`: the fewer of training and held-out rows.
+    size: Floats
+    least: int  # subgroups with fewer rows are small
+
+    @classmethod
+    def small(cls, named: NamedSubgroups, tables: Sequence[Rows], least: int) -> Pools:
+        """Pool small subgroups of the same class or column, by their rows in each table.
+
+        The small subgroups of a family are one pool. If this pool has fewer than ``least`` rows, the smallest
+        other subgroup of the family joins it. A small subgroup alone in its family keeps its own weight.
+        """
+        m = len(named.names)
+        numbered = [named.with_subgroups(rows) for rows in tables]
+        size = np.min([r.sizes(r.groups, m) for r in numbered if r.groups is not None], axis=0)
+        of = np.arange(m)
+        for number in np.unique(named.family[size < least]):
+            family = np.flatnonzero(named.family == number)
+            small = family[size[family] < least]
+            others = family[size[family] >= least]
+            if size[small].sum() < least and len(others):
+                small = np.append(small, others[size[others].argmin()])
+            of[small] = small.min()
+        return cls(np.unique(of, return_inverse=True)[1], size, least)
+
+    @property
+    def count(self) -> int:
+        """Number of pools."""
+        return int(self.pool.max()) + 1
+
+    @property
+    def trivial(self) -> bool:
+        """Whether no subgroups are pooled."""
+        return self.count == len(self.pool)
+
+    def index(self, groups: Ints) -> Ints:
+        """Return the pools of rows from their subgroups, −1 for none."""
+        if self.trivial:
+            return groups
+        return np.where(groups >= 0, self.pool[groups], -1)
+
+    def strictest(self, allowed: Floats) -> Floats:
+        """Return the smallest target in each pool."""
+        least = np.full(self.count, np.inf)
+        np.fmin.at(least, self.pool, allowed)
+        return np.where(np.isinf(least), np.nan, least)
+
+
+def pooled_subgroups(
+    kind: str,
+    training: TrainingSet,
+    classes: NDArray[Any],
+    groups: GroupNames | None,
+    least: int,
+) -> tuple[NamedSubgroups, Pools]:
+    """Return the subgroups of a training set and their pools, and number them as its groups."""
+    named = NamedSubgroups.of(kind, training.rows, classes, groups)
+    if training.validation is None:
+        tables = [training.rows]
+    else:
+        tables = [training.rows, training.validation[1]]
+    pools = Pools.small(named, tables, least)
+    training.groups = named.with_subgroups(training.rows).groups
+    if training.validation is not None:
+        X_val, rows = training.validation
+        training.validation = X_val, named.with_subgroups(rows)
+    return named, pools
+
+
+def allowed_errors(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
+    """Return the target of each subgroup, shape (m,); NaN for ``max_error="auto"``.
+
+    ``max_error`` is as given to the classifier; the names of cells are pairs (class, group).
+
+    Raises
+    ------
+    ValueError
+        If a target is not in (0, 1], a unit has none, or a target names no unit.
+    """
+    if not isinstance(max_error, Mapping):
+        return np.full(len(units), np.nan if max_error == "auto" else float(max_error))
+    max_error = {plain(key): value for key, value in max_error.items()}
+    for key, value in max_error.items():
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
+            raise ValueError(
+                f"max_error: the target of {key!r} must be a number in (0, 1], got {value!r}"
+            )
+    named = [[unit, unit[0], None] if kind == "cell" else [unit, None] for unit in units]
+    keys = [[key for key in names if key in max_error][:1] for names in named]
+    unknown = set(max_error) - {None} - {key for found in keys for key in found}
+    if unknown:
+        name = next(key for key in max_error if key in unknown)
+        raise ValueError(
+            f"max_error={max_error!r}: no {kind} is called {name!r}; there are {list(units)[:20]}"
+        )
+    if [] in keys:
+        raise ValueError(
+            f"max_error={max_error!r} has no target for {kind} {units[keys.index([])]!r}; name it, or give "
+            "one for the rest under the key None"
+        )
+    return np.array([max_error[key] for (key,) in keys], dtype=np.float64)
+
+
+def checked_targets(max_error: Stated, units: Sequence[Any], kind: str) -> Floats:
+    """Return the target of each subgroup, shape (m,), from stated targets.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `allowed_errors`, and where a single target is not a number in (0, 1].
+    """
+    if not isinstance(max_error, Mapping):
+        max_error = check_number(max_error, "max_error", 0, 1)
+    return allowed_errors(max_error, units, kind)

@@ -1,0 +1,287 @@
+"""A fit of a boosting classifier: rows, metadata, Ctrl-C, callbacks and progress around its game."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.metadata_routing import _raise_for_params, process_routing
+from sklearn.utils.validation import _check_method_params
+
+from tailboost.boosting.game import Game, Position
+from tailboost.boosting.kept import Kept, identify
+from tailboost.boosting.learner import CrossFit, Learner, Whole, open_learner
+from tailboost.classifiers.fitting import Parts
+from tailboost.classifiers.input import (
+    checked_table,
+    noting_seen,
+    read_training_set,
+    refuse_learner,
+    refuse_validation,
+    selection_data,
+)
+from tailboost.core.array_types import Model
+from tailboost.core.exceptions import FitInterruptedWarning
+from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
+from tailboost.core.warn import warn_user
+from tailboost.learners.foreign import open_session
+from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
+from tailboost.rows.given import Given
+from tailboost.rows.judged import last_step
+from tailboost.rows.probes import probe_rows
+from tailboost.rows.readers import records_of_fit
+from tailboost.rows.training_set import Split, TrainingSet
+
+try:
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+    from sklearn.callback import with_callbacks as with_callbacks
+except ImportError:  # scikit-learn < 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Empty base class for versions of scikit-learn without callbacks."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Return the method unchanged."""
+        return method
+
+
+def routed_params(classifier: Model, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of `fit` for the learner; raise an error if the learner takes none."""
+    if "sensitive_features" in fit_params:
+        raise TypeError(
+            f"{type(classifier).__name__}.fit() takes no sensitive_features: use groups=, in a classifier "
+            "that trains on groups (WorstClassBoostClassifier, GroupDROBoostClassifier)"
+        )
+    _raise_for_params(fit_params, classifier, "fit")
+    if not fit_params:
+        return {}
+    routed: dict[str, Any] = process_routing(classifier, "fit", **fit_params).estimator.fit
+    return routed
+
+
+@contextmanager
+def fit_of(
+    classifier: Any, given: Given, judging: Given, fit_params: dict[str, Any]
+) -> Iterator[BoostingFit]:
+    """Yield the fit of a classifier; at the end the classifier takes its attributes, in one assignment.
+
+    A fit that raises leaves the classifier as it was.
+
+    Parameters
+    ----------
+    classifier : BaseBoostClassifier
+        The classifier to be fitted.
+    given, judging : Given
+        Training rows, and further rows as selection data.
+    fit_params : dict
+        Metadata for the learner.
+    """
+    routed = routed_params(classifier, fit_params)
+    context = None
+    if getattr(classifier, "_skl_callbacks", None):
+        most = classifier.n_estimators
+        if most == "auto":  # the number of rounds depends on the data
+            most = None
+        context = classifier._init_callback_context(max_subtasks=most)
+    given.check_indexes()
+    judging.check_indexes("_val")
+    with fitting_apart(classifier) as apart, noticing_interrupts() as interrupted:
+        entropy = int(check_random_state(classifier.random_state).randint(2**31 - 1))
+        yield BoostingFit(apart, given, judging, routed, context, interrupted, entropy)
+
+
+@dataclass(frozen=True, eq=False)
+class BoostingFit:
+    """A fit of a boosting classifier.
+
+    Attributes
+    ----------
+    classifier : BaseBoostClassifier
+        A copy without results, which gets the attributes of the fit.
+    given, judging : Given
+        Training rows, and further rows as selection data.
+    routed : dict
+        Metadata for the learner.
+    context : object or None
+        scikit-learn's callbacks.
+    interrupted : callable
+        Returns whether Ctrl-C was pressed.
+    entropy : int
+        Root of all seeds.
+    """
+
+    classifier: Any
+    given: Given
+    judging: Given
+    routed: dict[str, Any]
+    context: Any
+    interrupted: Callable[[], bool]
+    entropy: int
+
+    def read(self, *, regressors_allowed: bool = False) -> TrainingSet:
+        """Return the checked rows; their fingerprints tell `certify` which rows the fit has seen."""
+        clf = self.classifier
+        learner = clf._learner()
+        cv = clf.get_params(deep=False).get("cv", "auto")
+        refuse_validation(self.given, self.judging, cv)
+        refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
+        training = read_training_set(clf, learner, self.given, clf.class_weight)
+        trained = training.fingerprints
+        clf.records_ = records_of_fit(learner, trained)
+        if not self.judging.any_given:
+            return training
+        X_val = checked_table(clf, learner, self.judging.X)
+        words = "the {:,} rows of X_val"
+        X_val, judged = selection_data(clf, X_val, self.judging, "_val", words)
+        training.validation = X_val, noting_seen(trained, X_val, judged)
+        hashes = RowHashes(hash_rounded_rows(X_val))
+        clf.records_ = clf.records_.reading(hashes, (), features=True)
+        return training
+
+    def open(
+        self,
+        training: TrainingSet,
+        cv: Any,
+        *,
+        refit: bool = True,
+        five_up_to: float = np.inf,
+        together: bool = False,
+        known_classes: bool = False,
+    ) -> Whole | CrossFit:
+        """Return the base learner with its rows, see `open_learner`; ``cv`` may also be given splits."""
+        clf = self.classifier
+        session = open_session(
+            clf._learner(),
+            training.X,
+            training.y,
+            training.n_classes,
+            training.weight,
+            _check_method_params(self.given.X, self.routed, indices=training.used),
+            seed=self.entropy,
+        )
+        if not isinstance(cv, (str, Real)) and training.validation is None:
+            cv = self._given_split(training, cv, refit)
+        return open_learner(
+            session,
+            training,
+            cv,
+            seed=self.entropy,
+            refit=refit,
+            n_jobs=clf.n_jobs,
+            five_up_to=five_up_to,
+            together=together,
+            known_classes=known_classes,
+            exact=clf.exact_weights,
+        )
+
+    def _given_split(self, training: TrainingSet, cv: Any, refit: bool) -> Split:
+        """Return given splits as the fold of each row."""
+        parts = Parts.of(training, cv, 0, all_frozen=False)
+        if parts.is_partition and refit:
+            return Split(parts.fold, "cv")
+        if len(parts.held) == 1 and parts.complementary:
+            return Split(parts.fold, "held out")
+        several = ", or several splits that hold out each row once" * refit
+        raise ValueError(
+            f"cv: {type(self.classifier).__name__} takes a single split{several}. A split must fit all rows "
+            "that it does not hold out"
+        )
+
+    def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Learner:
+        """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the learner is not a net: its rounds are fitted again in the time that files would take.
+        """
+        clf = self.classifier
+        if clf.checkpoint_dir is None:
+            return learner
+        base = last_step(clf._learner())
+        if not getattr(base, "keeps_rounds", False):
+            raise InvalidParameterError(
+                f"The 'checkpoint_dir' parameter of {type(clf).__name__} must be None for "
+                f"{type(base).__name__}: rounds are kept for nets (TorchClassifier) alone"
+            )
+        identity = identify(clf, training.digest(clf.classes_), self.entropy)
+        return Kept.open(learner, clf.checkpoint_dir, identity, self.interrupted)
+
+    def play(
+        self,
+        game: Game,
+        pool: Any,
+        training: TrainingSet,
+        select: Callable[[Position], Any],
+    ) -> Position:
+        """Play a game, and give the classifier the game and the selection from its candidates.
+
+        Parameters
+        ----------
+        game : Game
+            The game.
+        pool : Pool
+            Candidates before the first round.
+        training : TrainingSet
+            The training rows.
+        select : callable
+            Returns the selection from the candidates of a position.
+        """
+        clf = self.classifier
+        if (
+            self.interrupted()
+        ):  # a learner that catches Ctrl-C may have returned a half-trained model
+            raise KeyboardInterrupt
+        clf.probe_rows_ = probe_rows(training.X, self.entropy)  # verify a model file
+        about = {"estimator": clf, "X": training.X, "y": training.y}
+        if self.context is not None:
+            self.context.call_on_fit_task_begin(**about)
+        loud = telling(patience=0, pause=0) if clf.verbose else nullcontext()
+        with loud, steps("rounds", game.schedule.rounds) as done:
+
+            def observe(position: Position) -> bool:
+                last = position.trace.rounds[-1]
+                done(1, str(last))
+                if self.context is None:
+                    return False
+                ended = self.context.subcontext(task_name="round").call_on_fit_task_end
+                attributes = lambda: results_at(clf, position, select)  # noqa: E731
+                return bool(ended(**about, reconstruction_attributes=attributes))
+
+            position = game.play(
+                pool, self.entropy, observe=observe, interrupted=self.interrupted
+            )
+        if self.context is not None:
+            self.context.call_on_fit_task_end(
+                **about, reconstruction_attributes=lambda: results_at(clf, position, select)
+            )
+        clf._settle(position.played, select(position))
+        return position
+
+
+def results_at(
+    classifier: Any, position: Position, select: Callable[[Position], Any]
+) -> dict[str, Any]:
+    """Return the attributes of a classifier after the rounds so far, for callbacks."""
+    before = vars(classifier)
+    now = copy.copy(classifier)
+    now._settle(position.played, select(position))
+    return {
+        name: value
+        for name, value in vars(now).items()
+        if name not in before or value is not before[name]
+    }
+
+
+def warn_of_interrupt(classifier: Any) -> None:
+    """Warn of a fit that was ended by Ctrl-C or the time limit."""
+    stop = classifier.trace_.stop
+    if stop is not None and stop.early:
+        warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)

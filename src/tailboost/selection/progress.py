@@ -1,0 +1,129 @@
+"""What a game over candidates watches: the objective of the best rule after each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tailboost.boosting.game import Candidate, Stop, StopKind, Watched
+from tailboost.boosting.pool import ERROR_DECIMALS, Pool
+from tailboost.core.array_types import Floats, Mask
+from tailboost.selection.mixture import Counts, Majority, Steering, least_largest, least_tail
+from tailboost.selection.problem import Problem
+
+# A difference of more standard errors is taken for significant.
+CLEARLY = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class LeastTail:
+    """The least objective over rows of a mixture of the rounds so far."""
+
+    problem: Problem
+
+    def start(self, pool: Pool) -> None:
+        """Return None: each round is solved anew."""
+
+    def after(self, memory: None, pool: Pool, state: Any) -> Watched:
+        """Return the objective and the gap of its solution."""
+        solution = least_tail(self.problem, pool)
+        return Watched(solution.value, solution.gap)
+
+
+@dataclass(frozen=True, eq=False)
+class HelpsTail:
+    """Refuses a round that clearly errs more than the best candidate, and brings nothing.
+
+    On the given rows it lowers the objective by no more than ``tol``, and its mean loss exceeds the least one
+    by `CLEARLY` standard errors of the difference.
+    """
+
+    problem: Problem
+    tol: float
+
+    def __call__(self, pool: Pool, rows: Mask, outputs: NDArray[Any]) -> Stop | None:
+        """Return why a round with these outputs on some rows does not help, or None."""
+        answers = outputs
+        if pool.together is not None:
+            answers = (pool.together[rows] + outputs).argmax(axis=1)
+        part = pool.part(rows)
+        wrong = part.rows.wrong(answers)
+        best = part.loss(int(part.mean_losses.argmin()))
+        weight = part.rows.base
+        excess = float(weight @ wrong - part.mean_losses.min())
+        differ = float(weight @ (wrong != best))
+        (size,) = part.rows.sizes(np.zeros(len(wrong), dtype=np.intp), 1)
+        if excess <= CLEARLY * np.sqrt(max(differ - excess**2, 0.0) / size):
+            return None
+        before = least_tail(self.problem, part).value
+        after = least_tail(self.problem, part.adding(Candidate(None, wrong, answers))).value
+        if before - after > self.tol:
+            return None
+        words = (
+            f"round {pool.n_rounds + 1} clearly errs more than the best member, and lowers the "
+            f"objective by no more than {self.tol:g}"
+        )
+        return Stop(StopKind.PLATEAU, words)
+
+
+@dataclass(frozen=True, eq=False)
+class LargestError:
+    """The least largest error, or excess, of a subgroup by a rule of the rounds so far.
+
+    Attributes
+    ----------
+    counts : Counts
+        Of the selection data.
+    steering : Steering
+        The errors.
+    randomized : bool
+        Whether the rule may be a mixture.
+    """
+
+    counts: Counts
+    steering: Steering
+    randomized: bool
+
+    def start(self, pool: Pool) -> Floats:
+        """Return the errors of the models without boosting, shape (E, m)."""
+        errors = [self._errors(pool, m) for m in range(len(pool.judged))]
+        return np.array(errors).reshape(len(errors), len(self.steering.allowed))
+
+    def after(self, memory: Floats, pool: Pool, state: Any) -> Watched:
+        """Return the least largest error; the memory has the errors of all candidates, in their order."""
+        t = pool.n_rounds - 1
+        errors = np.insert(memory, t, self._errors(pool, t), axis=0)
+        if not self.randomized:
+            return Watched(float(errors.max(axis=1).min()), 0.0, errors)
+        solution = least_largest(errors)
+        return Watched(solution.value, solution.gap, errors)
+
+    def _errors(self, pool: Pool, number: int) -> Floats:
+        counted = self.counts.of(pool.answer(number))
+        return self.steering.beyond(counted).round(ERROR_DECIMALS)
+
+
+@dataclass(frozen=True, eq=False)
+class LargestErrorOfVote:
+    """The largest error, or excess, of a subgroup by the majority of the rounds so far.
+
+    If the selection data are out of fold, the number of voters is selected: the least one so far counts.
+    """
+
+    counts: Counts
+    steering: Steering
+
+    def start(self, pool: Pool) -> Majority:
+        """Return a majority without voters."""
+        return Majority.of(pool)
+
+    def after(self, memory: Majority, pool: Pool, state: Any) -> Watched:
+        """Return the largest error."""
+        majority = memory.voting(pool, self.counts, self.steering)
+        results = majority.results
+        if pool.rows.fitted:
+            return Watched(results[-1][0], 0.0, majority)
+        return Watched(min(results)[0], 0.0, majority)
