@@ -227,7 +227,9 @@ class Reselection:
 
     def _check_candidates(self) -> None:
         """Raise unless there are candidates to select from."""
-        check_is_fitted(self)
+        # `InfeasibleLimitsError.unselected` has candidates and no rule.
+        if not hasattr(self, "selection_"):
+            check_is_fitted(self)
 
     @abstractmethod
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
@@ -389,6 +391,11 @@ class Reselection:
         check_is_fitted(self)
         table = self._selected.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def estimates(self) -> RateTable:
+        """The rates of ``rates_`` without shadow prices and notes on groups."""
+        return self._selected.estimates
 
     def _measured(self, *stated: Rate | Limit) -> RateTable:
         return self._selected.rates(stated)

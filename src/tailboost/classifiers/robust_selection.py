@@ -132,11 +132,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
 
     # -- another selection -----------------------------------------------------------------------------
 
-    def _check_candidates(self) -> None:
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
-
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
         objective = stated.pop("objective")
         alpha = stated.pop("alpha")
@@ -203,6 +198,29 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
         check_groups(self, problem, engine.outputs.rows.groups)
         self._answer_by(Selection.of(engine, problem))
         self.selection_.warn(forewarned=False)
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the classifier with the rule within other limits, without a confidence; nothing warns.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+            Instead of its limits.
+
+        Returns
+        -------
+        classifier
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        """
+        new = copy.copy(self)
+        new.limits = list(limits)
+        new.confidence = None
+        new._answer_by(self.selection_.select(problem_of(new)))
+        return new
 
     def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
         new, problem = stating(self, objective, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +41,8 @@ INTERNAL = frozenset(
             "opened",
             "tested_values",
             "counts_on_selection",
+            "estimates",
+            "within",
             "cases",
             "row_hashes",
             "example_groups",
@@ -334,6 +337,32 @@ class Judged:
     def _reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows with labels by which a rule is selected."""
         return Records().reading(self.row_hashes(X), y, features=True)
+
+    @property
+    def estimates(self) -> RateTable:
+        """The rates of ``rates_`` without shadow prices, which take most of its time."""
+        return self.rates_
+
+    def within(self, limits: Sequence[Any]) -> Any:
+        """Return the classifier with the rule within other limits; nothing is fitted, and nothing warns.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+            Instead of its limits.
+
+        Returns
+        -------
+        classifier
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return self.reweight(limits=list(limits))  # type: ignore[attr-defined]
 
     @property
     def limits_probability_(self) -> float | None:
