@@ -28,7 +28,7 @@ from tailboost.classifiers.input import (
     with_parameters,
 )
 from tailboost.classifiers.reselection import Reselection
-from tailboost.core.array_types import Floats, Groups, Ints, Model, Seed, Stated, Table
+from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take
 from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
 from tailboost.core.warn import warn_user
@@ -36,10 +36,10 @@ from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
 from tailboost.rates import Limit, Objective, Rate, checked_limits, error
-from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import Judged, cached, group_uses, intervals_of
+from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import unit_name
@@ -314,14 +314,16 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         words = "the {:,} rows given to reweight"
         X, rows = selection_data(self, self._checked(given.X), given, "", words)
         rows = noting_seen(self.seen_rows_, X, rows, KEPT)
-        hashes = RowHashes(hash_rounded_rows(X))
-        self.records_ = self.records_.reading(hashes, given.y, features=True)
         if given.groups is None:
             names = None
         else:
             names = self._group_names
         pool = self.selection_.pool.on_rows(X, rows)
         return HypothesisEngine(Mixture(problem, pool, Grouping(self.classes_, names)))
+
+    def _reading(self, X: Table, y: Column) -> Records:
+        """Return the record of rows with labels by which a rule is selected."""
+        return Records().reading(self.row_hashes(X), y, features=True)
 
     def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
         rows = self.selection_.pool.rows

@@ -25,6 +25,7 @@ from tailboost.rows.fingerprints import digest
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.judged import cached, group_uses
+from tailboost.rows.records import Records
 from tailboost.selection.curve import (
     Curve,
     CurvePoint,
@@ -44,6 +45,7 @@ class Reselection:
 
     knows_rows = True
     _results: dict[str, Any]  # computed at the first access
+    records_: Records
     classes_: NDArray[Any]
     ensemble_: Any
     _group_names: GroupNames
@@ -217,6 +219,7 @@ class Reselection:
         if given:
             rows.check_indexes()
             engine = new._engine_on(rows, problem)
+            new.records_ = self.records_.joined(new._reading(X, y))
         else:
             if groups is None:
                 engine = self._engine
@@ -230,6 +233,10 @@ class Reselection:
         # `InfeasibleLimitsError.unselected` has candidates and no rule.
         if not hasattr(self, "selection_"):
             check_is_fitted(self)
+
+    @abstractmethod
+    def _reading(self, X: Table, y: Column) -> Records:
+        """Return the record of rows with labels by which a rule is selected."""
 
     @abstractmethod
     def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:

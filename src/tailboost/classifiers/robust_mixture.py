@@ -516,33 +516,26 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             features = take(features, places)
         if more is not None:
             outputs = outputs.with_unlabeled(X_unlabeled, more)
-        trained_on = (
-            NO_ROWS if frozen else training.fingerprints
-        )  # frozen models are not fitted here
+        trained = training.fingerprints
+        if frozen:  # its models are not fitted here
+            trained = NO_ROWS
         if named is not None:
-            if frozen:
-                trained_on = named
-            else:
-                trained_on = Fingerprint.union([named, trained_on])
+            trained = Fingerprint.union([named, trained])
         complete = named is not None or not (others and holds_unknown(others))
-        records = records_of_fit(self, trained_on, complete=complete)
+        records = records_of_fit(self, trained, complete=complete)
         read = outputs.models.row_hashes(features)
         records = records.reading(read, self.classes_[rows.y], features=False)
         if score_columns:  # a group-blind rule on scores estimates no group from them
-            if more is not None:
-                without_labels = outputs.models.row_hashes(X_unlabeled)
-                records = records.reading(without_labels, (), features=False)
             features = np.zeros((n_rows_of(features), 1))
-            if more is None:
-                X_unlabeled = None
-            else:
+            if more is not None:
+                read = outputs.models.row_hashes(X_unlabeled)
+                records = records.reading(read, (), features=False)
                 X_unlabeled = np.zeros((len(more), 1))
         else:
             selected = self._selected_on(training, more, frozen=frozen)
             records = replace(records, selected=selected)
-        self.records_ = records
         engine = engine_of(self, stated, averaging(outputs), features, costs, X_unlabeled)
-        self._first_selection(engine, stated)
+        self._first_selection(engine, stated, records)
 
     def _read_rows(
         self, given: Given, weighted: bool
@@ -705,8 +698,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         read = models.row_hashes(
             stacked(probabilities, models.names, mix.classes_), probabilities
         )
-        mix.records_ = mix.records_.reading(read, label_vector(y), features=False)
-        mix._first_selection(engine_of(mix, problem, judged, costs=costs), problem)
+        records = Records.of_given().reading(read, label_vector(y), features=False)
+        engine = engine_of(mix, problem, judged, costs=costs)
+        mix._first_selection(engine, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
@@ -721,7 +715,6 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         check_groups(mix, problem, groups)
         check_named(probabilities)
         mix.validation_ = "probabilities"
-        mix.records_ = Records(replace(NO_ROWS, complete=False))
         return mix, problem
 
     def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
@@ -822,8 +815,14 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
         return replace(summary, groups=group_uses(self))
 
-    def _first_selection(self, engine: ProbabilityEngine, problem: Problem) -> None:
-        """Select; an error for contradicting limits keeps the engine, and so the fitted models."""
+    def _first_selection(
+        self, engine: ProbabilityEngine, problem: Problem, records: Records
+    ) -> None:
+        """Select on rows that the records know; this makes a fitted classifier, and nothing else does.
+
+        An error for contradicting limits keeps the engine, and so the fitted models.
+        """
+        self.records_ = records
         try:
             self._answer_by(Selection.of(engine, problem))
         except InfeasibleLimitsError as error:

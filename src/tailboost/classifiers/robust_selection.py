@@ -173,7 +173,6 @@ class ProbabilityMixture(Reselection, Judged, ClassifierMixin, BaseEstimator):
                 outputs.models.fitted
             ):  # as in fit: no group is estimated from scores
                 table = np.zeros((len(rows.y), 1))
-        self.records_ = self.records_.joined(self._reading(given.X, given.y))
         if problem.needs_costs and costs is None:
             refuse("rate of costs", "kept rows")
         return engine_of(self, problem, outputs, table, costs)

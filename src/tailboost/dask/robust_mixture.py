@@ -171,12 +171,13 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         used = _folded(
             [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
         )
-        mix.records_ = mix.records_.joined(Records(tables=(used,)))
-        mix._choose(_RemoteReader(mix, models, problem, table.weight_scale()), table)
+        records = replace(Records.of_given(), tables=(used,))
+        reader = _RemoteReader(mix, models, problem, table.weight_scale())
+        mix._choose(reader, table, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
-    def _choose(self, reader: _RemoteReader, table: _Table) -> None:
+    def _choose(self, reader: _RemoteReader, table: _Table, records: Records) -> None:
         """Make candidates on a sample, and select by their confusion counts on all rows."""
         seen: RowSample | None = _folded(table.blocks, partial(_look, reader), RowSample.merged)
         if seen is None:
@@ -216,7 +217,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
                 data=far,
                 words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
             )
-        self._first_selection(engine, stated)
+        self._first_selection(engine, stated, records)
 
     def _outputs_on(self, models: Models, given: Given, to: str) -> ModelOutputs:
         if has_named_columns(given.X) and any(map(is_collection, given.X.values())):

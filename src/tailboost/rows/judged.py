@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Column, Floats, Groups, Mask, Model, Table
+from tailboost.core.array_types import Axes, Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
 from tailboost.core.limit_lines import LimitLine, limits_html
 from tailboost.rows.fingerprints import Fingerprint, RowHashes, hash_rounded_rows
@@ -333,10 +333,6 @@ class Judged:
     ) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
-
-    def _reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows with labels by which a rule is selected."""
-        return Records().reading(self.row_hashes(X), y, features=True)
 
     @property
     def estimates(self) -> RateTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Records:
     selected: tuple[Fingerprint, ...] = ()
     tables: tuple[UsedRows, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
+
+    @classmethod
+    def of_given(cls) -> Self:
+        """Return the records of models of which only probabilities are given: they name no training rows."""
+        return cls(replace(NO_ROWS, complete=False))
 
     @property
     def complete(self) -> bool:
