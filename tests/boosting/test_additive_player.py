@@ -10,7 +10,12 @@ import tailboost as tb
 from tailboost.boosting.ensemble import centred
 from tailboost.boosting.game import Units
 from tailboost.boosting.learner import round_significant
-from tailboost.boosting.players.additive_player import AdditiveState, EBBoost, VadaBoost, variance_cost
+from tailboost.boosting.players.additive_player import (
+    Additive,
+    ExactVariancePenalty,
+    VariancePenalty,
+    variance_cost,
+)
 from tailboost.learners import StumpClassifier
 
 ROUNDS = 200
@@ -69,7 +74,7 @@ def test_vadaboost_is_the_papers_algorithm(lam, base):
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-9)
     np.testing.assert_allclose(clf.decision_function(X), f, rtol=0, atol=1e-9)  # sample weights have 32 bits
     state = clf.game_.state
-    np.testing.assert_allclose(clf.game_.player.row_weights(state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(state.weighed.rows, w, rtol=0, atol=1e-10)
     assert (clf.predict(X) == (f > 0)).all()
 
 
@@ -96,7 +101,7 @@ def test_ebboost_is_the_papers_algorithm(lam, base):
     assert clf.n_iter_ == ROUNDS
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-9)
     np.testing.assert_allclose(clf.decision_function(X), f, rtol=0, atol=1e-9)  # sample weights have 32 bits
-    np.testing.assert_allclose(clf.game_.player.row_weights(clf.game_.state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(clf.game_.state.weighed.rows, w, rtol=0, atol=1e-10)
 
 
 @pytest.mark.thinned(2)
@@ -118,15 +123,15 @@ def test_multiclass_vadaboost_is_its_derivation(K, base):
         w = np.where(right, w * np.exp(-a), w * np.exp(a / (K - 1)))
         w /= w.sum()
     np.testing.assert_allclose(clf.estimator_weights_, steps, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(clf.game_.player.row_weights(clf.game_.state), w, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(clf.game_.state.weighed.rows, w, rtol=0, atol=1e-10)
 
 
 def test_two_classes_are_a_case_of_many():
-    state = AdditiveState(np.full(6, 1 / 6), np.array([0.1, -0.3, 0.2, 0.0, 0.5, -0.2]))
     wrong = np.array([True, False, False, True, False, False])
-    rule = VadaBoost(2, 0.3)
-    u = rule.weights(state)
-    assert rule.step(wrong, state) == pytest.approx(
+    player = Additive(VariancePenalty(2, 0.3))
+    state = player.at(np.full(6, 1 / 6), np.array([0.1, -0.3, 0.2, 0.0, 0.5, -0.2]))
+    u = player.weights(state)
+    assert player.cost.step(wrong, state) == pytest.approx(
         0.25 * np.log(u[~wrong].sum() / u[wrong].sum()), rel=1e-14
     )
 
@@ -139,10 +144,9 @@ def test_bound_of_the_cost(K):
         n = int(rng.integers(2, 30))
         p = rng.dirichlet(np.ones(n))
         lam = rng.uniform()
-        state = AdditiveState(p, rng.normal(size=n))
-        rule = VadaBoost(K, lam)
-        w = rule.row_weights(state)
-        u = rule.fit_weights(w, state)
+        rule = VariancePenalty(K, lam)
+        state = Additive(rule).at(p, rng.normal(size=n))
+        w, u = state.weighed.rows, state.weighed.pull
         wrong = rng.random(n) < 0.4
         wrong[:2] = True, False
 
@@ -164,10 +168,11 @@ def test_eb_step_minimises_the_cost():
     rng = np.random.default_rng(0)
     for _ in range(200):
         n = int(rng.integers(2, 30))
-        state = AdditiveState(rng.dirichlet(np.ones(n)), rng.normal(size=n))
+        base, margins = rng.dirichlet(np.ones(n)), rng.normal(size=n)
         wrong = rng.random(n) < 0.4
         wrong[:2] = True, False
-        rule = EBBoost(2, rng.uniform())
+        rule = ExactVariancePenalty(2, rng.uniform())
+        state = Additive(rule).at(base, margins)
         z = np.where(wrong, -1.0, 1.0)
 
         def cost(a, rule=rule, state=state, z=z):
@@ -199,18 +204,19 @@ def test_rounds_of_lambda_zero_against_adaboost():
     """For given A and B a round with λ = 0 reduces the squared cost by √(AB)(1 + 2√(AB)), AdaBoost by 4AB."""
     for B in np.geomspace(1e-9, 0.499, 40):
         A = 1 - B
-        state = AdditiveState(np.array([A, B]), np.zeros(2))
+        rule = VariancePenalty(2, 0.0)
+        state = Additive(rule).at(np.array([A, B]), np.zeros(2))
         wrong = np.array([False, True])
         z = np.array([1.0, -1.0])
         root = np.sqrt(A * B)
-        half = variance_cost(VadaBoost(2, 0.0).step(wrong, state) * z, state.base, 0.0)
+        half = variance_cost(rule.step(wrong, state) * z, state.base, 0.0)
         assert half == pytest.approx(np.log(root * (1 + 2 * root)), rel=1e-9)
         assert 4 / 3 - 1e-6 <= np.log(4 * A * B) / half <= 2
 
 
 def test_underflown_weights_end_the_game_without_losing_it():
-    rule = VadaBoost(2, 1.0)
-    state = AdditiveState(np.full(3, 1 / 3), np.array([0.0, 0.0, 900.0]), (0.5,))
+    rule = Additive(VariancePenalty(2, 1.0))
+    state = rule.at(np.full(3, 1 / 3), np.array([0.0, 0.0, 900.0]), (0.5,))
     after = rule.update(state, np.array([0, 0, 1]))
     assert after.steps == (0.5, 0.0)
     assert "without weight" in rule.finished(after).text
@@ -228,8 +234,8 @@ def test_more_variance_weight_than_one(lam):
     assert (np.diff(np.append(0.0, clf.log_costs_)) < 0).all()
     rng = np.random.default_rng(0)
     for _ in range(20):
-        rule = EBBoost(2, lam)
-        start = AdditiveState(np.full(120, 1 / 120), rng.normal(size=120))
+        rule = ExactVariancePenalty(2, lam)
+        start = Additive(rule).at(np.full(120, 1 / 120), rng.normal(size=120))
         wrong = rng.random(120) < 0.3
         best = rule.step(wrong, start)
         z = np.where(wrong, -1.0, 1.0)

@@ -23,13 +23,13 @@ from tailboost.boosting.game import (
     round_seed,
 )
 from tailboost.boosting.players import Hedge
+from tailboost.boosting.players.additive_player import ExactVariancePenalty, Exponential, VariancePenalty
+from tailboost.boosting.players.dro import WorstCase
 from tailboost.boosting.players.hedge import without_outliers
 from tailboost.rows.rows import Rows
 
 UNIFORM = Hedge(0.0)
-PARAMETERS = {
-    "eta": 0.5, "alpha": 0.4, "beta": 20.0, "n_classes": 2, "variance_weight": 0.5, "radius": 0.05,
-}  # fmt: skip
+PARAMETERS = {"eta": 0.5, "alpha": 0.4, "beta": 20.0}
 
 
 def rule(name):
@@ -38,7 +38,16 @@ def rule(name):
     return cls(**{f.name: PARAMETERS[f.name] for f in fields(cls) if f.default is MISSING})
 
 
-RULES = {"uniform": UNIFORM} | {name: rule(name) for name in rules.__all__}
+COSTS = {
+    "AdaBoost": Exponential(2),
+    "VadaBoost": VariancePenalty(2, 0.5),
+    "EBBoost": ExactVariancePenalty(2, 0.5),
+    "worst case": WorstCase(2, 0.05),
+}
+PLAYERS = [name for name in rules.__all__ if name not in ("Additive", "RealAdditive")]
+RULES = {"uniform": UNIFORM, "real": rules.RealAdditive(COSTS["worst case"])}
+RULES |= {name: rule(name) for name in PLAYERS}
+RULES |= {name: rules.Additive(cost) for name, cost in COSTS.items()}
 
 
 def answers(losses):

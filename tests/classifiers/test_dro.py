@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tailboost as tb
 from tailboost.boosting.game import Units
-from tailboost.boosting.players.additive_player import AdaBoost, AdditiveState
+from tailboost.boosting.players.additive_player import Additive, Exponential
 from tailboost.boosting.players.dro import MARGIN_LOSSES, WorstCase
 from tailboost.solvers import entropic_weights, worst_case_weights
 from tailboost.solvers.worst_case import BALLS
@@ -60,8 +60,14 @@ def worst_by_duality(losses, p, radius, uncertainty):
     return min(top, top + spread * min(best.fun, min(values)))
 
 
+def worst(*args, learning_rate=1.0, **params):
+    """Return the player of a worst case."""
+    return Additive(WorstCase(*args, **params), learning_rate=learning_rate)
+
+
 def objective(margins, p, rule):
-    return worst_by_duality(PLAIN[rule.loss](margins), p, rule.radius, rule.uncertainty)
+    cost = rule.cost
+    return worst_by_duality(PLAIN[cost.loss](margins), p, cost.radius, cost.uncertainty)
 
 
 def random_game(seed, n=40, n_classes=2, p_wrong=0.35):
@@ -74,7 +80,7 @@ def random_game(seed, n=40, n_classes=2, p_wrong=0.35):
 
 def rounds(rule, seed, n_rounds, **options):
     """Play random hypotheses; yield (state before, errors, state after) for each step."""
-    p, draw = random_game(seed, n_classes=rule.n_classes, **options)
+    p, draw = random_game(seed, n_classes=rule.cost.n_classes, **options)
     state = rule.start(Units.samples(p))
     for _ in range(n_rounds):
         wrong = draw()
@@ -108,7 +114,7 @@ def test_losses_in_logarithms(loss):
 @pytest.mark.parametrize("uncertainty", BALLS)
 def test_objective_falls_and_the_step_is_its_minimiser(uncertainty, loss, n_classes):
     for seed, radius in enumerate((0.0, 0.003, 0.05, 0.2)):
-        rule = WorstCase(n_classes, radius, uncertainty, loss)
+        rule = worst(n_classes, radius, uncertainty, loss)
         for state, wrong, after in rounds(rule, seed, 6):
             p, z = state.base, np.where(wrong, -1 / (n_classes - 1), 1.0)
             a = after.steps[-1]
@@ -124,7 +130,7 @@ def test_objective_falls_and_the_step_is_its_minimiser(uncertainty, loss, n_clas
 
 @pytest.mark.parametrize("uncertainty", ["kl", "chi2"])  # CVaR has kinks
 def test_weights_are_the_gradient_of_the_objective(uncertainty):
-    rule = WorstCase(2, 0.05, uncertainty)
+    rule = worst(2, 0.05, uncertainty)
     state, _, _ = list(rounds(rule, 1, 9))[-1]
     u, h = rule.weights(state), 1e-6
     slopes = []
@@ -136,6 +142,7 @@ def test_weights_are_the_gradient_of_the_objective(uncertainty):
 
 def smoothed_objective(margins, p, rule):
     """F by the dual of the penalised tilt: one number for KL, bisection on the caps for CVaR."""
+    rule = rule.cost
     losses, sigma = PLAIN[rule.loss](margins), rule.smoothing
     if rule.uncertainty == "kl":  # min over μ ≥ 0 of (σ + μ) log Σ p e^(ℓ/(σ + μ)) + μ δ
 
@@ -160,7 +167,7 @@ def smoothed_objective(margins, p, rule):
 @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
 @pytest.mark.parametrize("smoothing", [0.01, 0.5])
 def test_smoothed_weights_are_the_gradient_of_the_smoothed_objective(uncertainty, smoothing):
-    rule = WorstCase(2, 0.3, uncertainty, smoothing=smoothing)
+    rule = worst(2, 0.3, uncertainty, smoothing=smoothing)
     before, _, state = list(rounds(rule, 1, 9))[-1]
     assert rule.log_cost(state) < rule.log_cost(before)
     F = smoothed_objective(state.margins, state.base, rule)
@@ -177,12 +184,10 @@ def test_smoothed_weights_are_the_gradient_of_the_smoothed_objective(uncertainty
 @pytest.mark.parametrize("uncertainty", ["kl", "cvar"])
 def test_smoothing_costs_at_most_sigma_times_the_radius(uncertainty, loss):
     for smoothing in (1e-6, 0.1, 10.0, 1e300):
-        sharp = WorstCase(2, 0.3, uncertainty, loss)
-        smooth = WorstCase(2, 0.3, uncertainty, loss, smoothing)
+        sharp = worst(2, 0.3, uncertainty, loss)
+        smooth = worst(2, 0.3, uncertainty, loss, smoothing)
         for state, _, _ in rounds(sharp, 3, 6):
-            F, G = (
-                np.exp(rule.log_cost(AdditiveState(state.base, state.margins))) for rule in (sharp, smooth)
-            )
+            F, G = (np.exp(rule.log_cost(rule.at(state.base, state.margins))) for rule in (sharp, smooth))
             assert F - 0.3 * smoothing - 1e-9 <= G <= F + 1e-9
 
 
@@ -214,7 +219,7 @@ def test_with_smoothing_no_radius_is_too_large(noisy, uncertainty):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_radius_zero_is_adaboost(n_classes):
-    ours, reference = WorstCase(n_classes, 0.0), AdaBoost(n_classes)
+    ours, reference = worst(n_classes, 0.0), Additive(Exponential(n_classes))
     for seed in range(5):
         p, draw = random_game(seed)
         a, b = ours.start(Units.samples(p)), reference.start(Units.samples(p))
@@ -230,19 +235,19 @@ def test_radius_zero_is_adaboost(n_classes):
 
 def test_adaboost_is_the_penalised_form_with_unit_temperature():
     # max_w ⟨w, −m⟩ − KL(w ‖ p), solved as the entropic program of one loss with β = 1 and no cap.
-    rule = AdaBoost(2)
+    rule = Additive(Exponential(2))
     for state, _, _ in rounds(rule, 3, 30):
         penalised = entropic_weights(-state.margins[None], 1e-6, 1.0, base=state.base)
-        np.testing.assert_allclose(rule.row_weights(state), penalised.unit_weights, atol=1e-9)
+        np.testing.assert_allclose(state.weighed.rows, penalised.unit_weights, atol=1e-9)
 
 
 @pytest.mark.parametrize("uncertainty", BALLS)
 def test_the_ends_of_the_radius(uncertainty):
-    (*_, (state, _, _)) = rounds(WorstCase(2, 0.0, uncertainty), 1, 8)
+    (*_, (state, _, _)) = rounds(worst(2, 0.0, uncertainty), 1, 8)
     losses = np.exp(-state.margins)
-    fresh = AdditiveState(state.base, state.margins)
-    assert np.exp(WorstCase(2, 0.0, uncertainty).log_cost(fresh)) == pytest.approx(state.base @ losses)
-    assert np.exp(WorstCase(2, 50.0, uncertainty).log_cost(fresh)) == pytest.approx(losses.max())
+    ends = [WorstCase(2, radius, uncertainty).weigh(state.margins, state.base) for radius in (0.0, 50.0)]
+    assert np.exp(ends[0].log_cost) == pytest.approx(state.base @ losses)
+    assert np.exp(ends[1].log_cost) == pytest.approx(losses.max())
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])
@@ -252,7 +257,7 @@ def test_the_radius_that_stops_the_first_step(uncertainty, n_classes):
         wrong = np.arange(20) < n_wrong
         limit = BALLS[uncertainty].critical(n_wrong / 20, 1 - 1 / n_classes)
         for radius, steps in ((limit * 0.99, True), (limit * 1.01, False)):
-            rule = WorstCase(n_classes, radius, uncertainty)
+            rule = worst(n_classes, radius, uncertainty)
             state = rule.update(rule.start(Units.samples(np.ones(20))), wrong)
             assert (state.steps[0] > 0) == steps
     assert BALLS["kl"].critical(0.18, 0.5) == pytest.approx(-0.5 * np.log(4 * 0.18 * 0.82))
@@ -262,7 +267,7 @@ def test_the_radius_that_stops_the_first_step(uncertainty, n_classes):
 @pytest.mark.parametrize("uncertainty", BALLS)
 @pytest.mark.thinned(3)
 def test_ten_thousand_rounds_stay_finite(uncertainty, loss):
-    rule = WorstCase(2, 0.05, uncertainty, loss, learning_rate=0.5)
+    rule = worst(2, 0.05, uncertainty, loss, learning_rate=0.5)
     p, draw = random_game(1, n=15, p_wrong=0.2)
     state = rule.start(Units.samples(p))
     cost = rule.log_cost(state)
@@ -276,7 +281,7 @@ def test_ten_thousand_rounds_stay_finite(uncertainty, loss):
         assert rule.log_cost(state) < cost + 1e-12
         cost = rule.log_cost(state)
     for scale in (1e3, 1e5):  # margins as after tens of thousands of rounds
-        far = AdditiveState(state.base, state.margins * scale)
+        far = rule.at(state.base, state.margins * scale)
         if rule.finished(far):
             continue
         u = rule.weights(far)
@@ -291,7 +296,7 @@ def test_one_row_with_nearly_all_the_weight():
     p = np.ones(30)
     p[4] = 1e12
     for uncertainty in BALLS:
-        rule = WorstCase(2, 0.05, uncertainty)
+        rule = worst(2, 0.05, uncertainty)
         state = rule.start(Units.samples(p))
         rng = np.random.default_rng(0)
         for _ in range(20):
@@ -304,9 +309,9 @@ def test_one_row_with_nearly_all_the_weight():
 
 def test_a_hypothesis_right_on_the_whole_tail_is_not_perfect():
     # CVaR looks at the worst rows only; errors elsewhere still limit the step.
-    rule = WorstCase(2, np.log(4), "cvar")
+    rule = worst(2, np.log(4), "cvar")
     state = rule.start(Units.samples(np.ones(20)))
-    state = AdditiveState(state.base, np.linspace(-1, 1, 20))
+    state = rule.at(state.base, np.linspace(-1, 1, 20))
     wrong = np.arange(20) >= 17
     after = rule.update(state, wrong)
     assert not after.verdict
@@ -315,7 +320,7 @@ def test_a_hypothesis_right_on_the_whole_tail_is_not_perfect():
 
 
 def test_the_hinge_ends_at_zero_loss():
-    rule = WorstCase(2, 0.01, "kl", "smoothed_hinge")
+    rule = worst(2, 0.01, "kl", "smoothed_hinge")
     state = rule.start(Units.samples(np.ones(4)))
     for j in range(200):
         after = rule.update(state, np.arange(4) == j % 4)

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import tailboost as tb
 from tailboost.boosting.additive import AdditivePool, ErrorOfSteps
 from tailboost.boosting.game import Candidate, Units
-from tailboost.boosting.players.additive_player import AdaBoost
+from tailboost.boosting.players.additive_player import Additive, Exponential
 from tailboost.rows.rows import Rows
 from tailboost.solvers import worst_case_weights
 
@@ -266,7 +266,7 @@ class TestKept:
     @pytest.mark.parametrize("best_prefix", [False, True])
     def test_the_rounds_in_use(self, best_prefix):
         y = np.array([0, 0, 1, 1])
-        player = AdaBoost(2)
+        player = Additive(Exponential(2))
         progress = ErrorOfSteps(Rows(y, np.ones(4), None, "four rows"), player, best_prefix)
         state = player.start(Units.samples(np.ones(4)))
         pool = AdditivePool(2)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tailboost.boosting.ensemble import AdditiveEnsemble, add_vote, centred, voted
 from tailboost.boosting.game import Candidate, Position, Watched
-from tailboost.boosting.players.additive_player import AdditivePlayer
+from tailboost.boosting.players.additive_player import Additive
 from tailboost.core.array_types import Floats
 from tailboost.learners.foreign import constant
 from tailboost.rows.rows import Rows
@@ -194,14 +194,14 @@ class ErrorOfSteps:
     ----------
     rows : Rows
         The selection data.
-    player : AdditivePlayer
+    player : Additive
         Who computes the cost.
     best_prefix : bool
         Whether only the rounds up to the smallest error are used.
     """
 
     rows: Rows
-    player: AdditivePlayer
+    player: Additive
     best_prefix: bool
 
     def start(self, pool: AdditivePool) -> Votes:

@@ -23,7 +23,7 @@ from tailboost.boosting.additive import (
 from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Game, Position, RowStakes, Schedule, Units
 from tailboost.boosting.learner import CrossFit, Whole
-from tailboost.boosting.players.additive_player import AdditivePlayer
+from tailboost.boosting.players.additive_player import Additive
 from tailboost.classifiers.base import BaseBoostClassifier
 from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
@@ -84,7 +84,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         fit: BoostingFit,
         training: TrainingSet,
         learner: Whole | CrossFit,
-        player: AdditivePlayer,
+        player: Additive,
         refit: SoftMargin | None = None,
     ) -> None:
         """Play the game of a player over rows, and weight the hypotheses by their steps or by a program."""

@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline
 
 from tailboost.boosting.game import Candidate, Request, Units, round_seed
 from tailboost.boosting.learner import CrossFit, Whole
-from tailboost.boosting.players.additive_player import AdditiveState
-from tailboost.boosting.players.dro import MARGIN_LOSSES, RealWorstCase, WorstCase
+from tailboost.boosting.players.additive_player import Additive
+from tailboost.boosting.players.dro import MARGIN_LOSSES, RealAdditive, WorstCase
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
 from tailboost.classifiers.input import with_parameters
@@ -191,26 +191,29 @@ class DROBoostClassifier(AdditiveClassifier):
 
     def _cost(self) -> Cost:
         selection = self.selection_
-        rule = cast("WorstCase", self.game_.player)
+        worst_case = cast("Additive", self.game_.player).cost
         value = float(np.exp(selection.log_cost))
         at_zero = float(np.exp(MARGIN_LOSSES[self.loss].log_value(np.zeros(1))[0]))
         worst = None
         if selection.rows.fitted:
             wrong = selection.rows.wrong(selection.answers).astype(np.float64)
             worst = worst_case_weights(
-                wrong, rule.uncertainty, radius=rule.radius, base=selection.rows.base
+                wrong,
+                worst_case.uncertainty,
+                radius=worst_case.radius,
+                base=selection.rows.base,
             ).value
         # In either ball KL(w ‖ p) is at most the radius, so smoothing lowers F by at most σδ.
         formula, penalty = (
-            ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if rule.smoothing else ("F/L(0)", "")
+            ("(F + σδ)/L(0)", " − σ KL(w ‖ p)") if worst_case.smoothing else ("F/L(0)", "")
         )
-        if rule.smoothing:
-            upper = value + rule.smoothing * rule.radius
+        if worst_case.smoothing:
+            upper = value + worst_case.smoothing * worst_case.radius
         else:
             upper = value
         bound = margin_bound(selection.n_classes, formula, upper / at_zero, worst)
-        if rule.smoothing:
-            smoothing = {"σ": f"smoothing = {rule.smoothing:g}"}
+        if worst_case.smoothing:
+            smoothing = {"σ": f"smoothing = {worst_case.smoothing:g}"}
         else:
             smoothing = {}
         return Cost(
@@ -225,17 +228,12 @@ class DROBoostClassifier(AdditiveClassifier):
             },
         )
 
-    def _player(self, n_classes: int) -> WorstCase:
+    def _player(self, n_classes: int) -> Additive:
         """Return the weight player."""
-        make = RealWorstCase if is_regressor(self._learner()) else WorstCase
-        return make(
-            n_classes,
-            self.radius_,
-            self.uncertainty,
-            self.loss,
-            float(self.smoothing),
-            learning_rate=float(self.learning_rate),
-        )
+        smoothing = float(self.smoothing)
+        cost = WorstCase(n_classes, self.radius_, self.uncertainty, self.loss, smoothing)
+        make = RealAdditive if is_regressor(self._learner()) else Additive
+        return make(cost, learning_rate=float(self.learning_rate))
 
     def _set_radius(self, training: TrainingSet, learner: Whole | CrossFit, seed: int) -> None:
         """Set δ, and the effective dimensions d if δ is computed from them."""
@@ -264,8 +262,8 @@ class DROBoostClassifier(AdditiveClassifier):
         else:
             played = units.index >= 0
         margins = self.margins(take(training.X, played), self.classes_[training.y[played]])
-        player = cast("WorstCase", self.game_.player)
-        weights = player.row_weights(AdditiveState(units.base, margins))
+        cost = cast("Additive", self.game_.player).cost
+        weights = cost.weigh(margins, units.base).rows
         self.worst_case_weights_ = np.zeros(training.n_given)
         self.worst_case_weights_[training.used[played]] = weights
 

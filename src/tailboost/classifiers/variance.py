@@ -14,10 +14,11 @@ from tailboost.boosting.additive import AdditiveSelection, SoftMargin
 from tailboost.boosting.game import Units
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import (
-    AdaBoost,
-    AdditivePlayer,
-    EBBoost,
-    VadaBoost,
+    Additive,
+    ExactVariancePenalty,
+    Exponential,
+    MarginCost,
+    VariancePenalty,
 )
 from tailboost.classifiers.additive import AdditiveClassifier
 from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
@@ -198,15 +199,15 @@ class VarianceBoostClassifier(AdditiveClassifier):
             return StumpClassifier(variance_weight=self.variance_weight or 0.0)
         return super()._default_learner()
 
-    def _player(self, n_classes: int) -> AdditivePlayer:
+    def _player(self, n_classes: int) -> Additive:
         """Return the weight player."""
         penalty = self.variance_weight
-        rate = float(self.learning_rate)
-        if penalty is None:
-            return AdaBoost(n_classes, learning_rate=rate)
-        if self.stumps:
-            return EBBoost(n_classes, float(penalty), learning_rate=rate)
-        return VadaBoost(n_classes, float(penalty), learning_rate=rate)
+        cost: MarginCost = Exponential(n_classes)
+        if penalty is not None and self.stumps:
+            cost = ExactVariancePenalty(n_classes, float(penalty))
+        elif penalty is not None:
+            cost = VariancePenalty(n_classes, float(penalty))
+        return Additive(cost, learning_rate=float(self.learning_rate))
 
     def _refit(self, training: TrainingSet, learner: Whole | CrossFit) -> SoftMargin | None:
         """Return the program for the weights after the last round; None keeps the steps."""

@@ -1,82 +1,106 @@
-"""Weight players of additive classifiers ``f = Σ_s a_s h_s``: AdaBoost, VadaBoost and EBBoost.
+"""Weight player of additive classifiers ``f = Σ_s a_s h_s``; costs of AdaBoost, VadaBoost and EBBoost.
 
 The weights follow from the margins ``m_i = Σ_s a_s z_i^s``, for two classes ``y_i f(x_i)``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.boosting.game import Player, Stop, StopKind, Units, tilted
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Mask
 
 # Step of a first base model without errors. Alone, it answers the same with any step.
 PERFECT_STEP = 1.0
+FLAWLESS = "a base model made no error; it got the longest step so far"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """What a cost says of some margins.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        Weights w of the rows, on the simplex.
+    pull : ndarray of shape (n,)
+        Weights u for the learner, not normalised; zeros if the cost is flat.
+    log_cost : float
+        Logarithm of the cost, which falls in each round.
+    gap : float
+        Gap of the program behind w.
+    """
+
+    rows: Floats
+    pull: Floats
+    log_cost: float
+    gap: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class AdditiveState:
     """Margins of the rows, the steps of all rounds, and the reason to end the game, if there is one."""
 
     base: Floats
     margins: Floats
+    weighed: Weighed
     steps: tuple[float, ...] = ()
     verdict: str = ""
 
+    @property
+    def learner_weights(self) -> Floats:
+        """Weights for the learner, on the simplex."""
+        return self.weighed.pull / self.weighed.pull.sum()
+
+
+class MarginCost(Protocol):
+    """A cost of margins, which each step lowers."""
+
+    no_step: ClassVar[str]  # text of the stop if a base model gets no step
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+
+    def weigh(self, margins: Floats, base: Floats) -> Weighed:
+        """Return weights and cost at these margins."""
+
+    def step(self, wrong: Mask, state: AdditiveState) -> float:
+        """Return the step of a base model that is wrong on some positive weight, but not on all."""
+
 
 @dataclass(frozen=True)
-class AdditivePlayer(Player[AdditiveState], ABC):
-    """Base class of the players of AdaBoost, VadaBoost, EBBoost and DRO boosting.
-
-    A base model is coded ``z_i = 1`` where it is right and ``z_i = −1/(K−1)`` where it is wrong.
+class Additive(Player[AdditiveState]):
+    """Margins grow by ``a z``: ``z_i = 1`` where the base model is right and ``−1/(K−1)`` where it is wrong.
 
     Parameters
     ----------
-    n_classes : int
-        K.
+    cost : MarginCost
+        The cost of the margins, which determines weights and steps.
     learning_rate : float in (0, 1], default=1.0
         Factor of each step.
     """
 
-    n_classes: int
+    cost: Any
     learning_rate: float = field(default=1.0, kw_only=True)
 
-    # Text of the stop if the newest base model gets no step.
-    no_step: ClassVar[str] = "the newest base model is no better than a random guess"
-
-    def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the weights ``w`` on the simplex, by the margins: by default exponential."""
-        return exponential_weights(state)[0]
-
-    def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
-        """Return the (unnormalised) weights ``u`` for the learner; by default ``w``."""
-        return w
-
-    @abstractmethod
-    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
-        """Return the step ``a`` of a base model that is wrong on some positive weight, but not on all."""
-
-    @abstractmethod
-    def log_cost(self, state: AdditiveState) -> float:
-        """Return the logarithm of the cost, which falls in each round."""
-
-    def flawless(self, wrong: NDArray[np.bool_], state: AdditiveState) -> bool:
-        """Return whether the cost falls with any longer step: by default, if there is no error."""
-        return not wrong[state.base > 0].any()
+    def at(
+        self, base: Floats, margins: Floats, steps: tuple[float, ...] = (), verdict: str = ""
+    ) -> AdditiveState:
+        """Return the state at these margins."""
+        return AdditiveState(base, margins, self.cost.weigh(margins, base), steps, verdict)
 
     def start(self, units: Units) -> AdditiveState:
         """Return the state with zero margins, so ``w = p``."""
-        return AdditiveState(units.base, np.zeros(len(units.base)))
+        return self.at(units.base, np.zeros(len(units.base)))
 
     def weights(self, state: AdditiveState) -> Floats:
         """Return ``u`` on the simplex."""
-        u = self.fit_weights(self.row_weights(state), state)
-        return u / u.sum()
+        return state.learner_weights
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
         """Add the base model with its step, or with step 0 if it is no better than a random guess.
@@ -88,36 +112,43 @@ class AdditivePlayer(Player[AdditiveState], ABC):
         scikit-learn's step.
         """
         wrong = np.asarray(losses) > 0
-        verdict = ""
-        if self.flawless(wrong, state):
-            a = max(state.steps, default=PERFECT_STEP)
-            verdict = "a base model made no error; it got the longest step so far"
-        else:
-            if self.weights(state)[~wrong].sum() > 0:
-                a = self.step(wrong, state)
-            else:
-                a = 0.0
-            if not 0 < a < np.inf:
-                # An infinite step of a model with errors: the weights of its wrong rows have underflowed.
-                if a > 0:
-                    verdict = "the newest base model errs only on rows without weight"
-                else:
-                    verdict = self.no_step
-                return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
-            a *= self.learning_rate
-        margins = state.margins + a * np.where(wrong, -1.0 / (self.n_classes - 1), 1.0)
-        return replace(state, margins=margins, steps=(*state.steps, a), verdict=verdict)
+        z = np.where(wrong, -1.0 / (self.cost.n_classes - 1), 1.0)
+        if not wrong[state.base > 0].any():
+            return self.moved(state, z, max(state.steps, default=PERFECT_STEP), FLAWLESS)
+        a = 0.0
+        if state.learner_weights[~wrong].sum() > 0:
+            a = self.cost.step(wrong, state)
+        if a == np.inf:  # the weights of its wrong rows have underflowed
+            return self.unmoved(state, "the newest base model errs only on rows without weight")
+        if not a > 0:
+            return self.unmoved(state, self.cost.no_step)
+        return self.moved(state, z, a * self.learning_rate)
+
+    def moved(
+        self, state: AdditiveState, z: Floats, a: float, verdict: str = ""
+    ) -> AdditiveState:
+        """Return the state after a step of length ``a``."""
+        return self.at(state.base, state.margins + a * z, (*state.steps, a), verdict)
+
+    def unmoved(self, state: AdditiveState, verdict: str) -> AdditiveState:
+        """Return the state after a base model without a step, and why the game ends."""
+        return replace(state, steps=(*state.steps, 0.0), verdict=verdict)
+
+    def log_cost(self, state: AdditiveState) -> float:
+        """Return the logarithm of the cost."""
+        return state.weighed.log_cost
+
+    def gap(self, state: AdditiveState) -> float:
+        """Return the gap of the program behind the weights."""
+        return state.weighed.gap
 
     def finished(self, state: AdditiveState) -> Stop | None:
         """Return the reason to end the game, or None to continue."""
         if state.verdict:
             return Stop(StopKind.RULE, state.verdict)
+        if state.weighed.log_cost == -np.inf:
+            return Stop(StopKind.RULE, "the worst-case loss is 0")
         return None
-
-
-def exponential_weights(state: AdditiveState) -> tuple[Floats, float]:
-    """Return ``w_i ∝ p_i exp(−m_i)`` and the logarithm of its normaliser, ``log Σ p_i exp(−m_i)``."""
-    return tilted(state.base, -state.margins)
 
 
 def exponential_step(right: float, wrong: float, n_classes: int) -> float:
@@ -128,20 +159,24 @@ def exponential_step(right: float, wrong: float, n_classes: int) -> float:
 
 
 @dataclass(frozen=True)
-class AdaBoost(AdditivePlayer):
-    """``w_i ∝ p_i exp(−m_i)`` and ``a = ((K−1)/K) log((K−1) Σ_I w / Σ_J w)`` (for K = 2, ½ log Σ_I w/Σ_J w).
+class Exponential:
+    """AdaBoost: ``w_i ∝ p_i exp(−m_i)`` and ``a = ((K−1)/K) log((K−1) Σ_I w / Σ_J w)``.
 
-    The classifier equals SAMME, with steps K/(K−1) times smaller. I are the rows with a right answer, J the
-    others.
+    For K = 2 the step is ½ log Σ_I w/Σ_J w. The classifier equals SAMME, with steps K/(K−1) times smaller.
+    I are the rows with a right answer, J the others.
     """
 
-    def log_cost(self, state: AdditiveState) -> float:
-        """Return the logarithm of the mean exponential loss."""
-        return exponential_weights(state)[1]
+    n_classes: int
+    no_step: ClassVar[str] = "the newest base model is no better than a random guess"
 
-    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+    def weigh(self, margins: Floats, base: Floats) -> Weighed:
+        """Return the weights, and the logarithm of the mean exponential loss."""
+        w, log_cost = tilted(base, -margins)
+        return Weighed(w, w, log_cost)
+
+    def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of the exponential loss along the base model."""
-        w = self.row_weights(state)
+        w = state.weighed.rows
         return exponential_step(float(w[~wrong].sum()), float(w[wrong].sum()), self.n_classes)
 
 
@@ -161,27 +196,8 @@ def variance_cost(margins: Floats, base: Floats, variance_weight: float) -> floa
 
 
 @dataclass(frozen=True)
-class VariancePenalised(AdditivePlayer):
-    """Base class of VadaBoost and EBBoost: ``w_i ∝ p_i exp(−m_i)`` and the cost.
-
-    Parameters
-    ----------
-    n_classes : int
-        K.
-    variance_weight : float
-        λ ≥ 0; for VadaBoost at most 1, so that the weights of the learner are non-negative.
-    """
-
-    variance_weight: float
-
-    def log_cost(self, state: AdditiveState) -> float:
-        """Return the logarithm of the variance-penalised cost."""
-        return variance_cost(state.margins, state.base, self.variance_weight)
-
-
-@dataclass(frozen=True)
-class VadaBoost(VariancePenalised):
-    """``u = λw²/p + (1−λ)w`` and ``a = ((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``.
+class VariancePenalty:
+    """VadaBoost: ``u = λw²/p + (1−λ)w`` and ``a = ((K−1)/(2K)) log((K−1) Σ_I u / Σ_J u)``.
 
     By Jensen's inequality (Σw = 1) the cost along a base model has the bound
 
@@ -189,38 +205,64 @@ class VadaBoost(VariancePenalised):
 
     The step minimises the right side, which is exact at a = 0, so the cost falls in each step. For K = 2 this
     is the algorithm of Shivaswamy and Jebara 2011. The same argument holds for more classes.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    variance_weight : float
+        λ in [0, 1].
     """
 
-    def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
-        """Return ``u``."""
-        return self.variance_weight * w * (w / state.base) + (1 - self.variance_weight) * w
+    n_classes: int
+    variance_weight: float
+    no_step: ClassVar[str] = Exponential.no_step
 
-    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+    def weigh(self, margins: Floats, base: Floats) -> Weighed:
+        """Return ``w_i ∝ p_i exp(−m_i)``, ``u``, and the variance-penalised cost."""
+        w = tilted(base, -margins)[0]
+        u = self.variance_weight * w * (w / base) + (1 - self.variance_weight) * w
+        return Weighed(w, u, variance_cost(margins, base, self.variance_weight))
+
+    def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of the bound along the base model."""
-        u = self.fit_weights(self.row_weights(state), state)
-        return (
-            exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes) / 2
-        )
+        u = state.weighed.pull
+        right = float(u[~wrong].sum())
+        return exponential_step(right, float(u[wrong].sum()), self.n_classes) / 2
 
 
 @dataclass(frozen=True)
-class EBBoost(VariancePenalised):
-    """``a = ¼ log(P/Q)`` with ``P = (1−λ)A² + λC`` over the rows with a right answer, Q over the others.
+class ExactVariancePenalty:
+    """EBBoost: ``a = ¼ log(P/Q)``, ``P = (1−λ)A² + λC`` over the rows with a right answer, Q over the others.
 
     A = Σ_I w, C = Σ_I w²/p, and B, D over J in the same way; two classes only (Shivaswamy and Jebara 2010).
     The cost after the step is 2√(PQ) + 2(1−λ)AB, the criterion by which `tailboost.learners.StumpClassifier`
     selects a stump. The learner gets w and computes w²/p itself.
+
+    Parameters
+    ----------
+    n_classes : int
+        K.
+    variance_weight : float
+        λ ≥ 0.
     """
 
-    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+    n_classes: int
+    variance_weight: float
+    no_step: ClassVar[str] = Exponential.no_step
+
+    def weigh(self, margins: Floats, base: Floats) -> Weighed:
+        """Return ``w_i ∝ p_i exp(−m_i)`` and the variance-penalised cost."""
+        w = tilted(base, -margins)[0]
+        return Weighed(w, w, variance_cost(margins, base, self.variance_weight))
+
+    def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of the cost along the base model."""
-        w = self.row_weights(state)
+        w = state.weighed.rows
         square = w * (w / state.base)
 
-        def half(rows: NDArray[np.bool_]) -> float:  # P or Q
-            return float(
-                (1 - self.variance_weight) * w[rows].sum() ** 2
-                + self.variance_weight * square[rows].sum()
-            )
+        def half(rows: Mask) -> float:  # P or Q
+            mean = (1 - self.variance_weight) * w[rows].sum() ** 2
+            return float(mean + self.variance_weight * square[rows].sum())
 
         return exponential_step(half(~wrong), half(wrong), self.n_classes) / 2

@@ -7,21 +7,23 @@ hold nearly all the loss. The loss and its slope then overflow or underflow, but
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from tailboost.boosting.game import Stop, StopKind, Units, normalised_exp
+from tailboost.boosting.game import normalised_exp
 from tailboost.boosting.players.additive_player import (
+    FLAWLESS,
     PERFECT_STEP,
-    AdditivePlayer,
+    Additive,
     AdditiveState,
+    Weighed,
     exponential_step,
 )
-from tailboost.core.array_types import Floats
+from tailboost.core.array_types import Floats, Mask
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import Uncertainty
 
@@ -77,17 +79,8 @@ def scaled_losses(loss: str, margins: Floats) -> tuple[Floats, float]:
 
 
 @dataclass(frozen=True)
-class WorstCaseState(AdditiveState):
-    """State with the worst-case weights, the cost and the gap of their solution."""
-
-    w: Floats = field(default_factory=lambda: np.empty(0))
-    log_cost: float = 0.0
-    gap: float = 0.0
-
-
-@dataclass(frozen=True)
-class WorstCase(AdditivePlayer):
-    """Boosting on ``F(f) = max { Σ w_i L(m_i) : w in the ball of radius δ around p }``.
+class WorstCase:
+    """``F(f) = max { Σ w_i L(m_i) : w in the ball of radius δ around p }``.
 
     The learner is fitted with the functional gradient ``u_i = w_i (−L′(m_i))``. The step minimises
     ``F(f + a h)``, which is convex in a. Radius 0 with the exponential loss is AdaBoost.
@@ -106,6 +99,7 @@ class WorstCase(AdditivePlayer):
         σ ≥ 0. If positive, F is max { Σ w_i L(m_i) − σ KL(w ‖ p) }, which has no kinks.
     """
 
+    n_classes: int
     radius: float
     uncertainty: Uncertainty = "kl"
     loss: str = "exponential"
@@ -113,56 +107,30 @@ class WorstCase(AdditivePlayer):
 
     no_step: ClassVar[str] = "no step along the newest base model lowers the worst-case loss"
 
-    def worst_case(self, state: AdditiveState) -> WorstCaseState:
-        """Return the state with its worst case; the gap is relative to the largest loss."""
-        if isinstance(state, WorstCaseState):
-            return state
-        losses, log_top = scaled_losses(
-            self.loss, np.where(state.base > 0, state.margins, np.inf)
-        )
+    def weigh(self, margins: Floats, base: Floats) -> Weighed:
+        """Return the worst case and ``u_i ∝ w_i (−L′(m_i))``; the gap is relative to the largest loss.
+
+        At zero margins all losses are equal, so the worst case is p.
+        """
+        losses, log_top = scaled_losses(self.loss, np.where(base > 0, margins, np.inf))
+        smoothing = 0.0
+        if self.smoothing > 0:  # divided by the largest loss, at most e^LOG_LARGE
+            smoothing = float(np.exp(min(np.log(self.smoothing) - log_top, LOG_LARGE)))
         solution = worst_case_weights(
-            losses,
-            self.uncertainty,
-            radius=self.radius,
-            base=state.base,
-            smoothing=self._relative_smoothing(log_top),
+            losses, self.uncertainty, radius=self.radius, base=base, smoothing=smoothing
         )
+        w = solution.unit_weights
         with np.errstate(divide="ignore"):
             log_cost = log_top + float(np.log(solution.value))
-        return WorstCaseState(
-            **vars(state), w=solution.unit_weights, log_cost=log_cost, gap=solution.gap
-        )
+            log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(margins)
+        u = np.zeros(len(w))
+        if log_u.max() > -np.inf:
+            u = normalised_exp(log_u)[0]
+        return Weighed(w, u, log_cost, solution.gap)
 
-    def _relative_smoothing(self, log_top: float) -> float:
-        """Return σ divided by the largest loss, at most e^LOG_LARGE."""
-        if self.smoothing == 0:
-            return 0.0
-        return float(np.exp(min(np.log(self.smoothing) - log_top, LOG_LARGE)))
-
-    def start(self, units: Units) -> AdditiveState:
-        """Return the state with zero margins. All losses are equal there, so the worst case is p."""
-        return self.worst_case(super().start(units))
-
-    def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
-        """Add the base model with its step, and solve for the new worst case."""
-        new = super().update(state, losses)
-        return self.worst_case(AdditiveState(new.base, new.margins, new.steps, new.verdict))
-
-    def row_weights(self, state: AdditiveState) -> Floats:
-        """Return the worst-case weights."""
-        return self.worst_case(state).w
-
-    def fit_weights(self, w: Floats, state: AdditiveState) -> Floats:
-        """Return ``u_i ∝ w_i (−L′(m_i))`` with sum 1; zeros if the objective is flat."""
-        with np.errstate(divide="ignore"):
-            log_u = np.log(w) + MARGIN_LOSSES[self.loss].log_slope(state.margins)
-        if log_u.max() == -np.inf:
-            return np.zeros(len(w))
-        return normalised_exp(log_u)[0]
-
-    def step(self, wrong: NDArray[np.bool_], state: AdditiveState) -> float:
+    def step(self, wrong: Mask, state: AdditiveState) -> float:
         """Return the minimiser of ``F(f + a h)`` over a ≥ 0."""
-        u = self.weights(state)
+        u = state.learner_weights
         high = exponential_step(float(u[~wrong].sum()), float(u[wrong].sum()), self.n_classes)
         return self.minimiser(np.where(wrong, -1.0 / (self.n_classes - 1), 1.0), high, state)
 
@@ -173,10 +141,8 @@ class WorstCase(AdditivePlayer):
         """
 
         def descent(a: float) -> float:
-            tried = self.worst_case(AdditiveState(state.base, state.margins + a * z))
-            return float(
-                (self.fit_weights(tried.w, tried) * z).sum()
-            )  # no BLAS, which would start threads
+            tried = self.weigh(state.margins + a * z, state.base)
+            return float((tried.pull * z).sum())  # no BLAS, which would start threads
 
         if not high > _LEAST_STEP:
             return 0.0
@@ -185,61 +151,34 @@ class WorstCase(AdditivePlayer):
         while descent(high) > 0:
             low = high
             high = 2.0 * high
-        a = float(
-            brentq(
-                descent,
-                low,
-                high,
-                xtol=_STEP_ACCURACY,
-                rtol=4 * np.finfo(float).eps,
-                maxiter=500,
-            )
-        )
+        relative = 4 * np.finfo(float).eps
+        a = float(brentq(descent, low, high, xtol=_STEP_ACCURACY, rtol=relative, maxiter=500))
         if a > _LEAST_STEP:
             return a
         return 0.0
 
-    def log_cost(self, state: AdditiveState) -> float:
-        """Return ``log F``."""
-        return self.worst_case(state).log_cost
-
-    def gap(self, state: AdditiveState) -> float:
-        """Return the gap of the worst case, relative to the largest loss."""
-        return self.worst_case(state).gap
-
-    def finished(self, state: AdditiveState) -> Stop | None:
-        """Return the reason to end the game, or None to continue."""
-        if not state.verdict and self.log_cost(state) == -np.inf:
-            return Stop(StopKind.RULE, "the worst-case loss is 0")
-        return super().finished(state)
-
 
 @dataclass(frozen=True)
-class RealWorstCase(WorstCase):
-    """`WorstCase` for real-valued base models h, K scores that sum to 0, with losses (1 − h_y)/2.
+class RealAdditive(Additive):
+    """`Additive` for real-valued base models h, K scores that sum to 0, with losses (1 − h_y)/2.
 
     The learner is fitted to the gradient instead of to weighted labels, so that h is the gradient's
-    projection.
+    projection. The cost is `WorstCase`.
     """
 
     def update(self, state: AdditiveState, losses: NDArray[Any]) -> AdditiveState:
         """Add the base model with its step, and solve for the new worst case."""
         z = 1.0 - 2.0 * np.asarray(losses, dtype=np.float64)
-        u = self.weights(state)
-        if not (u * z).sum() > 0:
-            return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
-        verdict = ""
+        if not (state.learner_weights * z).sum() > 0:
+            return self.unmoved(state, self.cost.no_step)
         if not (z[state.base > 0] > 0).all():
-            a = self.learning_rate * self.minimiser(z, 1.0, state)
+            a = self.learning_rate * self.cost.minimiser(z, 1.0, state)
             if a == 0.0:
-                return replace(state, steps=(*state.steps, 0.0), verdict=self.no_step)
-        elif (
-            self.n_classes == 2
+                return self.unmoved(state, self.cost.no_step)
+            return self.moved(state, z, a)
+        if (
+            self.cost.n_classes == 2
         ):  # right on all rows: the cost falls with the length of the step
-            a = max(state.steps, default=PERFECT_STEP)
-            verdict = "a base model made no error; it got the longest step so far"
-        else:  # longer steps never raise the cost, but the true class's positive score may not be the largest
-            a = self.learning_rate * PERFECT_STEP
-        return self.worst_case(
-            AdditiveState(state.base, state.margins + a * z, (*state.steps, a), verdict)
-        )
+            return self.moved(state, z, max(state.steps, default=PERFECT_STEP), FLAWLESS)
+        # Longer steps never raise the cost, but the true class's positive score may not be the largest.
+        return self.moved(state, z, self.learning_rate * PERFECT_STEP)
