@@ -53,7 +53,7 @@ from tailboost.rows.fingerprints import (
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.readers import counts_within
-from tailboost.rows.rows import RowOrigin, Rows, UnlabeledRows
+from tailboost.rows.rows import N_TINY_HASHES, Rows
 from tailboost.rows.rules import refuse
 from tailboost.rows.schema import learn_columns, read_columns
 from tailboost.rows.subgroups import revealing_features
@@ -63,8 +63,8 @@ from tailboost.solvers.worst_case import BALLS
 
 def read_unlabeled(
     classifier: Model, given: Given, labelled: Sequence[Any]
-) -> tuple[Any, UnlabeledRows]:
-    """Return the checked table of rows without labels, without copies of rows with labels.
+) -> tuple[Any, Rows]:
+    """Return the checked table and rows without labels, of class number K, without copies of the others.
 
     Parameters
     ----------
@@ -90,7 +90,10 @@ def read_unlabeled(
         names = classifier._group_names
         numbers = names.numbers_of(given.groups_unlabeled, "groups_unlabeled", n_rows_of(X))
         groups = numbers[kept]
-    return take(X, kept), UnlabeledRows(groups, hashes[kept])
+    number = np.unique(hashes[kept], return_inverse=True)[1] % N_TINY_HASHES
+    y = np.full(len(kept), len(classifier.classes_))
+    words = f"the {len(kept):,} rows without labels"
+    return take(X, kept), Rows(y, np.ones(len(kept)), groups, words, number.astype(np.uint16))
 
 
 def refuse_validation(given: Given, validation: Given, cv: object) -> None:
@@ -261,8 +264,11 @@ def selection_data(
         numbers = classifier._group_names.numbers_of(given.groups, f"groups{suffix}", n, used)
     X = take(X, used)
     words = words.format(n_rows_of(X))
-    place = RowOrigin(n).part(used)
-    return X, Rows(index, weight[used], numbers, words, tiny_hashes(hash_rows(X)), place)
+    place = None
+    if not used.all():
+        place = np.flatnonzero(used)
+    hashes = tiny_hashes(hash_rows(X))
+    return X, Rows(index, weight[used], numbers, words, hashes, n_given=n, used=place)
 
 
 def regroup(classifier: Model, names: GroupNames) -> None:

@@ -79,7 +79,7 @@ from tailboost.rows.judged import group_uses
 from tailboost.rows.probes import probe_rows
 from tailboost.rows.readers import holds_unknown, records_of_fit
 from tailboost.rows.records import NO_ROWS, Records
-from tailboost.rows.rows import UnlabeledRows
+from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.answers import OpenedRows
 from tailboost.selection.data import with_unlabeled
@@ -532,7 +532,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
                 records = records.reading(read, (), features=False)
                 X_unlabeled = np.zeros((len(more), 1))
         else:
-            selected = self._selected_on(training, more, frozen=frozen)
+            selected = self._selected_on(training, X_unlabeled, frozen=frozen)
             records = replace(records, selected=selected)
         engine = engine_of(self, stated, averaging(outputs), features, costs, X_unlabeled)
         self._first_selection(engine, stated, records)
@@ -582,7 +582,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         training: TrainingSet,
         costs: Floats | None,
         given: Given,
-    ) -> tuple[Any, UnlabeledRows | None]:
+    ) -> tuple[Any, Rows | None]:
         """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
         if training.groups is None:
             names = None
@@ -612,7 +612,7 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return features, more
 
     def _selected_on(
-        self, training: TrainingSet, more: UnlabeledRows | None, *, frozen: bool
+        self, training: TrainingSet, X_unlabeled: Table, *, frozen: bool
     ) -> tuple[Fingerprint, ...]:
         """Return the fingerprints of the selection data that are no training rows."""
         selected = list[Fingerprint]()
@@ -620,8 +620,8 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
             selected.append(Fingerprint.of_rows(training.validation[0]))
         elif frozen:
             selected.append(training.fingerprints)
-        if more is not None:
-            selected.append(Fingerprint.of(more.hashes))
+        if X_unlabeled is not None:
+            selected.append(Fingerprint.of_rows(X_unlabeled))
         return tuple(selected)
 
     def _usable(

@@ -41,7 +41,6 @@ from tailboost.rows.fingerprints import (
 
 __all__ = [
     "GivenRows",
-    "LateRows",
     "RowWords",
     "copies_pass",
     "label_numbers",
@@ -56,6 +55,7 @@ MOST_IN_MESSAGE = 5
 # Parts of the identity of a row; labels and costs are tested once.
 PARTS = ("ids", "content", "groups", "clusters")
 WORDS = (*PARTS, "labels", "costs")
+IDS, CONTENT, GROUPS, CLUSTERS, LABELS, COSTS = range(6)
 
 # -- identities of rows ------------------------------------------------------------------------------------
 
@@ -131,18 +131,28 @@ def whole_numbers(labels: object) -> Any:
     return values
 
 
+def _numbered(rows: NDArray[Any], n: int) -> tuple[Ints, Ints, int]:
+    """Return a number for each row of a table, of the first n rows and of the others, and their count."""
+    _, number = np.unique(rows, axis=0, return_inverse=True)
+    number = number.reshape(-1)  # NumPy 2.0 returned a column
+    return number[:n], number[n:], int(number.max(initial=-1)) + 1
+
+
 @dataclass(frozen=True, eq=False)
 class RowWords:
-    """Rows of a look as words: the identity of a row, and its label."""
+    """Rows of a batch as words: the identity of a row, and its label. Some may wait for their labels.
 
-    # Shape (n,): hashes by part, 0 for a part not given.
-    ids: Hashes
-    content: Hashes
-    groups: Hashes
-    clusters: Hashes
-    labels: Hashes  # 1 plus the class number; 0 for a waiting row
-    costs: Hashes  # costs of a row with a label
-    given: tuple[str, ...] = ()  # which of "id", "groups" and "clusters" were given
+    Attributes
+    ----------
+    words : ndarray of uint64, shape (n, 6)
+        Hashes by part, in the order of `WORDS`; 0 for a part not given. The label is 1 plus the class number,
+        and 0 for a waiting row; costs are those of a row with a label.
+    given : tuple of str
+        Which of "id", "groups" and "clusters" were given.
+    """
+
+    words: Hashes
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -157,91 +167,65 @@ class RowWords:
     ) -> Self:
         """Return the words of rows; ``labels`` are from `label_numbers`, ``ids`` from `row_ids`."""
         n = len(content)
-        zeros = np.zeros(n, dtype=np.uint64)
-        of_groups = zeros
-        of_clusters = zeros
-        of_costs = zeros
+        words = np.zeros((n, len(WORDS)), dtype=np.uint64)
+        words[:, CONTENT] = content
+        words[:, LABELS] = labels
+        given = []
+        if ids is not None:
+            given.append("id")
+            words[:, IDS] = ids
         if groups is not None:
-            of_groups = _words_of(list(group_columns(groups, "groups").values()), "groups", n)
+            given.append("groups")
+            columns = group_columns(groups, "groups").values()
+            words[:, GROUPS] = _words_of(list(columns), "groups", n)
         if clusters is not None:
-            of_clusters = _words_of([as_pandas(clusters)], "clusters", n)
+            given.append("clusters")
+            words[:, CLUSTERS] = _words_of([as_pandas(clusters)], "clusters", n)
         if costs is not None and labels.any():
             check_length(costs, "costs", n)
             with_label = np.flatnonzero(labels)
             columns = columns_by_name(take(as_pandas(costs), with_label), "costs").values()
-            of_costs = zeros.copy()
-            of_costs[with_label] = hash_rounded_rows(
-                np.column_stack([np.asarray(c) for c in columns])
-            )
-        names = {"id": ids, "groups": groups, "clusters": clusters}
-        return cls(
-            zeros if ids is None else ids,
-            content,
-            of_groups,
-            of_clusters,
-            labels.astype(np.uint64),
-            of_costs,
-            tuple(name for name, value in names.items() if value is not None),
-        )
+            table = np.column_stack([np.asarray(column) for column in columns])
+            words[with_label, COSTS] = hash_rounded_rows(table)
+        return cls(words, tuple(given))
 
     def __len__(self) -> int:
-        return len(self.content)
+        return len(self.words)
 
     @property
     def keys(self) -> Hashes:
         """Identity of each row, shape (n, 4)."""
-        return np.column_stack([getattr(self, part) for part in PARTS])
+        return self.words[:, : len(PARTS)]
+
+    @property
+    def labels(self) -> Hashes:
+        """1 plus the class number of each row, and 0 for a waiting row."""
+        return self.words[:, LABELS]
+
+    @property
+    def clusters(self) -> Hashes:
+        """Hash of each row's cluster."""
+        return self.words[:, CLUSTERS]
+
+    @property
+    def n_waiting(self) -> int:
+        """Number of rows that wait for their labels."""
+        return int((self.labels == 0).sum())
 
     def taken(self, rows: NDArray[Any]) -> Self:
         """Return some of the rows."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in WORDS})
+        return replace(self, words=self.words[rows])
 
-    def without(self, names: Sequence[str]) -> Self:
-        """Return the rows without some of the parts "id" and "groups"."""
-        zeros = np.zeros(len(self), dtype=np.uint64)
-        given = tuple(name for name in self.given if name not in names)
-        parts = {"id": "ids", "groups": "groups"}
-        return replace(self, given=given, **{parts[name]: zeros for name in names})
-
-    def without_labels(self) -> Self:
-        """Return the rows as waiting rows."""
-        zeros = np.zeros(len(self), dtype=np.uint64)
-        return replace(self, labels=zeros, costs=zeros)
+    def without(self, places: Sequence[int], given: Sequence[str] | None = None) -> Self:
+        """Return the rows without some parts, by their places in `WORDS`; ``given`` are the parts left."""
+        words = self.words.copy()
+        words[:, list(places)] = 0
+        return replace(self, words=words, given=self.given if given is None else tuple(given))
 
     def and_rows(self, *others: RowWords) -> Self:
         """Return these rows and others, in an order independent of the file's."""
-        tables = [self, *others]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(table, name) for table in tables]) for name in WORDS
-        }
-        order = np.lexsort(list(columns.values()))
-        return replace(self, **{name: column[order] for name, column in columns.items()})
-
-
-def _numbered(rows: NDArray[Any], n: int) -> tuple[Ints, Ints, int]:
-    """Return a number for each row of a table, of the first n rows and of the others, and their count."""
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    number = number.reshape(-1)  # NumPy 2.0 returned a column
-    return number[:n], number[n:], int(number.max(initial=-1)) + 1
-
-
-# -- late labels -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class LateRows:
-    """Rows of a batch of which some wait for their labels."""
-
-    rows: RowWords  # of the whole batch: with the label, if it was used
-
-    @classmethod
-    def of(cls, rows: RowWords) -> Self:
-        """Return the rows of the first look at a batch."""
-        return cls(rows.and_rows())
-
-    def __len__(self) -> int:
-        """Return the number of waiting rows."""
-        return int((self.rows.labels == 0).sum())
+        words = np.concatenate([self.words, *(each.words for each in others)])
+        return replace(self, words=words[np.lexsort(words.T)])
 
     def later(
         self, given: RowWords, batch: str, classes: Sequence[Any]
@@ -256,7 +240,7 @@ class LateRows:
         ValueError
             If the rows contradict those of the earlier looks; names a row.
         """
-        known = self.rows
+        known = self
         for name in ("id", "clusters"):
             if name in known.given and name not in given.given:
                 raise ValueError(
@@ -268,12 +252,12 @@ class LateRows:
             )
         # Parts that one of both looks does not have tell no rows apart. If limits need groups, every look has
         # them.
-        known = known.without([name for name in known.given if name not in given.given])
-        given = given.without([name for name in given.given if name not in known.given])
+        both = [name for name in known.given if name in given.given]
+        alone = [place for name, place in (("id", IDS), ("groups", GROUPS)) if name not in both]
+        known = known.without(alone, both)
+        given = given.without(alone, both)
         key, at, n_keys = _numbered(np.concatenate([known.keys, given.keys]), len(known))
-        outcomes = np.concatenate(
-            [np.column_stack([part.labels, part.costs]) for part in (known, given)]
-        )
+        outcomes = np.concatenate([known.words[:, LABELS:], given.words[:, LABELS:]])
         outcome, now, n_outcomes = _numbered(outcomes, len(known))
         sizes = np.bincount(key, minlength=n_keys)
         here = np.bincount(at, minlength=n_keys)
@@ -321,10 +305,8 @@ class LateRows:
         n_labelled = np.bincount(at[labelled], minlength=n_keys)
         seen = here > 0
         left = np.flatnonzero(seen).repeat((sizes - n_labelled)[seen])
-        waiting = known.taken(first[left]).without_labels()
-        return tested, type(self)(
-            known.taken(~seen[key]).and_rows(given.taken(labelled), waiting)
-        )
+        waiting = known.taken(first[left]).without([LABELS, COSTS])
+        return tested, known.taken(~seen[key]).and_rows(given.taken(labelled), waiting)
 
     @staticmethod
     def _unknown(
@@ -338,10 +320,8 @@ class LateRows:
             )
         words = {"ids": "id", "content": "features", "groups": "groups", "clusters": "clusters"}
         for other in ("groups", "clusters", "content"):
-            same = np.ones(len(known), dtype=bool)
-            for part in PARTS:
-                if part != other:
-                    same &= getattr(known, part) == getattr(given, part)[row]
+            same = known.keys == given.keys[row]
+            same = np.delete(same, PARTS.index(other), axis=1).all(axis=1)
             # Without ids, features identify a row: rows with other features are other rows.
             if same.any() and (other != "content" or "id" in known.given):
                 return (
@@ -387,20 +367,21 @@ class LateRows:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain types for JSON."""
-        rows = self.rows
-        words = {name: _packed(getattr(rows, name)) for name in WORDS}
-        return {"rows": len(rows), "given": list(rows.given), "words": words}
+        words = {
+            name: _packed(column) for name, column in zip(WORDS, self.words.T, strict=True)
+        }
+        return {"rows": len(self), "given": list(self.given), "words": words}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Return the rows written by `to_dict`."""
         words = state["words"]
         n = int(state["rows"])
-        columns = {name: _unpacked(words[name], n) for name in WORDS}
+        columns = [_unpacked(words[name], n) for name in WORDS]
         given = tuple(state["given"])
         if not set(given) <= {"id", "groups", "clusters"}:
             raise ValueError(f"the state has rows with unknown parts: {given}")
-        return cls(RowWords(**columns, given=given))
+        return cls(np.column_stack(columns), given)
 
 
 def _packed(words: NDArray[Any]) -> str:

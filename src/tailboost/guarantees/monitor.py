@@ -32,7 +32,6 @@ from tailboost.core.checks import (
 from tailboost.core.drawing import display
 from tailboost.guarantees.batches import (
     GivenRows,
-    LateRows,
     RowWords,
     copies_pass,
     label_numbers,
@@ -150,7 +149,7 @@ class Monitor:
     certificate: Certificate
     recheck: Recheck | None = None
     batches: list[MonitoredBatch] = field(default_factory=list)
-    waiting: dict[str, LateRows] = field(default_factory=dict)
+    waiting: dict[str, RowWords] = field(default_factory=dict)
     given: list[GivenRows] = field(default_factory=list)
 
     # -- start ---------------------------------------------------------------------------------------
@@ -317,7 +316,7 @@ class Monitor:
             rows = RowWords.of(
                 content, labels, ids=ids, groups=groups, clusters=clusters, costs=costs
             )
-            late = LateRows.of(rows)
+            late = rows.and_rows()
             if again:
                 used, late = self.waiting[called].later(rows, called, classes.tolist())
         if not again:
@@ -335,9 +334,11 @@ class Monitor:
                 called, take(as_pandas(X), tested), classes[labels[used] - 1], model, about
             )
         waiting = {key: rows for key, rows in self.waiting.items() if key != called}
-        if late is not None and len(late):
+        n_waiting = 0
+        if late is not None and late.n_waiting:
+            n_waiting = late.n_waiting
             waiting[called] = late
-        batch = self._batch(called, n, used, len(waiting.get(called, ())), recheck)
+        batch = self._batch(called, n, used, n_waiting, recheck)
         batches = [*self.batches, batch]
         return replace(self, recheck=recheck, batches=batches, waiting=waiting, given=given)
 
@@ -469,7 +470,7 @@ class Monitor:
                     f"{bound.n:,} rows."
                 )
         notes += self._evidence.notes
-        late = sum(len(rows) for rows in self.waiting.values())
+        late = sum(rows.n_waiting for rows in self.waiting.values())
         if late:
             notes.append(f"{late:,} rows wait for their labels: {', '.join(self.waiting)}.")
         return notes + self._notes_on_equal_rows()
@@ -513,7 +514,7 @@ class Monitor:
                 for bound, largest in zip(bounds, self.largest_evidence, strict=True)
             ],
             "batches": [asdict(batch) for batch in self.batches],
-            "waiting": {name: len(rows) for name, rows in self.waiting.items()},
+            "waiting": {name: rows.n_waiting for name, rows in self.waiting.items()},
         }
 
     # -- state ---------------------------------------------------------------------------------------
@@ -569,7 +570,7 @@ class Monitor:
                 recheck=None if recheck is None else monitor._evidence.from_state(recheck),
                 batches=batches,
                 waiting={
-                    name: LateRows.from_dict(rows) for name, rows in state["waiting"].items()
+                    name: RowWords.from_dict(rows) for name, rows in state["waiting"].items()
                 },
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )

@@ -141,19 +141,15 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
         If the number of rows is another one, or unknown.
     """
     n = n_rows_of(groups)
-    origin = rows.origin
-    if origin is None or n != origin.n_rows:
-        if origin is None:
-            n_rows = len(rows.y)
-        else:
-            n_rows = origin.n_rows
+    if n != rows.n_given:
+        n_rows = rows.n_given or len(rows)
         raise ValueError(
             f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
             "rows: give one group for each of these rows"
         )
-    if origin.index is None:
+    if rows.used is None:
         return np.ones(n, dtype=np.bool_)
-    return np.isin(np.arange(n), origin.index)
+    return np.isin(np.arange(n), rows.used)
 
 
 def _describe_columns(columns: tuple[Any, ...]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tailboost.core.array_types import Column, Floats, Hashes, Ints, Mask
+from tailboost.core.array_types import Column, Floats, Ints, Mask
 
 # Number of tiny row hashes (uint16).
 N_TINY_HASHES = 2**16
@@ -44,24 +44,6 @@ def numbered_strata(y: Ints, groups: Ints | None) -> Ints:
 
 
 @dataclass(frozen=True)
-class RowOrigin:
-    """Origin of rows: the rows that the user passed, and the part of them that is used."""
-
-    n_rows: int  # number of rows that the user passed
-    index: Ints | None = None  # numbers of the used rows; None for all
-
-    def part(self, chosen: Mask) -> RowOrigin:
-        """Return the subset."""
-        if chosen.all():
-            return self
-        if self.index is None:
-            index = np.flatnonzero(chosen)
-        else:
-            index = self.index[chosen]
-        return replace(self, index=index)
-
-
-@dataclass(frozen=True)
 class Rows:
     """Rows with labels, weights and subgroups, on which candidates are compared."""
 
@@ -73,7 +55,10 @@ class Rows:
     words: str  # description for messages
     # Shape (n,): short hash of the content, equal for equal rows.
     row_hashes: NDArray[np.uint16] | None = None
-    origin: RowOrigin | None = None
+    n_given: int | None = None  # number of rows that the user passed; None if it is not known
+    used: Ints | None = (
+        None  # numbers of the rows among those that the user passed; None for all
+    )
     fitted: bool = (
         False  # whether base models were fitted on these rows, so losses are not out of fold
     )
@@ -86,12 +71,8 @@ class Rows:
         False  # whether models are fitted again after their losses were measured on these rows
     )
 
-    @property
-    def used(self) -> Ints | None:
-        """Numbers of the rows among those that the user passed; None for all."""
-        if self.origin is None:
-            return None
-        return self.origin.index
+    def __len__(self) -> int:
+        return len(self.weight)
 
     @property
     def base(self) -> Floats:
@@ -101,16 +82,14 @@ class Rows:
 
     def part(self, chosen: Mask) -> Rows:
         """Return the rows of a mask."""
-        return replace(
-            self,
-            y=self.y[chosen],
-            weight=self.weight[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            row_hashes=None if self.row_hashes is None else self.row_hashes[chosen],
-            origin=None if self.origin is None else self.origin.part(chosen),
-            fold=None if self.fold is None else self.fold[chosen],
-            squares=None if self.squares is None else self.squares[chosen],
-        )
+        parts = {}
+        for name in ("y", "weight", "groups", "row_hashes", "used", "fold", "squares"):
+            values = getattr(self, name)
+            if values is not None:
+                parts[name] = values[chosen]
+        if self.used is None and not chosen.all():
+            parts["used"] = np.flatnonzero(chosen)
+        return replace(self, **parts)
 
     def wrong(self, answers: Column) -> Mask:
         """Return whether each prediction is wrong, for class numbers of shape (n,) or one class number."""
@@ -124,9 +103,8 @@ class Rows:
         """
         row, subgroup = memberships(index)
         weight: Floats = self.weight[row]
-        if (
-            self.row_hashes is not None
-        ):  # equal short hashes in a small subgroup: almost surely equal rows
+        if self.row_hashes is not None:
+            # Equal short hashes in a small subgroup: almost surely equal rows.
             pairs = subgroup * N_TINY_HASHES + self.row_hashes[row]
             if n_subgroups * N_TINY_HASHES <= len(pairs):  # counting is faster than sorting
                 sums: Floats = np.bincount(pairs, weights=weight).astype(np.float64)
@@ -143,14 +121,3 @@ class Rows:
         total = np.bincount(subgroup, weights=weight, minlength=n_subgroups)
         squares = np.bincount(subgroup, weights=squared, minlength=n_subgroups)
         return (total**2 / np.where(squares > 0, squares, 1.0)).round(SIZE_DECIMALS)
-
-
-@dataclass(frozen=True)
-class UnlabeledRows:
-    """Rows without labels, each of weight 1."""
-
-    groups: Ints | None  # as in `Rows`
-    hashes: Hashes  # shape (n,): hash of the content
-
-    def __len__(self) -> int:
-        return len(self.hashes)

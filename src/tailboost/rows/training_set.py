@@ -17,7 +17,7 @@ from tailboost.rows.fingerprints import (
     stratified_places,
     tiny_hashes,
 )
-from tailboost.rows.rows import RowOrigin, Rows, numbered_strata
+from tailboost.rows.rows import Rows, numbered_strata
 
 # "auto" cross-fits up to this many distinct rows: one fit per fold and one on all rows in each round. Beyond,
 # it holds out a fifth, with two fits in each round.
@@ -62,13 +62,23 @@ class TrainingSet:
     @property
     def rows(self) -> Rows:
         """Training rows as selection data."""
-        given = RowOrigin(self.n_given, None if len(self.used) == self.n_given else self.used)
         words = f"the {len(self.y):,} training rows"
         if self.clusters is None:
             hashes = self.hashes
         else:
             hashes = self.split_hashes(0)
-        return Rows(self.y, self.weight, self.groups, words, tiny_hashes(hashes), given)
+        used = None
+        if len(self.used) < self.n_given:
+            used = self.used
+        return Rows(
+            self.y,
+            self.weight,
+            self.groups,
+            words,
+            tiny_hashes(hashes),
+            n_given=self.n_given,
+            used=used,
+        )
 
     def split_hashes(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Floats, Ints, Mask
 from tailboost.rates import Strata
 from tailboost.rates.make import OVERALL_ERROR
-from tailboost.rows.rows import N_TINY_HASHES, Rows, UnlabeledRows
+from tailboost.rows.rows import N_TINY_HASHES, Rows
 
 # Maximum number of rows for the generation of candidates.
 ROWS = 50_000
@@ -32,7 +32,7 @@ Singles = NDArray[np.float32]
 
 
 def with_unlabeled(
-    strata: Strata, stratum: Ints, rows: Rows, more: UnlabeledRows, combination: Ints
+    strata: Strata, stratum: Ints, rows: Rows, more: Rows, combination: Ints
 ) -> tuple[Strata, Ints, Rows]:
     """Return the strata of rows with and without labels, the stratum of each row, and all rows.
 
@@ -41,14 +41,13 @@ def with_unlabeled(
     """
     K = strata.n_classes
     G = strata.n_combinations
-    m = len(more)
     stratum = np.concatenate([stratum, K * G + combination])
     hashes = rows.row_hashes
-    if hashes is not None:
-        number = int(hashes.max(initial=0)) + 1 + np.unique(more.hashes, return_inverse=True)[1]
+    if hashes is not None and more.row_hashes is not None:
+        number = int(hashes.max(initial=0)) + 1 + more.row_hashes.astype(np.intp)
         hashes = np.concatenate([hashes, (number % N_TINY_HASHES).astype(np.uint16)])
-    weight = np.concatenate([rows.weight, np.ones(m)])
-    joined = Rows(np.concatenate([rows.y, np.full(m, K)]), weight, None, rows.words, hashes)
+    weight = np.concatenate([rows.weight, more.weight])
+    joined = Rows(np.concatenate([rows.y, more.y]), weight, None, rows.words, hashes)
     mass = np.bincount(stratum, joined.base, (K + 1) * G).astype(np.float64)
     sizes = joined.sizes(stratum, (K + 1) * G)
     return replace(strata, mass=mass, size=sizes, has_unlabeled=True), stratum, joined

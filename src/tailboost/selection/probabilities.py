@@ -37,7 +37,7 @@ from tailboost.rows.fingerprints import (
     hash_rows,
     stratified_places,
 )
-from tailboost.rows.rows import N_TINY_HASHES, Rows, UnlabeledRows
+from tailboost.rows.rows import N_TINY_HASHES, Rows
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs, spread
 
 # Least probability. A class of probability 0 must still be predicted if its class weight is large enough.
@@ -384,7 +384,7 @@ class UnlabeledOutputs:
     """Log-probabilities of the models on rows without labels."""
 
     logs: tuple[Floats, ...]  # of each model, shape (m, K)
-    rows: UnlabeledRows
+    rows: Rows
 
     def table(self, average: Average | None) -> LogProbabilities:
         """Return the log-probabilities by model."""
@@ -422,7 +422,7 @@ class ModelOutputs:
             replace(rows, row_hashes=(number.ravel() % N_TINY_HASHES).astype(np.uint16)),
         )
 
-    def with_unlabeled(self, X: Table, rows: UnlabeledRows) -> ModelOutputs:
+    def with_unlabeled(self, X: Table, rows: Rows) -> ModelOutputs:
         """Return the outputs with those of the models on rows without labels, with features X."""
         table = self.models.transform(X)
         logs = tuple(table[i] for i in range(len(self.models.names)))

@@ -181,7 +181,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rows.subgroups", "GroupUse"),
     **_names("tailboost.app.table_encoder", "TableEncoder"),
     **_names("tailboost.rows.schema", "TableSchema"),
-    **_names("tailboost.rows.rows", "RowOrigin", "Rows", "UnlabeledRows"),
+    **_names("tailboost.rows.rows", "Rows"),
     **_names("tailboost.rows.group_names", "GroupNames"),
     **_names("tailboost.boosting.game", "Played", "Round", "RowStakes", "Stop", "SubgroupStakes",
         "TargetStakes", "Trace", "Units"),
