@@ -233,7 +233,7 @@ def test_log_odds_of_the_mean_are_the_mean_of_the_log_odds(K):
     """The geometric mean keeps thresholds that were selected on single models."""
     X, y = make_classification(600, 8, n_informative=5, n_classes=K, random_state=0)
     mix = tb.RobustMixtureClassifier([("trees", HistBoostClassifier(n_estimators=10))], cv=3, random_state=0)
-    (kept,) = mix.fit(X, y)._models.fitted
+    (kept,) = mix.fit(X, y).selection_.engine.outputs.models.fitted
     logs = np.mean([np.log(model.predict_proba(X)) for model in kept.models], axis=0)
     P = kept.predict_proba(X)
     np.testing.assert_allclose(np.log(P[:, 1:] / P[:, :1]), logs[:, 1:] - logs[:, :1], atol=1e-5)
