@@ -71,7 +71,7 @@ ADDITIVE = {name: cls for name, cls in OURS.items() if name not in MIXTURES}
 IMPLEMENTATIONS = list(
     {
         (
-            next(c for c in cls.__mro__ if {"fit"} & set(vars(c))),
+            next(c for c in cls.__mro__ if {"_play"} & set(vars(c))),
             "estimator" in signature(cls).parameters,
         ): name
         for name, cls in reversed(OURS.items())

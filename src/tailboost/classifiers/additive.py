@@ -79,7 +79,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
             )
         return fit.open(training, cv, refit=False)  # a step is computed for its hypothesis
 
-    def _play(
+    def _play_steps(
         self,
         fit: BoostingFit,
         training: TrainingSet,

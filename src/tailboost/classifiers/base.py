@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.boosting.game import Played, Trace
 from tailboost.boosting.subgroups import NamedSubgroups, checked_targets
-from tailboost.classifiers.boosting_fit import CallbackSupportMixin
+from tailboost.classifiers.boosting_fit import (
+    BoostingFit,
+    CallbackSupportMixin,
+    fit_of,
+    with_callbacks,
+)
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     checked_table,
@@ -29,8 +34,12 @@ from tailboost.classifiers.input import (
 )
 from tailboost.classifiers.reselection import Reselection
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
-from tailboost.core.checks import check_number, n_rows_of, take
-from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
+from tailboost.core.checks import check_number, n_rows_of, take, unpack
+from tailboost.core.exceptions import (
+    BoundNotMetWarning,
+    FitInterruptedWarning,
+    ResubstitutionWarning,
+)
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
@@ -88,6 +97,65 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         if isinstance(self.estimator, str):
             return named_learner(self.estimator, n_jobs=self.n_jobs)
         return self.estimator
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(
+        self,
+        X: Table,
+        y: Column = None,
+        *,
+        sample_weight: Column = None,
+        X_val: Table = None,
+        y_val: Column = None,
+        sample_weight_val: Column = None,
+        **fit_params: object,
+    ) -> Self:
+        """Fit the hypotheses round by round and combine them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
+        y : array-like of shape (n,)
+            Class labels of any type. None takes the labels of a torch Dataset given as X.
+        sample_weight : array-like of shape (n,), optional
+            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
+            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
+        X_val, y_val, sample_weight_val : optional
+            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
+            selected on them; an additive classifier selects its number of rounds.
+        **fit_params
+            Metadata for the learner's ``fit``, with metadata routing enabled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described. A fit that raises leaves the classifier as it was.
+        """
+        given = Given(*unpack(X, y), None, sample_weight)
+        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+        return self._fit(given, judging, fit_params)
+
+    def _fit(self, given: Given, judging: Given, fit_params: dict[str, Any]) -> Self:
+        with fit_of(self, given, judging, fit_params) as fit:
+            fit.classifier._play(fit)
+        self._warn()  # after the assignment: a filter may make a warning an error
+        return self
+
+    @abstractmethod
+    def _play(self, fit: BoostingFit) -> None:
+        """Read the rows, play a game, and select from its candidates, in a classifier without results."""
+
+    def _warn(self) -> None:
+        """Give the warnings about a finished fit."""
+        stop = self.trace_.stop
+        if stop is not None and stop.early:
+            warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)
 
     def _settle(self, played: Played, selection: Any) -> None:
         """Set the finished game, and answer by a selection from its candidates."""

@@ -28,9 +28,7 @@ from tailboost.classifiers.input import (
     selection_data,
 )
 from tailboost.core.array_types import Model
-from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.long_work import fitting_apart, noticing_interrupts, steps, telling
-from tailboost.core.warn import warn_user
 from tailboost.learners.foreign import open_session
 from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.given import Given
@@ -278,10 +276,3 @@ def results_at(
         for name, value in vars(now).items()
         if name not in before or value is not before[name]
     }
-
-
-def warn_of_interrupt(classifier: Any) -> None:
-    """Warn of a fit that was ended by Ctrl-C or the time limit."""
-    stop = classifier.trace_.stop
-    if stop is not None and stop.early:
-        warn_user(f"fit {stop.text}; the rounds so far are kept", FitInterruptedWarning)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
-
-from sklearn.base import _fit_context
+from typing import Any, ClassVar
 
 from tailboost.boosting.game import (
     Demand,
@@ -28,10 +26,9 @@ from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier
-from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
+from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
-from tailboost.core.array_types import Column, Table
-from tailboost.core.checks import OneOf, unpack
+from tailboost.core.checks import OneOf
 from tailboost.core.exceptions import BoundNotMetWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.game_bounds import (
@@ -287,47 +284,7 @@ class CVaRBoostClassifier(MixtureClassifier):
             return PLAYERS[self.player]
         return self.player
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and combine them.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n, d)
-            Training rows, in a form that the base learner accepts. NaN is allowed if the learner allows it.
-        y : array-like of shape (n,)
-            Class labels of any type. None takes the labels of a torch Dataset given as X.
-        sample_weight : array-like of shape (n,), optional
-            Non-negative weights. Weight 2 counts the row twice; rows of weight 0 are dropped. Weights of a
-            mean below 1, or above 1e9, are relative: they are scaled to mean 1.
-        X_val, y_val, sample_weight_val : optional
-            Held-out rows, their labels and weights. They need ``cv="auto"``. Mixture weights are
-            selected on them.
-        **fit_params
-            Metadata for the learner's ``fit``, with metadata routing enabled.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        given = Given(*unpack(X, y), None, sample_weight)
-        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+    def _play(self, fit: BoostingFit) -> None:
         n_rounds = self._most_rounds()
         over_rows = self._over_rows
         together = over_rows.together and not self._even
@@ -336,41 +293,37 @@ class CVaRBoostClassifier(MixtureClassifier):
         patience = self.n_iter_no_change
         problem = Problem(CVaR(self.alpha), randomized=True)
         if self._even:
-            cv = self._cv_of_even(judging)
+            cv = self._cv_of_even(fit.judging)
             patience = None
             problem = Problem(WorstRow(), randomized=True)
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = fit.read()
-            clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
-            learner = fit.open(
-                training,
-                cv,
-                five_up_to=over_rows.five_folds_up_to if together else math.inf,
-                together=together,
-            )
-            units = Units.samples(training.weight, learner.player_rows)
-            watched = patience is not None or (self.verbose and not self._even)
-            game = Game(
-                RowStakes(units),
-                over_rows.player(clf, units),
-                fit.kept(learner, training),
-                Schedule.falling(n_rounds, patience, self.tol, self.max_time),
-                LeastTail(problem) if watched else Unwatched(),
-                refuses=HelpsTail(problem, self.tol) if together and patience else None,
-            )
-            pool = Pool(
-                learner.judged,
-                training.n_classes,
-                outlier_fraction=self.outlier_fraction,
-                runners_up=together and constants and training.n_classes > 2,
-            )
-            if constants:
-                pool = pool.with_constants()
-            mixture = Mixture(problem, pool, clf._grouping, even=self._even)
-            fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
-        warn_of_interrupt(self)
-        return self
+        training = fit.read()
+        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
+        learner = fit.open(
+            training,
+            cv,
+            five_up_to=over_rows.five_folds_up_to if together else math.inf,
+            together=together,
+        )
+        units = Units.samples(training.weight, learner.player_rows)
+        watched = patience is not None or (self.verbose and not self._even)
+        game = Game(
+            RowStakes(units),
+            over_rows.player(self, units),
+            fit.kept(learner, training),
+            Schedule.falling(n_rounds, patience, self.tol, self.max_time),
+            LeastTail(problem) if watched else Unwatched(),
+            refuses=HelpsTail(problem, self.tol) if together and patience else None,
+        )
+        pool = Pool(
+            learner.judged,
+            training.n_classes,
+            outlier_fraction=self.outlier_fraction,
+            runners_up=together and constants and training.n_classes > 2,
+        )
+        if constants:
+            pool = pool.with_constants()
+        mixture = Mixture(problem, pool, self._grouping, even=self._even)
+        fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
 
     def _cv_of_even(self, judging: Given) -> str:
         """Return ``cv`` of an even mixture, which has training losses alone."""
@@ -736,63 +689,31 @@ class OCOBoostClassifier(MixtureClassifier):
     eta: float | str = "theory"
     outlier_fraction: float = 0.0
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the voters round by round.
-
-        Parameters
-        ----------
-        X, y, sample_weight, **fit_params : optional
-            As in `CVaRBoostClassifier.fit`.
-        X_val, y_val, sample_weight_val : optional
-            Must be None: nothing is selected.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        given = Given(*unpack(X, y), None, sample_weight)
-        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
-        if judging.any_given:
+    def _play(self, fit: BoostingFit) -> None:
+        if fit.judging.any_given:
             raise ValueError(
                 "X_val: OCO boosting takes no validation rows, because it selects nothing"
             )
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = fit.read()
-            clf._named = NamedSubgroups.of("class", training.rows, clf.classes_, None)
-            learner = fit.open(training, "train")
-            units = Units.samples(training.weight)
-            n_rounds = self._rounds_of(units)
-            game = Game(
-                RowStakes(units),
-                Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
-                fit.kept(learner, training),
-                Schedule(n_rounds, max_time=self.max_time),
-                demand=Demand(0.5 - self._edge, required=True),
-            )
-            fraction = self.outlier_fraction
-            pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
-            problem = Problem(WorstRow(), randomized=True)
-            vote = Mixture(problem, pool, clf._grouping, even=True)
-            fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
-        warn_of_interrupt(self)
+        training = fit.read()
+        self._named = NamedSubgroups.of("class", training.rows, self.classes_, None)
+        learner = fit.open(training, "train")
+        units = Units.samples(training.weight)
+        n_rounds = self._rounds_of(units)
+        game = Game(
+            RowStakes(units),
+            Hedge(eta_for(self.eta, units.count, n_rounds), self.outlier_fraction),
+            fit.kept(learner, training),
+            Schedule(n_rounds, max_time=self.max_time),
+            demand=Demand(0.5 - self._edge, required=True),
+        )
+        fraction = self.outlier_fraction
+        pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
+        problem = Problem(WorstRow(), randomized=True)
+        vote = Mixture(problem, pool, self._grouping, even=True)
+        fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
+
+    def _warn(self) -> None:
+        super()._warn()
         stop = self.trace_.stop
         if stop is not None and stop.kind is StopKind.LEARNER:
             planned = self._rounds_of(self.game_.units)
@@ -800,7 +721,6 @@ class OCOBoostClassifier(MixtureClassifier):
                 f"{stop.text}; {self.n_iter_} of {planned} rounds vote, without a bound",
                 BoundNotMetWarning,
             )
-        return self
 
     def _default_learner(self) -> Any:
         return HistTreeClassifier(n_jobs=self.n_jobs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from sklearn.base import _fit_context, is_regressor
+from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 
 from tailboost.boosting.game import Candidate, Request, Units, round_seed
@@ -14,14 +14,12 @@ from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
 from tailboost.boosting.players.dro import MARGIN_LOSSES, RealAdditive, WorstCase
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
+from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import with_parameters
-from tailboost.core.array_types import Column, Table
-from tailboost.core.checks import OneOf, take, unpack
+from tailboost.core.checks import OneOf, take
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import ON_TRAINING, Cost, margin_bound
 from tailboost.guarantees.robustness import dro_radius
-from tailboost.rows.given import Given
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers import worst_case_weights
 from tailboost.solvers.worst_case import BALLS, Uncertainty, check_smooths
@@ -143,51 +141,14 @@ class DROBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and add them with their steps.
-
-        Parameters
-        ----------
-        X, y, sample_weight, **fit_params : optional
-            As in `CVaRBoostClassifier.fit`.
-        X_val, y_val, sample_weight_val : optional
-            Held-out rows, their labels and weights. They need ``cv="auto"``. The number of rounds is selected
-            on them if ``n_iter_no_change`` is given.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        given = Given(*unpack(X, y), None, sample_weight)
-        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+    def _play(self, fit: BoostingFit) -> None:
         if self.smoothing:
             check_smooths(self.uncertainty, self.smoothing)
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = fit.read(regressors_allowed=True)
-            learner = clf._open(fit, training)
-            clf._set_radius(training, learner, round_seed(fit.entropy, 0))
-            clf._play(fit, training, learner, clf._player(training.n_classes))
-            clf._set_worst_case(training)
-        self._warn()
-        return self
+        training = fit.read(regressors_allowed=True)
+        learner = self._open(fit, training)
+        self._set_radius(training, learner, round_seed(fit.entropy, 0))
+        self._play_steps(fit, training, learner, self._player(training.n_classes))
+        self._set_worst_case(training)
 
     def _cost(self) -> Cost:
         selection = self.selection_
@@ -268,8 +229,7 @@ class DROBoostClassifier(AdditiveClassifier):
         self.worst_case_weights_[training.used[played]] = weights
 
     def _warn(self) -> None:
-        """Give the warnings about a finished fit."""
-        warn_of_interrupt(self)
+        super()._warn()
         if self.smoothing:  # for equal losses the worst case is p, so a first step lowers F
             return
         if is_regressor(self._learner()):  # a real-valued hypothesis has no zero-one error

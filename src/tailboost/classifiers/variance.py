@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 
 from tailboost.boosting.additive import AdditiveSelection, SoftMargin
@@ -21,14 +20,13 @@ from tailboost.boosting.players.additive_player import (
     VariancePenalty,
 )
 from tailboost.classifiers.additive import AdditiveClassifier
-from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
+from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import CONSTRAINTS, with_parameters
-from tailboost.core.array_types import Column, Floats, Model, Table
-from tailboost.core.checks import OneOf, unpack
+from tailboost.core.array_types import Floats, Model
+from tailboost.core.checks import OneOf
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.additive_summary import Cost, margin_bound
 from tailboost.learners import StumpClassifier
-from tailboost.rows.given import Given
 from tailboost.rows.training_set import TrainingSet
 from tailboost.solvers.soft_margin import check_price
 
@@ -135,40 +133,7 @@ class VarianceBoostClassifier(AdditiveClassifier):
     n_iter_no_change: int | None = None
     tol: float = 1e-3
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and add them with their steps.
-
-        Parameters
-        ----------
-        X, y, sample_weight, **fit_params : optional
-            As in `CVaRBoostClassifier.fit`.
-        X_val, y_val, sample_weight_val : optional
-            Held-out rows, their labels and weights. They need ``cv="auto"``. The number of rounds is selected
-            on them if ``n_iter_no_change`` is given.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        given = Given(*unpack(X, y), None, sample_weight)
-        judging = Given(*unpack(X_val, y_val), None, sample_weight_val)
+    def _play(self, fit: BoostingFit) -> None:
         if self.stumps and self.variance_weight is None:
             raise ValueError("stumps=True takes the best step for a variance_weight, got None")
         if not self.stumps and (self.variance_weight or 0) > 1:
@@ -177,17 +142,16 @@ class VarianceBoostClassifier(AdditiveClassifier):
             )
         if self.stumps and self.estimator is not None:
             raise ValueError(f"estimator={self.estimator!r} and stumps=True were both given")
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = fit.read()
-            learner = clf._open(fit, training)
-            refit = clf._refit(training, learner)
-            clf._play(fit, training, learner, clf._player(training.n_classes), refit)
-        warn_of_interrupt(self)
+        training = fit.read()
+        learner = self._open(fit, training)
+        refit = self._refit(training, learner)
+        self._play_steps(fit, training, learner, self._player(training.n_classes), refit)
+
+    def _warn(self) -> None:
+        super()._warn()
         choice = self.selection_.choice
         if choice is not None and choice.warning:
             warn_user(choice.warning)
-        return self
 
     @property
     def _program(self) -> str | None:

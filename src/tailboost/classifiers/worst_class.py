@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -38,7 +38,7 @@ from tailboost.boosting.subgroups import (
     pooled_subgroups,
 )
 from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed
-from tailboost.classifiers.boosting_fit import fit_of, warn_of_interrupt, with_callbacks
+from tailboost.classifiers.boosting_fit import BoostingFit, with_callbacks
 from tailboost.classifiers.input import (
     CONSTRAINTS,
     ROUNDS_OR_AUTO,
@@ -75,6 +75,70 @@ ERROR_ROUNDS = 30
 PATIENCE = 10
 # Values with a smaller difference are equal after rounding to DECIMALS.
 TOLERANCE = 0.5 * 10.0**-DECIMALS
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Which game over subgroups is played: decided once, before anything is fitted.
+
+    Attributes
+    ----------
+    edge : float
+        γ, also in the error game.
+    indicator : bool
+        Whether losses are indicators.
+    votes : bool
+        Whether the hypotheses vote.
+    rounds : int
+        Largest number of rounds.
+    """
+
+    edge: float
+    indicator: bool
+    votes: bool
+    rounds: int
+
+    @classmethod
+    def of(cls, clf: WorstClassBoostClassifier, count: int) -> Self:
+        """Return the terms by the parameters, for a number of pools of subgroups."""
+        edge = edge_from_share(clf.q, count) if clf.gamma == "auto" else float(clf.gamma)
+        # An error budget, or a single hypothesis, needs mixture weights.
+        mixes = clf.error_budget is not None or not clf.randomized
+        published = clf.gamma != "auto" and edge > 0 and not mixes
+        indicator = clf.class_loss == "indicator" or (clf.class_loss == "auto" and published)
+        votes = clf.combine == "vote" or (clf.combine == "auto" and indicator and not mixes)
+        rounds = clf.n_estimators
+        if isinstance(rounds, str):
+            rounds = theory_rounds(float(count), edge) if indicator else ERROR_ROUNDS
+        return cls(edge, indicator, votes, int(rounds))
+
+    def demand(self, stakes: TargetStakes, *, limited: bool) -> Demand:
+        """Return the weighted loss up to which a learner grows."""
+        if self.indicator:
+            return Demand(0.5 - self.edge, required=True)
+        if not limited:  # a loss of 0 ends the growth
+            return Demand(0.0)
+        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
+        allowed = float(stakes.allowed.max() / (1.0 + stakes.penalty.max()))
+        K = float(len(stakes.allowed))
+        return Demand(max(0.0, allowed - math.sqrt(math.log(K) / (2 * self.rounds))))
+
+    def schedule(self, clf: WorstClassBoostClassifier, stakes: TargetStakes) -> Schedule:
+        """Return how long the game is played."""
+        patience: Any = PATIENCE if clf.n_iter_no_change == "auto" else clf.n_iter_no_change
+        target = None
+        if clf.until_met:
+            patience = None
+            target = stakes.limit
+            target += -TOLERANCE if stakes.indicator else TOLERANCE
+        least = None
+        if patience is not None or clf.until_met:
+            # Without any error, minus the largest limit if limits differ.
+            least = TOLERANCE - (float(stakes.allowed.max()) if stakes.differ else 0.0)
+        rule = "the vote" if self.votes else "the randomised rule"
+        reached = f"{rule} meets all targets on the selection data"
+        stop = patience, clf.tol, clf.max_time, least, target
+        return Schedule(self.rounds, *stop, reached=reached)
 
 
 @with_parameters
@@ -286,39 +350,38 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """
         given = Given(*unpack(X, y), groups, sample_weight)
         judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
-        self._check_arguments(groups)
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = clf._with_subgroups(fit.read())
-            votes = clf._votes
-            learner = fit.open(training, self.cv, known_classes=True)
-            stakes = clf._stakes(training, learner, round_seed(fit.entropy, 0))
-            problem = clf._problem_on(learner.judged)
-            pool = Pool(learner.judged, training.n_classes)
-            if not votes:
-                pool = unboosted(pool, learner, training, fit.entropy)
-            if not votes and self.include_constants:
-                pool = pool.with_constants()
-            mixture = Mixture(problem, pool, clf._grouping, even=votes, with_erm=not votes)
-            player = Hedge(eta_for(self.eta, float(clf._pools.count), clf._most_rounds()))
-            game = Game(
-                stakes,
-                player,
-                fit.kept(learner, training),
-                clf._schedule(stakes),
-                progress_of(mixture, votes=votes),
-                clf._demand(stakes),
-            )
-            clf.gamma_ = clf._edge if stakes.indicator else None
-            clf.eta_ = player.eta
+        return self._fit(given, judging, fit_params)
 
-            def select(at: Position) -> Mixture:
-                majority = at.memory if votes else None
-                return replace(mixture, pool=at.pool, majority=majority)
+    def _play(self, fit: BoostingFit) -> None:
+        self._check_arguments(fit.given.groups)
+        training = self._with_subgroups(fit.read())
+        terms = self._terms
+        learner = fit.open(training, self.cv, known_classes=True)
+        stakes = self._stakes(training, learner, round_seed(fit.entropy, 0))
+        self.gamma_ = terms.edge if terms.indicator else None
+        self.eta_ = eta_for(self.eta, float(self._pools.count), terms.rounds)
+        pool = Pool(learner.judged, training.n_classes)
+        if not terms.votes:
+            pool = unboosted(pool, learner, training, fit.entropy)
+        if not terms.votes and self.include_constants:
+            pool = pool.with_constants()
+        problem = self._problem_on(learner.judged)
+        voting = terms.votes
+        mixture = Mixture(problem, pool, self._grouping, even=voting, with_erm=not voting)
+        game = Game(
+            stakes,
+            Hedge(self.eta_),
+            fit.kept(learner, training),
+            terms.schedule(self, stakes),
+            progress_of(mixture, votes=voting),
+            terms.demand(stakes, limited=self.max_error != "auto"),
+        )
 
-            fit.play(game, pool, training, select)
-        self._warn()
-        return self
+        def select(at: Position) -> Mixture:
+            majority = at.memory if voting else None
+            return replace(mixture, pool=at.pool, majority=majority)
+
+        fit.play(game, pool, training, select)
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
@@ -343,31 +406,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
             )
 
     @property
-    def _limited(self) -> bool:
-        """Whether mixture weights are needed: for an error budget, or for a single hypothesis."""
-        return self.error_budget is not None or not self.randomized
-
-    # -- which game ----------------------------------------------------------------------------------
-
-    @property
-    def _edge(self) -> float:
-        """γ, also in the error game."""
-        if self.gamma == "auto":
-            return edge_from_share(self.q, self._pools.count)
-        return float(self.gamma)
-
-    @property
-    def _indicator(self) -> bool:
-        """Whether the indicator game is played."""
-        published = self.gamma != "auto" and self._edge > 0 and not self._limited
-        return self.class_loss == "indicator" or (self.class_loss == "auto" and published)
-
-    @property
-    def _votes(self) -> bool:
-        """Whether the hypotheses vote."""
-        return self.combine == "vote" or (
-            self.combine == "auto" and self._indicator and not self._limited
-        )
+    def _terms(self) -> Terms:
+        """Which game is played."""
+        return Terms.of(self, self._pools.count)
 
     def _with_subgroups(self, training: TrainingSet) -> TrainingSet:
         """Return the training set with the subgroups of the game as its groups; set their names and pools."""
@@ -385,9 +426,10 @@ class WorstClassBoostClassifier(MixtureClassifier):
         self._named, self._pools = pooled_subgroups(
             kind, training, self.classes_, groups, least
         )
-        if self.class_loss == "indicator" and self._edge <= 0:
+        edge = self._terms.edge
+        if self.class_loss == "indicator" and edge <= 0:
             raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {self._edge:.4g} ≤ 0 for K = "
+                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {edge:.4g} ≤ 0 for K = "
                 f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
                 "class_loss='error', or give gamma or a larger fraction"
             )
@@ -403,12 +445,12 @@ class WorstClassBoostClassifier(MixtureClassifier):
             learner.judged,
             self._pools,
             self.max_error_,
-            self._indicator,
+            self._terms.indicator,
             self.shrinkage,
         )
         if not stakes.indicator or self.max_error != "auto":
             return stakes
-        return with_least_allowed(stakes, learner, seed, 0.5 - self._edge)
+        return with_least_allowed(stakes, learner, seed, 0.5 - self._terms.edge)
 
     def _problem_on(self, judged: Rows) -> Problem:
         """Return the objective and the limits of the parameters."""
@@ -421,7 +463,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             allowed = dict(zip(named, self.max_error_.tolist(), strict=True))
             limits = (self._allowing(by_subgroup, allowed),)
         # The published vote minimises the largest error for any limits.
-        if limits and not (self._votes and self._indicator):
+        if limits and not (self._terms.votes and self._terms.indicator):
             aim = error()
         return Problem(
             Objective.of(aim),
@@ -432,50 +474,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
-        return replace(super()._allowing(rate, allowed), strict=self._indicator)
-
-    def _demand(self, stakes: TargetStakes) -> Demand:
-        """Return the weighted loss up to which a learner grows."""
-        if stakes.indicator:
-            return Demand(0.5 - self._edge, required=True)
-        if self.max_error == "auto":  # a loss of 0 ends the growth
-            return Demand(0.0)
-        # Σ_k w_k R_k ≤ max_error − √(ln K/(2T)), in the scale of the losses
-        allowed = float(stakes.allowed.max() / (1.0 + stakes.penalty.max()))
-        K = float(len(stakes.allowed))
-        return Demand(max(0.0, allowed - math.sqrt(math.log(K) / (2 * self._most_rounds()))))
-
-    def _most_rounds(self) -> int:
-        if not isinstance(self.n_estimators, str):
-            return int(self.n_estimators)
-        if self._indicator:
-            return theory_rounds(float(self._pools.count), self._edge)
-        return ERROR_ROUNDS
-
-    def _schedule(self, stakes: TargetStakes) -> Schedule:
-        """Return how long the game is played."""
-        patience: Any = self.n_iter_no_change
-        target = None
-        if self.until_met:
-            patience = None
-            target = stakes.limit
-            target += -TOLERANCE if stakes.indicator else TOLERANCE
-        elif patience == "auto":
-            patience = PATIENCE
-        rule = "the vote" if self._votes else "the randomised rule"
-        least = None
-        if patience is not None or self.until_met:
-            # Without any error, minus the largest limit if limits differ.
-            least = TOLERANCE - (float(stakes.allowed.max()) if stakes.differ else 0.0)
-        return Schedule(
-            self._most_rounds(),
-            patience,
-            self.tol,
-            self.max_time,
-            least,
-            target,
-            reached=f"{rule} meets all targets on the selection data",
-        )
+        return replace(super()._allowing(rate, allowed), strict=self._terms.indicator)
 
     # -- after the game ------------------------------------------------------------------------------
 
@@ -557,8 +556,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return self._pools.pool
 
     def _warn(self) -> None:
-        """Give the warnings about a finished fit."""
-        warn_of_interrupt(self)
+        super()._warn()
         warn_of_small(self._named, self._pools)
         useless = self._useless
         words = self._rows_kept().words
@@ -592,10 +590,11 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _own_symbols(self) -> dict[str, str]:
         if not self._targets.indicator:
             return {}
-        return {"γ": f"edge of the learner, {self._edge:.4g}", "θ": "1 − max_error"}
+        return {"γ": f"edge of the learner, {self._terms.edge:.4g}", "θ": "1 − max_error"}
 
     def _bounds(self) -> Bounds:
-        promised, observed = hedge_game_bounds(self.game_, None, self.eta, self._most_rounds())
+        terms = self._terms
+        promised, observed = hedge_game_bounds(self.game_, None, self.eta, terms.rounds)
         units = self._targets
         kind = self._named.kind
         promised = about_voters(promised, units, kind)
@@ -605,7 +604,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             words = "max_error = 1 − θ; Theorem 1 of Saito et al. 2024 without its last step, which can fail"
             promised = (
                 *promised,
-                edge_bound(self.game_, self._edge, self._most_rounds(), share, words),
+                edge_bound(self.game_, terms.edge, terms.rounds, share, words),
             )
         if self.max_error == "auto" or not self._own:
             return promised, observed
@@ -707,73 +706,41 @@ class GroupDROBoostClassifier(MixtureClassifier):
     n_iter_no_change: int | None = 3
     tol: float = 1e-3
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @with_callbacks
-    def fit(
-        self,
-        X: Table,
-        y: Column = None,
-        *,
-        sample_weight: Column = None,
-        groups: Groups = None,
-        X_val: Table = None,
-        y_val: Column = None,
-        groups_val: Groups = None,
-        sample_weight_val: Column = None,
-        **fit_params: object,
-    ) -> Self:
-        """Fit the hypotheses round by round and combine them.
+    # The same arguments, with groups.
+    fit = WorstClassBoostClassifier.fit
 
-        Parameters
-        ----------
-        X, y, sample_weight, groups, **fit_params : optional
-            As in `WorstClassBoostClassifier.fit`.
-        X_val, y_val, groups_val, sample_weight_val : optional
-            Held-out rows on which mixture weights are selected; they need ``cv="auto"``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If an argument is not as described. A fit that raises leaves the classifier as it was.
-        """
-        given = Given(*unpack(X, y), groups, sample_weight)
-        judging = Given(*unpack(X_val, y_val), groups_val, sample_weight_val)
+    def _play(self, fit: BoostingFit) -> None:
         even = self.combine == "average"
         if even and self.error_budget is not None:
             raise ValueError(
                 "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
             )
-        with fit_of(self, given, judging, fit_params) as fit:
-            clf = fit.classifier
-            training = clf._with_subgroups(fit.read())
-            learner = fit.open(training, self.cv)
-            stakes = group_stakes(training, learner.judged, clf)
-            pool = Pool(learner.judged, training.n_classes)
-            if not even:
-                pool = unboosted(pool, learner, training, fit.entropy)
-            if self.include_constants:
-                pool = pool.with_constants()
-            objective = Objective.of(largest(error(by=clf._named.kind)))
-            problem = Problem(objective, error_budget=self.error_budget, randomized=True)
-            mixture = Mixture(problem, pool, clf._grouping, even=even, with_erm=not even)
-            patience = self.n_iter_no_change
-            watched = not even and (patience is not None or self.verbose)
-            n_rounds = int(self.n_estimators)
-            game = Game(
-                stakes,
-                Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
-                fit.kept(learner, training),
-                Schedule.falling(n_rounds, patience, self.tol, self.max_time),
-                progress_of(mixture) if watched else Unwatched(),
-            )
-            fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
-        warn_of_interrupt(self)
+        training = self._with_subgroups(fit.read())
+        learner = fit.open(training, self.cv)
+        stakes = group_stakes(training, learner.judged, self)
+        pool = Pool(learner.judged, training.n_classes)
+        if not even:
+            pool = unboosted(pool, learner, training, fit.entropy)
+        if self.include_constants:
+            pool = pool.with_constants()
+        objective = Objective.of(largest(error(by=self._named.kind)))
+        problem = Problem(objective, error_budget=self.error_budget, randomized=True)
+        mixture = Mixture(problem, pool, self._grouping, even=even, with_erm=not even)
+        patience = self.n_iter_no_change
+        watched = not even and (patience is not None or self.verbose)
+        n_rounds = int(self.n_estimators)
+        game = Game(
+            stakes,
+            Hedge(eta_for(self.eta, stakes.units.count, n_rounds)),
+            fit.kept(learner, training),
+            Schedule.falling(n_rounds, patience, self.tol, self.max_time),
+            progress_of(mixture) if watched else Unwatched(),
+        )
+        fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
+
+    def _warn(self) -> None:
+        super()._warn()
         warn_of_small(self._named, self._pools)
-        return self
 
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
