@@ -75,7 +75,7 @@ def fit_models(data: Any, seed: int) -> dict[str, Any]:
     X, X_test = (np.ascontiguousarray(part.X, dtype=np.float64) for part in (rows.train, rows.test))
     began = time.process_time()
     mix = tb.RobustMixtureClassifier(random_state=seed, n_jobs=1).fit(X, rows.train.y)
-    judged = mix._outputs
+    judged = mix.selection_.engine.outputs
     kept = {
         "X": X, "y": rows.train.y, "fold": judged.rows.fold, "P": np.exp(judged.logs),
         "X_test": X_test, "y_test": rows.test.y, "names": np.array(judged.models.names),

@@ -32,6 +32,7 @@ from experiments._limit_methods import LIMITS, Asked, GivenScores, Scored, pair
 from experiments.broken_limits import CASES, _some, score
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities
+from tailboost.selection.selection import Selection
 
 Floats = NDArray[np.float64]
 ASKED = (
@@ -68,12 +69,13 @@ def _answers(classifier: Any, data: Scored) -> Floats:
 
 def blended(classifier: Any, blend: float) -> Any:
     """Return a classifier selected on the same labelled rows by a blend with n₀."""
-    new, engine = copy.copy(classifier), classifier._engine
+    new, engine = copy.copy(classifier), classifier.selection_.engine
     labelled = engine.labelled
     measured = SelectionData(labelled.strata, labelled.stratum, labelled.weights, labelled.probabilities)
     selection_data.BLEND_ROWS = blend
     data = by_probabilities(labelled, labelled.stratum, labelled.weights, labelled.probabilities)
-    new._settle(replace(engine, data=data, pools={}, labelled_alone=labelled, with_unlabeled=measured))
+    counted = replace(engine, data=data, pools={}, labelled_alone=labelled, with_unlabeled=measured)
+    new.selection_ = Selection.of(counted, classifier.selection_.problem)
     return new
 
 

@@ -154,7 +154,7 @@ def paired(rows: Rows) -> dict[str, Any]:
     models["fast"] = FastBoost(n_estimators="auto", learning_rate=0.2, **size)
     models["60"] = type(models["forest"])(**{**models["forest"].get_params(), "n_trees": 60})
     mix = default(estimators=list(models.items())).fit(X, y)
-    judged, fitted = mix._outputs, mix.named_estimators_
+    judged, fitted = mix.selection_.engine.outputs, mix.named_estimators_
     table = mix.estimators_[0].table_.transform(X_test)
     boosted = models["boosted"].set_params(n_estimators=fitted["boosted"].models[0].n_estimators)
     single = boosted.fit(X, y)

@@ -145,7 +145,7 @@ def test_boosting_and_mixtures_of_models_judge_on_the_same_rows(rare, chosen, mo
     boosted = tb.AdaLPBoostClassifier(GaussianNB(), n_estimators=1, random_state=3).fit(X, y)
     mixed = tb.RobustMixtureClassifier([("bayes", GaussianNB())], random_state=3).fit(X, y)
     assert mixed.validation_ == chosen
-    by_boosting, by_mixture = boosted.selection_.pool.rows, mixed._outputs.rows
+    by_boosting, by_mixture = boosted.selection_.pool.rows, mixed.selection_.engine.outputs.rows
     shares = [np.bincount(rows.y, rows.weight) / np.sum(rows.weight) for rows in (by_boosting, by_mixture)]
     np.testing.assert_allclose(*shares, rtol=1e-12)
     assert by_boosting.words.replace("losses", "probabilities") == by_mixture.words

@@ -198,7 +198,7 @@ def test_on_noise_it_is_said_that_nobody_gains():
 @pytest.mark.slow
 def test_one_fit_gives_the_curves_of_all_shares_passed_on():
     mix = judged(objective=GOAL, limits=[rates.deferred(by="sex") <= 0.15])
-    kept = mix._engine.data
+    kept = mix.selection_.engine.data
     curves = mix.tradeoff(
         rates.largest(rates.answered_error(by="class")),
         rates.answered_error(),
@@ -210,7 +210,7 @@ def test_one_fit_gives_the_curves_of_all_shares_passed_on():
         limited, _ = curve.predicted(P, Y, groups=GROUPS)
         assert limited.tolist() == pytest.approx([p.limited for p in curve], abs=0.05)
         for point in curve:
-            assert point.classifier._engine.data is kept  # nothing is fitted or inferred anew
+            assert point.classifier.selection_.engine.data is kept  # nothing is fitted or inferred anew
             assert point.classifier.rates_.met
             assert point.classifier.defers(P).mean() <= share + 0.03  # groups are inferred out of fold
     least = [min(point.value for point in curve) for curve in curves.values()]

@@ -14,10 +14,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from tailboost import RobustMixtureClassifier, load_model, save_model
-from tailboost.classifiers import fitting, robust_mixture
-from tailboost.classifiers.base import FitInterruptedWarning
+from tailboost.classifiers import fitting, mixture_fit
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import LOG_STEP, Clock, fit_models
+from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.forest import TableForest
 from tailboost.learners.table import OpenTable
@@ -105,7 +105,7 @@ def test_rows_of_one_person_stay_together():
     together = RobustMixtureClassifier(tree, **options).fit(X, y, clusters=[f"person {w}" for w in who])
     assert errors_of(apart).max() < 0.15  # it has seen the persons that it is judged on
     assert 0.3 < errors_of(together).mean() < 0.7  # of others it knows nothing
-    rows = together._outputs.rows
+    rows = together.selection_.engine.outputs.rows
     assert all(len(set(rows.fold[who == w].tolist())) == 1 for w in range(60))
     held = RobustMixtureClassifier(tree, cv=0.25, **options).fit(X, y, clusters=who)
     assert "60 held-out" in held.rates_.words
@@ -125,8 +125,9 @@ def test_a_splitter_and_its_splits_say_who_is_judged_by_whom():
         a, b = np.intersect1d(a, used), np.intersect1d(b, used)
         logs[np.searchsorted(used, b)] = GaussianNB().fit(X[a], y[a]).predict_log_proba(X[b])
     for mix in (by_splits, by_masks):
-        np.testing.assert_allclose(mix._outputs.logs[0], np.maximum(logs, np.log(1e-6)), atol=LOG_STEP)
-        assert not (mix._outputs.logs[0] % LOG_STEP).any()  # few digits make small files
+        kept = mix.selection_.engine.outputs.logs[0]
+        np.testing.assert_allclose(kept, np.maximum(logs, np.log(1e-6)), atol=LOG_STEP)
+        assert not (kept % LOG_STEP).any()  # few digits make small files
         assert mix.validation_ == "splits"
     by_splitter = RobustMixtureClassifier([("bayes", GaussianNB())], cv=KFold(4)).fit(X[used], y[used])
     words = by_splitter.rates_.words
@@ -148,7 +149,7 @@ class Counted(GaussianNB):
 def clock(monkeypatch):
     """Replace the time by the number of fits so far."""
     Counted.rows.clear()
-    for module in (fitting, robust_mixture):
+    for module in (fitting, mixture_fit):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: float(len(Counted.rows))))
     return Counted.rows
 
@@ -179,7 +180,8 @@ def test_folds_that_were_reached_judge_the_first_model(clock, reached):
     assert clock == [80] * reached
     whole = RobustMixtureClassifier([("first", GaussianNB())], **given).fit(X, y)
     judged = np.sort(np.concatenate([held for _, held in splits[:reached]]))
-    np.testing.assert_array_equal(hasty._outputs.logs[0], whole._outputs.logs[0][judged])
+    some, all_rows = (mix.selection_.engine.outputs.logs[0] for mix in (hasty, whole))
+    np.testing.assert_array_equal(some, all_rows[judged])
     own = GaussianNB().fit(X[splits[0][0]], y[splits[0][0]])
     np.testing.assert_allclose(hasty.estimators_[0].predict_proba(X), own.predict_proba(X))
     words = hasty.rates_.words

@@ -34,11 +34,17 @@ def tuned():
     return tb.tune(GaussianNB().fit(X[:120], Y[:120]), X[120:], Y[120:])
 
 
-@pytest.mark.parametrize("kind", ["boosted", "tuned"])
-def test_methods_of_a_selection_are_defined_once(kind, request):
-    classifier = type(request.getfixturevalue(kind))
+def test_methods_of_boosting_are_defined_once(boosted):
     for name in ("reweight", "tradeoff", "rates_", "summary_", "objective_"):
-        assert getattr(classifier, name) is getattr(Reselection, name)
+        assert getattr(type(boosted), name) is getattr(Reselection, name)
+
+
+@pytest.mark.parametrize("kind", ["boosted", "tuned"])
+def test_a_selection_by_the_same_problem_is_the_same_rule(kind, request):
+    classifier = request.getfixturevalue(kind)
+    again = classifier.reweight()
+    np.testing.assert_array_equal(again.predict(X), classifier.predict(X))
+    assert again.objective_ == classifier.objective_
 
 
 def test_hypotheses_within_limits_against_a_generic_solver(boosted):

@@ -44,7 +44,7 @@ def said(caught, start):
 def test_the_standard_error_is_that_of_the_bootstrap(objective):
     """Rows are drawn anew, and both rules are measured on them."""
     clf, _ = tuned(800, 3, limits=ODDS, objective=objective)
-    compared, data = clf._selected.compared, clf._engine.data
+    compared, data = clf.selection_.rule.compared, clf.selection_.engine.data
     pool, program = compared.pool, compared.program
     mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
     drawn = mixture.selection
@@ -71,9 +71,9 @@ def test_a_lower_error_with_draws_is_told_with_both_errors():
     (message,) = said(caught, "price of determinism")
     own, reached = (float(x) for x in re.search(r"error: ([.\d]+) .* has ([.\d]+) there", message).groups())
     assert "randomized=True" in message
-    assert own == pytest.approx(clf._selected.selection.value, abs=1e-4)
+    assert own == pytest.approx(clf.selection_.rule.selection.value, abs=1e-4)
     drawn, caught = tuned(2000, 1, digits=1, limits=ODDS, randomized=True)
-    assert drawn._selected.selection.value == pytest.approx(reached, abs=1e-4)
+    assert drawn.selection_.rule.selection.value == pytest.approx(reached, abs=1e-4)
     assert not said(caught, "price of determinism")
 
 
@@ -84,8 +84,8 @@ def test_the_price_is_told_with_a_confidence_too():
     _, caught = tuned(2000, 1, digits=1, limits=ODDS, confidence=0.5)
     (message,) = said(caught, "price of determinism: within the limits and without confidence= the rule")
     own, reached = (float(x) for x in re.search(r"error: ([.\d]+) .* has ([.\d]+) there", message).groups())
-    assert own == pytest.approx(free._selected.selection.value, abs=1e-4)
-    assert reached == pytest.approx(drawn._selected.selection.value, abs=1e-4)
+    assert own == pytest.approx(free.selection_.rule.selection.value, abs=1e-4)
+    assert reached == pytest.approx(drawn.selection_.rule.selection.value, abs=1e-4)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_the_price_is_told_in_the_credit_loan_example_of_fairlearn():
     assert own > 0.35
     assert reached < 0.25
     drawn = tb.tune(model, X.iloc[rows], y[rows], randomized=True, **about)
-    assert drawn._selected.selection.value == pytest.approx(reached, abs=1e-4)
+    assert drawn.selection_.rule.selection.value == pytest.approx(reached, abs=1e-4)
 
 
 def three_groups(n):
@@ -143,7 +143,7 @@ def test_draws_on_many_rows_come_near_the_least_error():
     P = np.column_stack([1 - p, p])
     clf = tb.tune(lambda X: X, P, y, groups=group, by_group=True, randomized=True, limits=limits)
     least = least_error_of_draws(p, y, group, 0.05)
-    assert least - 1e-9 <= clf._selected.selection.value <= least + 5e-4
+    assert least - 1e-9 <= clf.selection_.rule.selection.value <= least + 5e-4
 
 
 @pytest.mark.parametrize(("digits", "least", "most"), [(8, 0, 4), (1, 8, 20)])
@@ -173,8 +173,8 @@ def test_a_dear_confidence_is_told_with_both_errors():
     share, guess, own, before = re.search(
         r"costs (\d+)% .*\(([.\d]+)\): error is ([.\d]+) .* without it ([.\d]+)\.", message
     ).groups()
-    assert float(own) == pytest.approx(clf._selected.selection.value, abs=1e-4)
-    assert float(before) == pytest.approx(free._selected.selection.value, abs=1e-4)
+    assert float(own) == pytest.approx(clf.selection_.rule.selection.value, abs=1e-4)
+    assert float(before) == pytest.approx(free.selection_.rule.selection.value, abs=1e-4)
     assert int(share) == pytest.approx(
         100 * (float(own) - float(before)) / (float(guess) - float(before)), abs=1
     )

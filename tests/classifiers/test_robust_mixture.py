@@ -99,7 +99,7 @@ def test_the_weights_of_a_draw_are_optimal(seed, budget):
         RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget, randomized=randomized)
         for randomized in (True, False)
     )
-    found = drawn._selected
+    found = drawn.selection_.rule
     errors = np.array([1 - counts.diagonal() / counts.sum(axis=1) for counts in found.pool.counts])
     means = np.array([1 - np.trace(counts) for counts in found.pool.counts])
     limit = [] if budget is None else [found.program.limits[-1].bound]
@@ -125,8 +125,8 @@ def test_one_rule_is_the_best_of_the_candidates(seed, budget):
     """By counting answers: the largest error, within the most accurate candidate's error plus the budget."""
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y, error_budget=budget)
-    pool, table = mix._selected.pool, mix._outputs.table
-    answers = [mix._engine.member(member).predict_table(table) for member in pool.candidates]
+    pool, table = mix.selection_.rule.pool, mix.selection_.engine.outputs.table
+    answers = [mix.selection_.engine.member(member).predict_table(table) for member in pool.candidates]
     worst = np.array([max(class_errors(y, k)) for k in answers])
     means = np.array([np.mean(k != y) for k in answers])
     inside = means <= means.min() + (1.0 if budget is None else budget) + 1e-12
@@ -155,8 +155,9 @@ def test_the_curve_is_the_front_of_all_candidates(seed):
     """By brute force: for every limit on the overall error the best candidate."""
     _, y, P, _ = printed(seed, K=4)
     mix = RobustMixtureClassifier.from_probabilities(P, y)
-    curve, table = mix.tradeoff(), mix._outputs.table
-    answers = [mix._engine.member(member).predict_table(table) for member in mix._selected.pool.candidates]
+    curve, table = mix.tradeoff(), mix.selection_.engine.outputs.table
+    candidates = mix.selection_.rule.pool.candidates
+    answers = [mix.selection_.engine.member(member).predict_table(table) for member in candidates]
     means = np.array([np.mean(k != y) for k in answers])
     worst = np.array([max(class_errors(y, k)) for k in answers])
     limited, value = curve.values

@@ -109,7 +109,7 @@ class TestCounts:
 
     @pytest.mark.parametrize("by_group", [False, True])
     def test_thinned_rows_keep_the_mass_of_each_kind(self, by_group):
-        data = tuned(by_group=by_group)._engine.data
+        data = tuned(by_group=by_group).selection_.engine.data
         small = data.thinned(1000)
         assert len(small) == 1000
         np.testing.assert_allclose(

@@ -201,7 +201,7 @@ class Reselection:
         ResubstitutionWarning
             If models were fitted on the given rows.
         """
-        self._check_candidates()
+        check_is_fitted(self)
         X, y = unpack(X, y)
         new = copy.copy(self)
         rows = Given(X, y, groups, sample_weight, costs)
@@ -227,12 +227,6 @@ class Reselection:
                 engine = new._engine_by(groups, problem)
         new._select(engine, problem, max_error)
         return new
-
-    def _check_candidates(self) -> None:
-        """Raise unless there are candidates to select from."""
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
 
     @abstractmethod
     def _reading(self, X: Table, y: Column) -> Records:
@@ -310,10 +304,6 @@ class Reselection:
                 return self._reaching(minimised, (*others, own))
             return point._answering(point._selected, others, own)
 
-        traded = limited.within(limited.most).form, limited.rate
-        bounds = [
-            limit.bound for limit in self._problem.limits if (limit.form, limit.rate) == traded
-        ]
         return Curve(
             tuple(points),
             limited,
@@ -322,9 +312,7 @@ class Reselection:
             at,
             cast("CurveSource", self),
             limits=others,
-            bound=next(
-                (float(bound) for bound in bounds if isinstance(bound, (int, float))), None
-            ),
+            bound=bound_of(self._problem, limited),
             _recounted=engine.data.strata.columns != self._engine.data.strata.columns,
             _measured_rows=measured_rows or MeasuredRows(),
         )
@@ -356,11 +344,6 @@ class Reselection:
 
         The fractions replace the classifier's limits on all deferred rows.
         """
-        given = [float(fraction) for fraction in np.ravel(fractions)]
-        if not given or any(not 0.0 <= x < 1.0 for x in given) or len(set(given)) < len(given):
-            raise ValueError(
-                f"deferred must be different fractions of the rows, from 0 to below 1, got {fractions!r}"
-            )
         problem = self._problem
         problem = problem.within(
             tuple(limit for limit in problem.limits if limit.rate != deferred())
@@ -368,7 +351,7 @@ class Reselection:
         limited, minimised, others = problem.traded(a, b)
         measured_rows = MeasuredRows()  # a point may be picked from any of the curves
         curves = {}
-        for fraction in given:
+        for fraction in fractions_of(fractions):
             classifier = self._reaching(minimised, (*problem.limits, deferred() <= fraction))
             rates = limited, minimised, (*others, deferred() <= fraction)
             curves[fraction] = classifier._rate_curve(rates, n_points, measured_rows)
@@ -542,21 +525,42 @@ class Reselection:
         """
         check_is_fitted(self)
         n, ask = self._asker(X, groups)
-        return self.classes_[answers_by(self._drawn(members, n), ask)]
+        return self.classes_[answers_by(drawn_members(self.ensemble_, members, n), ask)]
 
-    def _drawn(self, members: Any, n: int) -> Ints:
-        """Return the checked index of a hypothesis for each of n rows."""
-        chosen = np.asarray(members)
-        most = len(self.ensemble_)
-        if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
-            raise ValueError(
-                f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
-            )
-        if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
-            raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
-        if len(wrong := np.intersect1d(chosen, self.ensemble_.random_candidates)):
-            raise ValueError(
-                f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
-                "classifier with a rate as its objective has no such candidates"
-            )
-        return chosen
+
+def drawn_members(ensemble: Any, members: Any, n: int) -> Ints:
+    """Return the checked index of a candidate for each of n rows."""
+    chosen = np.asarray(members)
+    most = len(ensemble)
+    if chosen.shape != (n,) or chosen.dtype.kind not in "iu":
+        raise ValueError(
+            f"members must be {n:,} integers, one per row; got {chosen.dtype}, {chosen.shape}"
+        )
+    if len(wrong := chosen[(chosen < 0) | (chosen >= most)]):
+        raise ValueError(f"members holds {wrong[0]}; there are members 0 … {most - 1}")
+    if len(wrong := np.intersect1d(chosen, ensemble.random_candidates)):
+        raise ValueError(
+            f"members holds {wrong[0]}, a candidate that draws its label from probabilities; a "
+            "classifier with a rate as its objective has no such candidates"
+        )
+    return chosen
+
+
+def bound_of(problem: Problem, limited: Any) -> float | None:
+    """Return the bound of a problem's own limit on the limited rate of a curve; None without one."""
+    traded = limited.within(limited.most).form, limited.rate
+    for limit in problem.limits:
+        if (limit.form, limit.rate) == traded and isinstance(limit.bound, (int, float)):
+            return float(limit.bound)
+    return None
+
+
+def fractions_of(deferred: Any) -> list[float]:
+    """Return checked fractions of rows that may be deferred, one for each curve."""
+    fractions = [float(fraction) for fraction in np.ravel(deferred)]
+    inside = all(0.0 <= fraction < 1.0 for fraction in fractions)
+    if not fractions or not inside or len(set(fractions)) < len(fractions):
+        raise ValueError(
+            f"deferred must be different fractions of the rows, from 0 to below 1, got {deferred!r}"
+        )
+    return fractions

@@ -2,99 +2,103 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.classifiers.default_models import (
-    DEFAULTS,
-    TableKind,
-    default_estimators,
-    hurried,
+from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
+from tailboost.classifiers.default_models import default_estimators
+from tailboost.classifiers.fitting import MOST_PARTS, named_models
+from tailboost.classifiers.input import input_tags, with_parameters
+from tailboost.classifiers.mixture_fit import (
+    check_pairs,
+    first_selection,
+    learn,
+    models_behind,
+    unsettled,
 )
-from tailboost.classifiers.fitting import (
-    MOST_PARTS,
-    Clock,
-    check_estimators,
-    fit_models,
-    named_models,
-)
-from tailboost.classifiers.input import (
-    checked_table,
-    class_factors,
-    input_tags,
-    noting_fitted,
-    noting_seen,
-    read_training_set,
-    read_unlabeled,
-    refuse_validation,
-    selection_data,
-    with_parameters,
-)
+from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
-    ProbabilityMixture,
-    check_columns,
+    FittedSelection,
+    answer_by,
+    answers_along,
+    asker,
     check_groups,
+    checked_rows,
+    deferral_curves,
+    engine_by,
     engine_of,
+    engine_on,
+    labels_of,
+    name_groups,
+    outputs_on,
     problem_of,
+    rate_curve,
+    readable,
+    restated,
+    shares_of,
+    tables_of,
+    tail_curve,
 )
-from tailboost.core.array_types import Column, Floats, Groups, Seed, Stated, Table
+from tailboost.core.array_types import (
+    Column,
+    Floats,
+    Groups,
+    Ints,
+    Mask,
+    Seed,
+    Stated,
+    Table,
+)
 from tailboost.core.checks import (
     OneOf,
+    batched,
     check_costs,
     check_indexes,
+    has_named_columns,
     label_vector,
     n_rows_of,
-    numbered,
     refuse_missing,
     refuse_swapped,
-    take,
     unpack,
 )
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.learners.named import named_learner
-from tailboost.learners.protocols import TableLearner
-from tailboost.learners.scores import as_classifier, as_fitted, needs_adapter, only_scores
-from tailboost.rates import InfeasibleLimitsError, Largest, Limit, Rate
-from tailboost.rows.fingerprints import (
-    Fingerprint,
-    digest,
-    fingerprint_of,
-    hash_rounded_rows,
-)
+from tailboost.learners.scores import as_fitted, only_scores
+from tailboost.rates import Largest, Limit, Rate
+from tailboost.rows.fingerprints import RowHashes, digest
 from tailboost.rows.given import Given
-from tailboost.rows.judged import group_uses
-from tailboost.rows.probes import probe_rows
-from tailboost.rows.readers import holds_unknown, records_of_fit
-from tailboost.rows.records import NO_ROWS, Records
-from tailboost.rows.rows import Rows
-from tailboost.rows.training_set import N_FOLDS, TrainingSet
-from tailboost.selection.answers import OpenedRows
-from tailboost.selection.data import with_unlabeled
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.rows.judged import Judged, group_uses
+from tailboost.rows.records import Records
+from tailboost.rows.rules import refuse
+from tailboost.selection.answers import OpenedRows, can_defer
+from tailboost.selection.answers import deferred as deferred_rows
+from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.probabilities import Models, averaging, check_named, stacked
-from tailboost.selection.problem import NAMED, Problem, combination_of_unlabeled, strata_of
-from tailboost.selection.program import Program
-from tailboost.selection.rule import digest_of_rule
-from tailboost.selection.selected import warn_of_limits
-from tailboost.selection.selection import Selection, Unselected
+from tailboost.selection.problem import NAMED
+from tailboost.selection.rate_table import RateTable
+from tailboost.selection.rule import Rule, digest_of_rule
+from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
+from tailboost.selection.threshold_rule import ThresholdRule
 
 
 @with_parameters
-class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseComposition):
+class RobustMixtureClassifier(
+    MetaEstimatorMixin, FittedSelection, Judged, ClassifierMixin, _BaseComposition
+):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
     `fit` works in three steps:
@@ -344,25 +348,9 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         """
         if "estimators" in params:
             params["estimators"] = _pairs(params["estimators"])
-            _check_pairs(params["estimators"])
+            check_pairs(params["estimators"])
         self._set_params("estimators", **params)
         return self
-
-    def _given_estimators(self) -> list[tuple[str, Any]]:
-        if not self.estimators:
-            raise ValueError(
-                "estimators must hold at least one (name, classifier) pair, got []"
-            )
-        _check_pairs(self.estimators)
-        return [
-            (
-                name,
-                named_learner(model, f"estimators: {name!r}")
-                if isinstance(model, str)
-                else model,
-            )
-            for name, model in self.estimators
-        ]
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -442,203 +430,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         validation = Given(*unpack(X_val, y_val), groups_val, sample_weight_val, costs_val)
         loud = telling(patience=0, pause=0) if self.verbose else nullcontext()
         with loud, fitting_apart(self) as fitted:
-            fitted._learn(given, validation)
+            learn(fitted, given, validation)
         # After the assignment: a filter may make a warning an error.
         self.selection_.warn(forewarned=True)
         return self
-
-    def _learn(self, given: Given, validation: Given) -> None:
-        """Set all attributes of the fit, in a classifier without any.
-
-        If all models are fitted, as in `tune`, and X_val is absent, the given rows select the rule.
-        """
-        given.check_indexes()
-        validation.check_indexes("_val")
-        clock = Clock(np.inf if self.max_time is None else time.time() + self.max_time)
-        stated = problem_of(self)
-        check_groups(self, stated, given.groups)
-        _refuse_arguments(given, validation, stated, self.cv)
-        weighted = given.sample_weight is not None or self.class_weight is not None
-        training, estimators = self._read_rows(given, weighted)
-        frozen = all(isinstance(estimator, FrozenEstimator) for _, estimator in estimators)
-        named = None
-        if given.training_rows is not None:
-            named = fingerprint_of(
-                given.training_rows,
-                lambda rows: hash_rounded_rows(checked_table(self, self, rows)),
-            )
-        costs = check_costs(given.costs, training.n_given, self.classes_, training.used)
-        if validation.any_given:
-            costs = self._read_validation(training, validation, frozen=frozen)
-        X_unlabeled, more = self._check_strata(stated, training, costs, given)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        outputs, self.validation_ = fit_models(
-            estimators,
-            training,
-            self.classes_,
-            cv=N_FOLDS if self.cv is None else self.cv,
-            factors=class_factors(
-                self.class_weight, self.classes_, training.y, training.weight
-            )[training.y],
-            weighted=weighted,
-            seed=seed,
-            n_jobs=self.n_jobs,
-            clock=clock,
-        )
-        self.probe_rows_ = probe_rows(
-            training.X, seed
-        )  # a loaded model file is checked on these rows
-        # Learners for prepared tables contain no models of earlier fits.
-        others = [
-            model
-            for _, model in estimators
-            if isinstance(model, FrozenEstimator) or not isinstance(model, TableLearner)
-        ]
-        if training.validation is None:
-            features = training.X
-        else:
-            features = training.validation[0]
-        rows = noting_fitted(outputs.rows, features, others, X_unlabeled, named)
-        score_columns = frozen and only_scores(
-            others
-        )  # rows with equal scores are different rows
-        outputs = replace(
-            outputs, rows=replace(rows, row_hashes=None) if score_columns else rows
-        )
-        if training.validation is None:
-            places = np.arange(len(training.y))
-            if rows.used is not None:
-                places = np.searchsorted(training.used, rows.used)
-            if costs is None:
-                costs = None
-            else:
-                costs = costs[places]
-            features = take(features, places)
-        if more is not None:
-            outputs = outputs.with_unlabeled(X_unlabeled, more)
-        trained = training.fingerprints
-        if frozen:  # its models are not fitted here
-            trained = NO_ROWS
-        if named is not None:
-            trained = Fingerprint.union([named, trained])
-        complete = named is not None or not (others and holds_unknown(others))
-        records = records_of_fit(self, trained, complete=complete)
-        read = outputs.models.row_hashes(features)
-        records = records.reading(read, self.classes_[rows.y], features=False)
-        if score_columns:  # a group-blind rule on scores estimates no group from them
-            features = np.zeros((n_rows_of(features), 1))
-            if more is not None:
-                read = outputs.models.row_hashes(X_unlabeled)
-                records = records.reading(read, (), features=False)
-                X_unlabeled = np.zeros((len(more), 1))
-        else:
-            selected = self._selected_on(training, X_unlabeled, frozen=frozen)
-            records = replace(records, selected=selected)
-        engine = engine_of(self, stated, averaging(outputs), features, costs, X_unlabeled)
-        self._first_selection(engine, stated, records)
-
-    def _read_rows(
-        self, given: Given, weighted: bool
-    ) -> tuple[TrainingSet, list[tuple[str, Any]]]:
-        """Return the checked rows, and the estimators by name."""
-        named = self.estimators is None or isinstance(self.estimators, str)
-        if named:
-            estimators = []
-        else:
-            estimators = self._usable(self._given_estimators(), given.X, given.y, weighted)
-        training = read_training_set(self, self, given, None)
-        if named:
-            estimators = DEFAULTS[self.estimators](TableKind.of(training))
-            if self.max_time is not None:
-                estimators = hurried(estimators)
-        if given.clusters is not None:
-            training.clusters = numbered(given.clusters, "clusters", training.n_given)[
-                training.used
-            ]
-            if (training.clusters == training.clusters[0]).all():
-                raise ValueError(
-                    "clusters has one value only: none of its rows can be held out without the others"
-                )
-        if given.groups is not None:
-            check_columns(self)
-        return training, estimators
-
-    def _read_validation(
-        self, training: TrainingSet, validation: Given, *, frozen: bool
-    ) -> Floats | None:
-        """Add the given selection data to the rows; return their costs."""
-        X_val = checked_table(self, self, validation.X)
-        X_val, rows = selection_data(self, X_val, validation, "_val", "the {:,} rows of X_val")
-        if not frozen:
-            rows = noting_seen(training.fingerprints, X_val, rows)
-        training.validation = X_val, rows
-        return check_costs(
-            validation.costs, n_rows_of(validation.X), self.classes_, rows.used, "costs_val"
-        )
-
-    def _check_strata(
-        self,
-        stated: Problem,
-        training: TrainingSet,
-        costs: Floats | None,
-        given: Given,
-    ) -> tuple[Any, Rows | None]:
-        """Raise before a fit if groups, labels or costs are missing; return the rows without labels."""
-        if training.groups is None:
-            names = None
-        else:
-            names = self._group_names
-        features = None
-        more = None
-        if training.validation is None:
-            rows = training.rows
-        else:
-            rows = training.validation[1]
-        strata, stratum, _ = strata_of(
-            stated, rows, self.classes_, names, costs, group_aware=self.by_group
-        )
-        Program.of_rates(strata, stated.counted, stated.limits)
-        if given.X_unlabeled is not None:
-            if training.validation is None:
-                val = []
-            else:
-                val = [training.validation[0]]
-            features, more = read_unlabeled(self, given, [training.X, *val])
-            combination = combination_of_unlabeled(
-                stated, strata, more.groups, names, len(more)
-            )
-            strata = with_unlabeled(strata, stratum, rows, more, combination)[0]
-        warn_of_limits(stated.limits, strata)
-        return features, more
-
-    def _selected_on(
-        self, training: TrainingSet, X_unlabeled: Table, *, frozen: bool
-    ) -> tuple[Fingerprint, ...]:
-        """Return the fingerprints of the selection data that are no training rows."""
-        selected = list[Fingerprint]()
-        if training.validation is not None:
-            selected.append(Fingerprint.of_rows(training.validation[0]))
-        elif frozen:
-            selected.append(training.fingerprints)
-        if X_unlabeled is not None:
-            selected.append(Fingerprint.of_rows(X_unlabeled))
-        return tuple(selected)
-
-    def _usable(
-        self, estimators: list[Any], X: Table, y: Column, weighted: bool
-    ) -> list[tuple[str, Any]]:
-        """Return the estimators with models in other forms as frozen classifiers; raise for unusable ones."""
-        for name, model in estimators:
-            if not (hasattr(model, "__sklearn_tags__") or needs_adapter(model)):
-                raise TypeError(
-                    f"estimators: {name!r} is a {type(model).__name__}, which is no scikit-learn "
-                    "classifier; let its class inherit from sklearn's ClassifierMixin and BaseEstimator or, "
-                    "if it is fitted, give it to tailboost.tune"
-                )
-        self._validate_names([name for name, _ in estimators])
-        estimators = [(name, as_classifier(model, X, y)) for name, model in estimators]
-        check_estimators(estimators, weighted)
-        return estimators
 
     @classmethod
     def from_probabilities(
@@ -681,63 +476,506 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix, problem = cls._unsettled(probabilities, groups, objective=objective, **params)
+        mix = cls(objective=objective, **params)
+        problem = unsettled(mix, groups)
+        check_named(probabilities)
         about = {"groups": groups, "costs": costs, "sample_weight": sample_weight}
         check_indexes(probabilities=probabilities, y=y, **about)
         refuse_missing(y, "y")
-        models = mix._behind(
-            probabilities, np.unique(label_vector(y)) if classes is None else classes
+        labels = label_vector(y)
+        models = models_behind(
+            mix, probabilities, np.unique(labels) if classes is None else classes
         )
         if groups is not None:
-            mix._name_groups(groups)
+            name_groups(mix, groups)
         given = Given(probabilities, y, groups, sample_weight)
-        judged = mix._outputs_on(models, given, "from_probabilities")
-        judged.check_order(mix.classes_)
-        judged = averaging(judged)
-        costs = check_costs(costs, n_rows_of(y), mix.classes_, judged.rows.used)
-        read = models.row_hashes(
-            stacked(probabilities, models.names, mix.classes_), probabilities
-        )
-        records = Records.of_given().reading(read, label_vector(y), features=False)
-        engine = engine_of(mix, problem, judged, costs=costs)
-        mix._first_selection(engine, problem, records)
+        outputs = outputs_on(mix, models, given, "from_probabilities")
+        outputs.check_order(mix.classes_)
+        outputs = averaging(outputs)
+        costs = check_costs(costs, n_rows_of(y), mix.classes_, outputs.rows.used)
+        table = stacked(probabilities, models.names, mix.classes_)
+        read = models.row_hashes(table, probabilities)
+        records = Records.of_given().reading(read, labels, features=False)
+        engine = engine_of(mix, problem, outputs, costs=costs)
+        first_selection(mix, engine, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
-    @classmethod
-    def _unsettled(
-        cls, probabilities: Table, groups: Groups, **params: Any
-    ) -> tuple[Self, Problem]:
-        """Return a classifier with checked parameters, and its problem."""
-        mix = cls(**params)
-        mix._validate_params()
-        problem = problem_of(mix)
-        check_groups(mix, problem, groups)
-        check_named(probabilities)
-        mix.validation_ = "probabilities"
-        return mix, problem
+    # -- another selection -----------------------------------------------------------------------------
 
-    def _behind(self, probabilities: Mapping[str, Any], classes: Any) -> Models:
-        """Set the classes; return the models whose probabilities are given by name."""
-        self.classes_ = np.asarray(classes)
-        if len(np.unique(self.classes_)) != len(self.classes_) or len(self.classes_) < 2:
-            raise ValueError(
-                f"classes must be at least two different labels, got {self.classes_.tolist()}"
-            )
-        return Models.given(list(probabilities), self.classes_)
+    def reweight(
+        self,
+        X: Table = None,
+        y: Column = None,
+        *,
+        alpha: float | None = None,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
+        error_budget: float | None = None,
+        max_error: Stated = None,
+        confidence: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
 
-    # -- the result ------------------------------------------------------------------------------------
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which becomes the objective.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
+        limits : list of Limit, optional
+            By default unchanged; boosting keeps limits if the objective stays the same.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
+        max_error : float in (0, 1] or dict, optional
+            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
+            objective stays the same.
+        confidence : float in [0, 1), optional
+            Estimated probability with which all limits have to hold on new rows, for models; by default that
+            of the classifier.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        # `InfeasibleLimitsError.unselected` has candidates and no rule.
+        if not hasattr(self, "selection_"):
+            check_is_fitted(self)
+        X, y = unpack(X, y)
+        given = Given(X, y, groups, sample_weight, costs)
+        given.refuse("reweight", *["X is a number"] * isinstance(X, Real), told={"X": X})
+        new = copy.copy(self)
+        others = {
+            "limits": limits,
+            "error_budget": error_budget,
+            "max_error": max_error,
+            "confidence": confidence,
+        }
+        problem = restated(new, objective, alpha, others)
+        engine = self.selection_.engine
+        if X is not None:
+            given.check_indexes()
+            engine = engine_on(new, given, problem)
+            new.records_ = self.records_.joined(new._reading(X, y))
+        elif groups is not None:
+            engine = engine_by(new, groups, problem)
+        check_groups(new, problem, engine.outputs.rows.groups)
+        answer_by(new, Selection.of(engine, problem))
+        new.selection_.warn(forewarned=False)
+        return new
+
+    def tradeoff(
+        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
+    ) -> Any:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default the rate of the first limit, and without limits the overall error.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+        deferred : sequence of float in [0, 1), optional
+            Fractions of the rows that may be deferred; there is one curve for each.
+
+        Returns
+        -------
+        Curve, or dict of Curve by fraction
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        check_is_fitted(self)
+        problem = self.selection_.problem
+        if deferred is not None:
+            return deferral_curves(self, a, b, n_points, deferred)
+        if a is None and b is None and problem.over_rows:
+            return tail_curve(self)
+        return rate_curve(self, problem.traded(a, b), n_points)
+
+    def within(self, limits: Sequence[Limit]) -> Self:
+        """Return the classifier with the rule within other limits, without a confidence; nothing warns.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+            Instead of its limits.
+
+        Returns
+        -------
+        classifier
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other.
+        """
+        new = copy.copy(self)
+        new.limits = list(limits)
+        new.confidence = None
+        answer_by(new, self.selection_.select(problem_of(new)))
+        return new
+
+    # -- thresholds ------------------------------------------------------------------------------------
+
+    def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
+        """Return the rules that differ from the selected rule in thresholds; None if there are none.
+
+        Their errors on the selection data have no limit, so there are none with an error budget.
+
+        Parameters
+        ----------
+        by_group : bool
+            Whether each group has a threshold of its own; the rule must then be group-aware.
+        """
+        check_is_fitted(self)
+        return self.selection_.family(by_group=by_group)
+
+    def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
+        """Return the score of each row of the selection data, and these data.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,)
+        data : SelectionData
+        """
+        return self.selection_.thresholds(family).on_selection
+
+    def scores_of(
+        self, family: ThresholdFamily, opened: OpenedRows, *, between_selected: bool = False
+    ) -> tuple[Floats, Ints]:
+        """Return the score of each row and the number of its threshold.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+        opened : OpenedRows
+            From `opened`.
+        between_selected : bool, default=False
+            Whether thresholds are between scores of the selection data. A rule on one score has other
+            thresholds there than the family, decimals. A row between the two is then on the side of the rule.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,)
+        numbers : ndarray of int, shape (n,)
+        """
+        thresholds = self.selection_.thresholds(family)
+        if between_selected:
+            scores = thresholds.scores_between_selected(opened)
+        else:
+            scores = thresholds.scores(opened)
+        return scores, thresholds.places(opened)
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether the stated rule may be randomised."""
+        return self.selection_.problem.randomized
+
+    def at_thresholds(
+        self,
+        family: ThresholdFamily,
+        thresholds: Floats,
+        weights: Floats | None = None,
+        fresh: Sequence[OpenedRows] = (),
+    ) -> Self:
+        """Return the classifier with the rule of these thresholds; nothing is trained or selected.
+
+        Parameters
+        ----------
+        family : ThresholdFamily
+            From `threshold_family`.
+        thresholds : ndarray of shape (m,) or (k, m)
+            One for each group, or one for all rows. A randomised rule draws one of k rows.
+        weights : ndarray of shape (k,), optional
+            Probability of each draw.
+        fresh : sequence of OpenedRows, optional
+            Rows from `opened` whose answers must not change by the choice of a decimal.
+
+        Returns
+        -------
+        classifier
+        """
+        new = copy.copy(self)
+        answer_by(new, self.selection_.at(family, thresholds, weights, fresh))
+        return new
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def predict(self, X: Table, *, groups: Groups = None, deferred: Any = None) -> NDArray[Any]:
+        """Return the label of each row: the most likely one of `predict_distribution`.
+
+        The label of a row depends on this row alone. If a limit on ``rates.deferred()`` lets the rule defer
+        rows, `defers` tells which. `predict` gives them the label that would be answered, or ``deferred``.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        deferred : str or number, optional
+            Value for deferred rows, as "human review"; none of the labels.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in ``classes_``; of dtype object if ``deferred`` is of another kind.
+
+        Raises
+        ------
+        ValueError
+            As in `predict_distribution`; if ``deferred`` is a label, or the rule defers no row.
+        """
+        tables = tables_of(self, X, groups)  # raises in an unfitted classifier
+        return np.concatenate(
+            [labels_of(self.ensemble_, self.classes_, deferred, table) for table in tables]
+        )
+
+    def predict_proba(self, X: Table) -> Floats:
+        """Return P(y | x): the average of the models' probabilities on the log scale.
+
+        The weights of the models and an offset for each class minimise the log loss on the selection data,
+        which the models were not fitted on. They do not depend on objective, limits or groups. `predict`
+        applies the decision rule: its label need not be the most likely one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, as in `fit`, or a dict of the models' probabilities of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of ``classes_``; rows sum to 1.
+        """
+        models, X = readable(self, X)
+        return np.concatenate([models.pool(models.transform(rows)) for _, rows in batched(X)])
+
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
+        """Return the label distribution of the randomised rule.
+
+        This is the probability with which the rule draws each label. It is **not** P(y | x), which
+        `predict_proba` estimates. Bounds of mixtures are about this distribution: the expected zero-one loss
+        of a row is 1 minus the probability of the true label. If the rule is a single candidate, its label
+        has probability 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `fit`. A `RobustMixtureClassifier` also takes a dict of its models' probabilities of
+            the rows; models without weight (see ``used_models_``) may be left out.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
+        """
+        return shares_of(self, X, groups)
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = shares_of(self, X, groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
+
+    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
+        """Return the label of each row by one stated candidate.
+
+        `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never
+        changes.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        members : array-like of int, shape (n,)
+            The candidate of each row: an index into ``estimator_weights_``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`. A deferred row has the label that would be answered.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n such indices, or a candidate draws its label.
+        """
+        check_is_fitted(self)
+        n, ask = asker(self, X, groups)
+        return self.classes_[answers_by(drawn_members(self.ensemble_, members, n), ask)]
+
+    def defers(self, X: Table, *, groups: Groups = None) -> Mask:
+        """Return which rows are deferred; ``predict(X, deferred="human review")`` marks them.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            For a randomised rule the rows that are deferred with probability ½ or more.
+
+        Raises
+        ------
+        ValueError
+            If the rule defers no row: there is no limit on deferral.
+        """
+        tables = tables_of(self, X, groups)
+        return np.concatenate([deferred_rows(self.ensemble_, table) for table in tables])
+
+    def defers_with(self, X: Table, members: Any, *, groups: Groups = None) -> Mask:
+        """Return whether the stated candidate of each row defers the row.
+
+        Parameters
+        ----------
+        X, members, groups
+            As in `predict_with`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            All False if the rule defers no row.
+        """
+        n, ask = asker(self, X, groups, "defers_table")
+        drawn = drawn_members(self.ensemble_, members, n)
+        if self.can_defer:
+            return answers_by(drawn, ask) == 1
+        return np.zeros(n, dtype=bool)
+
+    def score(
+        self, X: Table, y: Column, sample_weight: Column = None, *, groups: Groups = None
+    ) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict_distribution`.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+        groups : array-like of shape (n,), optional
+            As in `predict_distribution`. With scikit-learn's metadata routing,
+            ``set_score_request(groups=True)`` has cross-validation pass them.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        answers = self.predict(X, groups=groups)
+        return float(accuracy_score(y, answers, sample_weight=sample_weight))
+
+    # -- the rule and its rates ------------------------------------------------------------------------
+
+    @property
+    def rule_(self) -> Rule | ThresholdRule:
+        """The decision rule: thresholds on a single `Scores` column, otherwise costs on probabilities."""
+        check_is_fitted(self)
+        first, *others = self.ensemble_.base_models
+        if first.rule is not None and not others:
+            thresholds: ThresholdRule = first.rule
+            return thresholds
+        return Rule.of(self.ensemble_, self.classes_, self.selection_.engine.answer_names[1])
+
+    @property
+    def ensemble_(self) -> MixtureEnsemble:
+        """The selected candidates with their mixture weights."""
+        return self.selection_.ensemble
 
     @property
     def estimators_(self) -> list[Any]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)
-        return self._outputs.models.fitted
+        return self.selection_.engine.outputs.models.fitted
 
     @property
     def named_estimators_(self) -> Bunch:
         """The fitted models by name."""
-        return Bunch(**dict(zip(self._outputs.models.names, self.estimators_, strict=False)))
+        names = self.selection_.engine.outputs.models.names
+        return Bunch(**dict(zip(names, self.estimators_, strict=False)))
 
     @property
     def estimator_weights_(self) -> Floats:
@@ -753,43 +991,119 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
     def used_models_(self) -> list[str]:
         """Names of the models in the rule."""
         ensemble = self.ensemble_
-        used = {
-            i
-            for m in np.flatnonzero(ensemble.weights > 0)
-            for i in ensemble.base_models[m].source
-        }
-        return [self._outputs.models.names[i] for i in sorted(used)]
+        used = set[int]()
+        for m in np.flatnonzero(ensemble.weights > 0):
+            used.update(ensemble.base_models[m].source)
+        names = self.selection_.engine.outputs.models.names
+        return [names[i] for i in sorted(used)]
+
+    @property
+    def n_selection_(self) -> float:
+        """Number of the rows on which the rule was selected; of weighted rows the effective number."""
+        return self.selection_.n_rows
+
+    @property
+    def objective_(self) -> Any:
+        """The minimised rate or CVaR."""
+        return self.selection_.rule.problem.objective
 
     @property
     def gap_(self) -> float:
         """Possible decrease of the objective by a mixture of the candidates, on the selection data."""
         check_is_fitted(self)
-        return self._selected.gap
+        return self.selection_.rule.gap
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        check_is_fitted(self)
+        return self.selection_.rule.limits_met
+
+    @property
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
+        check_is_fitted(self)
+        table = self.selection_.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def estimates(self) -> RateTable:
+        """The rates of ``rates_`` without shadow prices and notes on groups."""
+        return self.selection_.estimates
+
+    @property
+    def summary_(self) -> Summary:
+        """The errors by subgroup and the objective, with comparisons."""
+        check_is_fitted(self)
+        name = self.candidates_[0]
+        summary = self.selection_.rule.summary(self.classes_.tolist(), name)
+        return replace(summary, groups=group_uses(self))
+
+    def _measured(self, *stated: Rate | Limit) -> RateTable:
+        return self.selection_.rule.rates(stated)
+
+    def _subgroup_table(self) -> RateTable:
+        return self.selection_.rule.errors
+
+    def _rule_html(self) -> str:
+        try:
+            return self.rule_._repr_html_()
+        except NotFittedError:
+            return ""
+
+    # -- what other parts of the library read ----------------------------------------------------------
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether the rule may defer rows: `defers` tells which."""
+        check_is_fitted(self)
+        return can_defer(self.ensemble_)
 
     @property
     def weighs_groups(self) -> bool:
         """Whether the rule weighs p(group | x, y), which is learned from the features."""
         ensemble = self.ensemble_
-        return any(
-            ensemble.base_models[m].weighs_groups for m in np.flatnonzero(ensemble.weights > 0)
-        )
+        used = np.flatnonzero(ensemble.weights > 0)
+        return any(ensemble.base_models[m].weighs_groups for m in used)
 
     @property
     def reads_scores(self) -> bool:
         """Whether the rule reads scores alone, so that equal rows are different rows."""
-        check_is_fitted(self)
-        return only_scores(self._outputs.models.fitted)
+        return only_scores(self.estimators_)
+
+    @property
+    def draws(self) -> bool | None:
+        """Whether answers of the randomised rule are drawn."""
+        return bool(self.ensemble_.draws)
 
     @property
     def rule_digest(self) -> str:
         """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
-        models = self._outputs.models
+        engine = self.selection_.engine
+        models = engine.outputs.models
         if only_scores(models.fitted) and not models.are_given:
             return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
-        outputs = self._engine.known_outputs
-        return digest(
-            digest_of_rule(self.rule_).encode(), *(each.tobytes() for each in outputs)
-        )
+        outputs = [each.tobytes() for each in engine.known_outputs]
+        return digest(digest_of_rule(self.rule_).encode(), *outputs)
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self.selection_.counts
+
+    def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
+        """Return rows for `predict` and other methods of classifiers with the same models.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`; groups are read by a group-aware rule alone.
+
+        Returns
+        -------
+        OpenedRows
+        """
+        return OpenedRows(list(tables_of(self, X, groups if self.by_group else None)))
 
     def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
         """Return the values by which all candidates answer opened rows.
@@ -803,36 +1117,70 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         -------
         iterator of ndarray of shape (n, ...)
         """
-        return opened.values(self._outputs.models, self._engine.probabilities)
+        engine = self.selection_.engine
+        return opened.values(engine.outputs.models, engine.probabilities)
 
-    def _rule_html(self) -> str:
-        try:
-            return self.rule_._repr_html_()
-        except NotFittedError:
-            return ""
+    def row_hashes(self, X: Table) -> RowHashes:
+        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
 
-    def _summarise(self) -> Summary:
-        summary = self._selected.summary(self.classes_.tolist(), self.candidates_[0])
-        return replace(summary, groups=group_uses(self))
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            As in `predict`.
 
-    def _first_selection(
-        self, engine: ProbabilityEngine, problem: Problem, records: Records
-    ) -> None:
-        """Select on rows that the records know; this makes a fitted classifier, and nothing else does.
-
-        An error for contradicting limits keeps the engine, and so the fitted models.
+        Returns
+        -------
+        RowHashes
+            Of the whole rows, and of what single models read: `Scores`, and given probabilities. A table and
+            a dict of probabilities without a common score have no hash in common.
         """
-        self.records_ = records
-        try:
-            self._answer_by(Selection.of(engine, problem))
-        except InfeasibleLimitsError as error:
-            self.selection_ = cast("Selection", Unselected(engine, problem))
-            error.unselected = self
-            error.add_note(
-                "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "
-                "trains nothing. After the error sys.last_value holds it."
-            )
-            raise
+        # `InfeasibleLimitsError.unselected` has candidates and no rule.
+        if not hasattr(self, "selection_"):
+            check_is_fitted(self)
+        models = self.selection_.engine.outputs.models
+        table = self._checked(X)
+        if not has_named_columns(X):
+            return models.row_hashes(table)
+        return Models.given(models.names, self.classes_).row_hashes(table, X)
+
+    def example_groups(self, n_rows: int) -> Any:
+        """Return groups in the form in which `predict` takes them, each group in turn.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or dict of one by the name of its column
+
+        Raises
+        ------
+        ValueError
+            If the rule is group-blind.
+        """
+        if not self.by_group:
+            refuse("blind rule", "groups")
+        names = self._group_names
+        groups = np.resize(names.values[0], n_rows)
+        if names.columns is None:
+            return groups
+        return {names.columns[0]: groups}
+
+    def _checked(self, X: Table) -> Any:
+        return checked_rows(self, X)
+
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, Any]]:
+        return answers_along(self, classifiers, X, groups)
+
+    def _reading(self, X: Table, y: Column) -> Records:
+        """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
+        fitted = self.selection_.engine.outputs.models.fitted
+        features = not (has_named_columns(X) or only_scores(fitted))
+        return Records().reading(self.row_hashes(X), label_vector(y), features=features)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 
@@ -850,36 +1198,10 @@ class RobustMixtureClassifier(MetaEstimatorMixin, ProbabilityMixture, _BaseCompo
         return tags
 
 
-def _refuse_arguments(given: Given, validation: Given, stated: Problem, cv: Any) -> None:
-    """Raise if arguments of a fit exclude each other."""
-    refuse_validation(given, validation, cv)
-    facts = ["selection"]
-    if stated.over_rows:
-        facts.append("CVaR")
-    if stated.needs_costs:
-        facts.append("rate of costs")
-    if given.X_unlabeled is not None:
-        check_indexes(X_unlabeled=given.X_unlabeled, groups_unlabeled=given.groups_unlabeled)
-        if n_rows_of(given.X_unlabeled) == 0:
-            facts.append("X_unlabeled without rows")
-    given.refuse(*facts)
-
-
 def _pairs(estimators: Any) -> Any:
     if isinstance(estimators, Mapping):
         return list(estimators.items())
     return estimators
-
-
-def _check_pairs(estimators: Any) -> None:
-    """Raise TypeError for a list of anything but names with classifiers."""
-    for pair in estimators if isinstance(estimators, list) else ():
-        if not (
-            isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)
-        ):
-            raise TypeError(
-                f"estimators must be a list of (name, classifier) pairs, got {pair!r} in it"
-            )
 
 
 def tune(

@@ -17,7 +17,8 @@ import dask.array as da
 import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
-from tailboost.classifiers.robust_selection import engine_of
+from tailboost.classifiers.mixture_fit import first_selection, models_behind, unsettled
+from tailboost.classifiers.robust_selection import engine_of, outputs_on, set_groups
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -51,6 +52,7 @@ from tailboost.selection.probabilities import (
     Models,
     StratumProbabilities,
     averaging,
+    check_named,
     stacked,
     stratum_probabilities,
 )
@@ -130,7 +132,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         groups: Groups = None,
         sample_weight: Column = None,
         classes: object = None,
-        **params: object,
+        **params: Any,
     ) -> Self:
         """Return the classifier for probabilities on the workers of a cluster.
 
@@ -153,7 +155,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         ValueError, TypeError
             If an argument is not as described.
         """
-        mix, problem = cls._unsettled(probabilities, groups, objective=objective, **params)
+        mix = cls(objective=objective, **params)
+        problem = unsettled(mix, groups)
+        check_named(probabilities)
         table = _Table.of(
             probabilities,
             groups,
@@ -165,9 +169,9 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
                 "from_probabilities requires y to be passed, but the target y is None"
             )
         labels, names = table.values()
-        models = mix._behind(probabilities, labels if classes is None else classes)
+        models = models_behind(mix, probabilities, labels if classes is None else classes)
         if names is not None:
-            mix._set_groups(names)
+            set_groups(mix, names)
         used = _folded(
             [(P, y) for P, _, y, _ in table.blocks], partial(_used, models), UsedRows.together
         )
@@ -217,14 +221,15 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
                 data=far,
                 words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
             )
-        self._first_selection(engine, stated, records)
+        first_selection(self, engine, stated, records)
 
-    def _outputs_on(self, models: Models, given: Given, to: str) -> ModelOutputs:
-        if has_named_columns(given.X) and any(map(is_collection, given.X.values())):
+    def reweight(self, X: Table = None, y: Column = None, **stated: Any) -> Self:
+        """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""
+        if has_named_columns(X) and any(map(is_collection, X.values())):
             raise TypeError(
-                f"{to} takes probabilities in memory; for Dask collections use from_probabilities"
+                "reweight takes probabilities in memory; for Dask collections use from_probabilities"
             )
-        return super()._outputs_on(models, given, to)
+        return super().reweight(X, y, **stated)
 
     def to_local(self) -> local.RobustMixtureClassifier:
         """Return the same classifier for one machine: without Dask, and with a model file."""
@@ -415,7 +420,7 @@ class _RemoteReader:
         if not n_rows_of(y) or (weight is not None and not np.any(np.asarray(weight))):
             return None
         check_indexes(X=P, y=y, groups=groups, sample_weight=weight)
-        outputs = self.mix._outputs_on(self.models, Given(P, y, groups, weight), "")
+        outputs = outputs_on(self.mix, self.models, Given(P, y, groups, weight), "")
         rows = outputs.rows
         columns = [outputs.rows.y]
         if weight is not None:  # of all rows, not of this partition

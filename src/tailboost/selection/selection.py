@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -18,7 +18,7 @@ from tailboost.selection.engine import ProbabilityEngine
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.score_rule import ScoreRule
-from tailboost.selection.selected import Selected, with_member
+from tailboost.selection.selected import Selected, SelectedRule, with_member
 from tailboost.selection.thresholds import Thresholds
 
 
@@ -66,6 +66,11 @@ class Selection:
     def within(self, limits: Sequence[Limit]) -> Selection:
         """Return the selection within other limits, without a confidence; raises as `of`."""
         return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
+
+    def stated_within(self, limits: Sequence[Limit]) -> Selection:
+        """Return the same rule, as one that was selected within other limits."""
+        rule = cast("SelectedRule", self.rule).within(limits)
+        return replace(self, problem=self.problem.within(tuple(limits)), rule=rule)
 
     # -- what was selected -------------------------------------------------------------------------------
 
