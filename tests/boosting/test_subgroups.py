@@ -20,7 +20,7 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows, memberships, numbered_strata
 from tailboost.rows.training_set import folds
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 
 TREE = DecisionTreeClassifier(max_depth=3, random_state=0)
@@ -124,9 +124,9 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
         y, weight = rng.integers(0, K, n), rng.random(n) + 0.1
         answers = np.where(rng.random((8, n)) < 0.4, rng.integers(0, K, (8, n)), y)
         rows = Rows(y, weight, groups, "rows", np.arange(n).astype(np.uint16))
-        grouping = Grouping(np.arange(K), names)
+        counts = Counts(rows, np.arange(K), names)
         of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-        combiner = Mixture(Problem(of_group, randomized=True), pool_of(rows, answers, K), grouping)
+        combiner = Mixture(Problem(of_group, randomized=True), pool_of(rows, answers, K), counts)
         inside = [(groups == g).any(axis=1) for g in range(6)]
         errors = np.array([[np.average((a != y)[m], weights=weight[m]) for m in inside] for a in answers])
         np.testing.assert_allclose(combiner.steered.beyond(combiner.candidates().all_counts), errors)
@@ -152,8 +152,7 @@ def test_the_mixture_over_groups_that_overlap_by_loops():
 def test_rows_outside_all_groups_do_not_take_part():
     y, groups = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 0, 0, 1, 1, -1])
     rows = Rows(y, np.ones(6), groups, "rows", np.arange(6).astype(np.uint16))
-    grouping = Grouping(np.arange(2), GroupNames((np.array(["a", "b"]),)))
-    counts = grouping.counts(rows)
+    counts = Counts(rows, np.arange(2), GroupNames((np.array(["a", "b"]),)))
     table = counts.data
     inside = counts.inside
     assert inside.tolist() == [True] * 5 + [False]

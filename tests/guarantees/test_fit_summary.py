@@ -19,7 +19,7 @@ from tailboost.boosting.pool import Pool
 from tailboost.learners import HistTreeClassifier
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
-from tailboost.selection.mixture import Grouping, Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 
 TREE = HistTreeClassifier(max_depth=2)
@@ -275,10 +275,10 @@ def test_best_mixture_of_constants_over_classes_and_cells():
         n, K = 60, int(rng.integers(2, 6))
         y, group = np.r_[np.arange(K), rng.integers(0, K, n - K)], rng.integers(0, 2, n)
         rows = Rows(y, np.ones(n), group, "rows")
-        grouping = Grouping(np.arange(K), GroupNames((np.arange(2),)))
+        counts = Counts(rows, np.arange(K), GroupNames((np.arange(2),)))
         for by, subgroups in (("class", y), ("group", group), ("cell", y + K * group)):
             largest = rates.Objective.of(rates.largest(rates.error(by=by)))
-            found = Mixture(Problem(largest, randomized=True), Pool(rows, K), grouping).constants
+            found = Mixture(Problem(largest, randomized=True), Pool(rows, K), counts).constants
             assert found == pytest.approx(best_constants(y, subgroups), abs=1e-7)
 
 

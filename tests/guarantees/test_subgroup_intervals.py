@@ -21,7 +21,7 @@ from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -214,9 +214,9 @@ def test_a_mixture_of_any_models(data):
 def table_of(rows, wrong, m):
     """Errors by group of one candidate with some errors."""
     pool = Pool(rows, 2).adding(Candidate(None, wrong, np.where(wrong, 1 - rows.y, rows.y)))
-    grouping = Grouping(np.arange(2), GroupNames((np.arange(m),)))
+    counts = Counts(rows, np.arange(2), GroupNames((np.arange(m),)))
     of_group = rates.Objective.of(rates.largest(rates.error(by="group")))
-    engine = HypothesisEngine(Mixture(Problem(of_group, randomized=True), pool, grouping))
+    engine = HypothesisEngine(Mixture(Problem(of_group, randomized=True), pool, counts))
     return engine.result(engine.mixture.pool.rule(np.ones(1))).errors
 
 

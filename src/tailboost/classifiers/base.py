@@ -53,7 +53,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Grouping, Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem, objective_named
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.selected import Selected, SelectedRule
@@ -263,14 +263,11 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
 
     # -- on the selection data -----------------------------------------------------------------------
 
-    @property
-    def _grouping(self) -> Grouping:
-        """Names of the groups of the selection data."""
+    def _counts_of(self, rows: Rows) -> Counts:
+        """Return the strata of selection data, by the subgroups of the fit."""
         if self._named.kind == "class":
-            names = None
-        else:
-            names = self._group_names
-        return Grouping(self.classes_, names, self._named.cells)
+            return Counts(rows, self.classes_)
+        return Counts(rows, self.classes_, self._group_names, self._named.cells)
 
     @property
     def _engine(self) -> HypothesisEngine:
@@ -387,7 +384,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         else:
             names = self._group_names
         pool = self.selection_.pool.on_rows(X, rows)
-        return HypothesisEngine(Mixture(problem, pool, Grouping(self.classes_, names)))
+        return HypothesisEngine(Mixture(problem, pool, Counts(pool.rows, self.classes_, names)))
 
     def _reading(self, X: Table, y: Column) -> Records:
         """Return the record of rows with labels by which a rule is selected."""
@@ -412,7 +409,7 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
                 ResubstitutionWarning,
             )
         pool = self.selection_.pool.regrouped(kept)
-        return HypothesisEngine(Mixture(problem, pool, Grouping(self.classes_, names)))
+        return HypothesisEngine(Mixture(problem, pool, Counts(pool.rows, self.classes_, names)))
 
     def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
         given = problem.limits != self._problem.limits

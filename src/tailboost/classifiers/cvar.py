@@ -322,7 +322,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         )
         if constants:
             pool = pool.with_constants()
-        mixture = Mixture(problem, pool, self._grouping, even=self._even)
+        mixture = Mixture(problem, pool, self._counts_of(pool.rows), even=self._even)
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
 
     def _cv_of_even(self, judging: Given) -> str:
@@ -709,7 +709,7 @@ class OCOBoostClassifier(MixtureClassifier):
         fraction = self.outlier_fraction
         pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
         problem = Problem(WorstRow(), randomized=True)
-        vote = Mixture(problem, pool, self._grouping, even=True)
+        vote = Mixture(problem, pool, self._counts_of(pool.rows), even=True)
         fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
 
     def _warn(self) -> None:

@@ -56,7 +56,7 @@ from tailboost.rows.judged import cached
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.rows.training_set import TrainingSet
-from tailboost.selection.mixture import Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.progress import LargestError, LargestErrorOfVote
 from tailboost.selection.rate_table import RateTable
@@ -365,9 +365,10 @@ class WorstClassBoostClassifier(MixtureClassifier):
             pool = unboosted(pool, learner, training, fit.entropy)
         if not terms.votes and self.include_constants:
             pool = pool.with_constants()
-        problem = self._problem_on(learner.judged)
+        counts = self._counts_of(learner.judged)
+        problem = self._problem_on(counts)
         voting = terms.votes
-        mixture = Mixture(problem, pool, self._grouping, even=voting, with_erm=not voting)
+        mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
         game = Game(
             stakes,
             Hedge(self.eta_),
@@ -452,13 +453,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
             return stakes
         return with_least_allowed(stakes, learner, seed, 0.5 - self._terms.edge)
 
-    def _problem_on(self, judged: Rows) -> Problem:
+    def _problem_on(self, counts: Counts) -> Problem:
         """Return the objective and the limits of the parameters."""
         by_subgroup = error(by=self._named.kind)
         aim: Rate | Largest = largest(by_subgroup)
         limits: tuple[Limit, ...] = ()
         if self.max_error != "auto":
-            names = self._grouping.counts(judged).data.strata.subgroups(self._named.kind)[0]
+            names = counts.strata.subgroups(self._named.kind)[0]
             named = [names[code] for code in self._named.codes]
             allowed = dict(zip(named, self.max_error_.tolist(), strict=True))
             limits = (self._allowing(by_subgroup, allowed),)
@@ -725,7 +726,8 @@ class GroupDROBoostClassifier(MixtureClassifier):
             pool = pool.with_constants()
         objective = Objective.of(largest(error(by=self._named.kind)))
         problem = Problem(objective, error_budget=self.error_budget, randomized=True)
-        mixture = Mixture(problem, pool, self._grouping, even=even, with_erm=not even)
+        counts = self._counts_of(learner.judged)
+        mixture = Mixture(problem, pool, counts, even=even, with_erm=not even)
         patience = self.n_iter_no_change
         watched = not even and (patience is not None or self.verbose)
         n_rounds = int(self.n_estimators)

@@ -11,7 +11,7 @@ import numpy as np
 from tailboost.boosting.additive import AdditiveSelection
 from tailboost.rates import Limit, Rate, error
 from tailboost.rates.bounds import clopper_pearson_interval
-from tailboost.selection.mixture import Grouping
+from tailboost.selection.mixture import Counts
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import Bound, PrintedSummary
 
@@ -178,7 +178,7 @@ def rates_of(
 
     ``words`` names these rows, and ``fitted`` tells whether models were trained on them.
     """
-    counts = Grouping(np.array(classes)).counts(selection.rows)
+    counts = Counts(selection.rows, np.array(classes))
     selected = not fitted and bool(selection.decided)
     rates = RateTable.counted(
         stated,

@@ -29,7 +29,7 @@ from tailboost.selection.data import (
     by_probabilities,
     with_unlabeled,
 )
-from tailboost.selection.mixture import Grouping, Mixture
+from tailboost.selection.mixture import Counts, Mixture
 from tailboost.selection.probabilities import (
     POWERS,
     ModelOutputs,
@@ -578,7 +578,7 @@ class ProbabilityEngine(Engine):
         K = self.probabilities.n_classes
         rounds = [Judged.of(member, member.predict_table(table), K) for member in members]
         pool = JudgedPool(self.outputs.rows, K, tuple(rounds))
-        mixture = Mixture(problem, pool, Grouping(np.array(program.strata.classes)))
+        mixture = Mixture(problem, pool, Counts(pool.rows, np.array(program.strata.classes)))
         ensemble = without_tiny(mixture.rule())
         return SelectedTail(
             problem=problem,

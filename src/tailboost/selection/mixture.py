@@ -48,7 +48,7 @@ CURVE_TOLERANCE = 1e-5
 CURVE_POINTS = 200
 
 # Computed anew after loading.
-NOT_KEPT = ("counts", "all_counts", "steered", "program", "refit_spread")
+NOT_KEPT = ("inside", "data", "all_counts", "steered", "program", "refit_spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +57,55 @@ class Counts:
 
     Attributes
     ----------
-    data : SelectionData
-        The rows that are in some subgroup.
-    inside : ndarray of bool, shape (n,)
-        These rows among all.
+    rows : Rows
+        The selection data.
+    labels : ndarray of shape (K,)
+        The labels.
+    names : GroupNames or None
+        Names of the groups; None for rows without groups.
+    cells : ndarray of int, shape (m,), or None
+        ``class + K · group`` of each number, if the groups of the rows are numbers of cells.
     """
 
-    data: SelectionData
-    inside: Mask
+    rows: Rows
+    labels: Labels
+    names: GroupNames | None = None
+    cells: Ints | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in NOT_KEPT}
+
+    @cached_property
+    def inside(self) -> Mask:
+        """The rows that are counted, shape (n,).
+
+        A row outside all subgroups (group −1) is left out: no model tested on this row knows its class, or no
+        training row is in its cell.
+        """
+        if self.rows.groups is None:
+            return np.ones(len(self.rows.y), dtype=np.bool_)
+        groups = self.rows.groups.reshape(len(self.rows.y), -1)
+        return np.asarray((groups >= 0).all(axis=1))
+
+    @cached_property
+    def data(self) -> SelectionData:
+        """The strata of the counted rows."""
+        rows = self.rows.part(self.inside)
+        of_groups: tuple[Any, ...] = None, (), ()
+        if self.names is not None and rows.groups is not None:
+            groups = rows.groups
+            if self.cells is not None:
+                groups = self.cells[groups] // len(self.labels)
+            of_groups = self.names.by_column(groups), self.names.titles, self.names.values
+        numbers, columns, values = of_groups
+        strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, columns, values)
+        strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
+        return SelectionData(strata, stratum, rows.base)
+
+    @property
+    def strata(self) -> Strata:
+        """The strata."""
+        return self.data.strata
 
     def of(self, answers: Ints) -> Floats:
         """Return the confusion counts of answers to all rows, shape (S, K)."""
@@ -72,39 +113,7 @@ class Counts:
 
     def overall_error(self, counts: Floats) -> float:
         """Return the error over all rows by confusion counts."""
-        return float(error().terms(self.data.strata).values(counts)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Grouping:
-    """Names of the classes and groups of the selection data, by which rates find their subgroups."""
-
-    labels: Labels  # the K labels
-    names: GroupNames | None = None  # of the groups; None for rows without groups
-    # Shape (m,): ``class + K · group`` of each number, if the groups of the rows are numbers of cells.
-    cells: Ints | None = None
-
-    def counts(self, rows: Rows) -> Counts:
-        """Return what counts answers to the selection data.
-
-        A row outside all subgroups (group −1) is left out: no model tested on this row knows its class, or no
-        training row is in its cell.
-        """
-        inside: Mask = np.ones(len(rows.y), dtype=np.bool_)
-        of_groups: tuple[Any, ...] = None, (), ()
-        if rows.groups is not None:
-            inside = np.asarray((rows.groups.reshape(len(rows.y), -1) >= 0).all(axis=1))
-        rows = rows.part(inside)
-        if self.names is not None and rows.groups is not None:
-            if self.cells is None:
-                groups = rows.groups
-            else:
-                groups = self.cells[rows.groups] // len(self.labels)
-            of_groups = self.names.by_column(groups), self.names.titles, self.names.values
-        numbers, columns, values = of_groups
-        strata, stratum = Strata.of(rows.y, numbers, rows.weight, self.labels, columns, values)
-        strata = replace(strata, size=rows.sizes(stratum, len(strata.mass)))
-        return Counts(SelectionData(strata, stratum, rows.base), inside)
+        return float(error().terms(self.strata).values(counts)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +236,8 @@ class Mixture:
         Objective, limits and error budget; the budget is an increase above the most accurate candidate.
     pool : Pool
         The candidates.
-    grouping : Grouping
-        Names of the classes and groups of the selection data.
+    counts : Counts
+        The strata of the selection data.
     even : bool
         Whether all models of the game have the same weight.
     majority : Majority or None
@@ -241,7 +250,7 @@ class Mixture:
 
     problem: Problem
     pool: Pool
-    grouping: Grouping
+    counts: Counts
     even: bool = False
     majority: Majority | None = None
     with_erm: bool = False
@@ -251,7 +260,7 @@ class Mixture:
 
     def aiming_at(self, problem: Problem) -> Mixture:
         """Return the mixture of the same candidates for another problem."""
-        return Mixture(problem, self.pool, self.grouping)
+        return Mixture(problem, self.pool, self.counts)
 
     @property
     def n_classes(self) -> int:
@@ -333,7 +342,7 @@ class Mixture:
             names = [limit.form]
             bounds = np.array([limit.bound])
         else:
-            names = limit.rate.terms(self.counts.data.strata).names
+            names = limit.rate.terms(self.counts.strata).names
             bounds = limit.bounds(names)
         tighter = ((1.0 - share) * bounds).tolist()
         return limit.tightened(dict(zip(names, tighter, strict=True)))
@@ -349,20 +358,14 @@ class Mixture:
     # -- confusion counts ----------------------------------------------------------------------------
 
     @cached_property
-    def counts(self) -> Counts:
-        """What counts answers to the selection data."""
-        return self.grouping.counts(self.pool.rows)
-
-    @cached_property
     def program(self) -> Program:
         """The objective and the limits, without the budget."""
-        strata = self.counts.data.strata
-        return Program.of_rates(strata, self.problem.counted, self.problem.limits)
+        return Program.of_rates(self.counts.strata, self.problem.counted, self.problem.limits)
 
     @cached_property
     def steered(self) -> Steering:
         """The limited errors of the subgroups; without limits, the objective."""
-        return Steering.of(self.problem, self.counts.data.strata)
+        return Steering.of(self.problem, self.counts.strata)
 
     @property
     def steering(self) -> Rate:
@@ -403,7 +406,7 @@ class Mixture:
 
     def errors(self, counts: Floats) -> Floats:
         """Return the steered rate of each subgroup by confusion counts; NaN without rows."""
-        return self.steering.terms(self.counts.data.strata).values(counts)
+        return self.steering.terms(self.counts.strata).values(counts)
 
     @property
     def unreachable(self) -> str:
@@ -502,7 +505,7 @@ class Mixture:
         """Return the largest error of a subgroup if the objective is another rate, else None."""
         if self.problem.counted.worst:
             return None
-        errors = error(by=self.problem.subgroup_kind).terms(self.counts.data.strata)
+        errors = error(by=self.problem.subgroup_kind).terms(self.counts.strata)
         return float(np.nanmax(errors.values(self.mixed(mixture))))
 
     @property
@@ -553,7 +556,7 @@ class Mixture:
 
     @property
     def _constants(self) -> Candidates:
-        mass = self.counts.data.strata.mass
+        mass = self.counts.strata.mass
         K = self.n_classes
         return Candidates(
             self.counts.data,
@@ -571,6 +574,6 @@ class Mixture:
         rate = self.problem.objective.rate
         counts = self.mixed(mixture)
         counted = CountedRate.of(
-            rate, self.counts.data.strata, counts, rows.refit, self.refit_spread
+            rate, self.counts.strata, counts, rows.refit, self.refit_spread
         )
         return float(np.nan_to_num(counted.ends()[1], nan=1.0).max())

@@ -225,7 +225,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
     **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
     **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
-    **_names("tailboost.selection.mixture", "Grouping", "Majority", "Mixture"),
+    **_names("tailboost.selection.mixture", "Counts", "Majority", "Mixture"),
     # -- mixtures of other models
     **_names("tailboost.selection.engine", "ProbabilityEngine"),
     **_names("tailboost.selection.selection", "Selection"),
