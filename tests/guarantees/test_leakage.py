@@ -62,7 +62,7 @@ def test_rows_of_several_choices_count_together():
     few = np.concatenate([np.arange(100 + 100 * k, 104 + 100 * k) for k in range(10)])
     rows = np.r_[few, 1100:1160]
     assert not any(sketch.beyond_chance(hash_rounded_rows(table[rows])) for sketch in mix.records_.selected)
-    assert Met.of(mix, table[rows]).counts.tolist() == [[0, 100], [40, 100]]
+    assert Met.of(mix, mix.row_hashes(table[rows]), table[rows]).counts.tolist() == [[0, 100], [40, 100]]
     with pytest.raises(tb.LeakageError, match="decision rule was selected on 40%"):
         tb.certify(mix, table[rows], labels[rows])
     tb.certify(mix, table[1100:], labels[1100:])

@@ -9,11 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from tailboost import Certificate, LeakageError, Monitor, certify
 from tailboost.app.report.charts import limits_chart, monitor_chart
 from tailboost.app.report.html import page
 from tailboost.core.array_types import Column, Groups, Model, Stated, Table
+from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.guarantees.certificates import Certificate, certify
+from tailboost.guarantees.monitor import Monitor
 from tailboost.guarantees.recheck import formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule

@@ -52,7 +52,7 @@ from tailboost.rows.judged import (
     judged,
     last_step,
 )
-from tailboost.rows.readers import Met, reason_of_equal_rows, row_hashes
+from tailboost.rows.readers import NO_HASHES, Met, reason_of_equal_rows, row_hashes
 
 NOT_COUNTED = "Equal rows among these rows were not counted, because they are in partitions."
 
@@ -309,8 +309,9 @@ def _judge(
             ("deferred", final.defers(table, **group_arguments(final, groups)).astype(np.intp))
         )
     columns += [] if groups is None else [("groups", groups)]
-    met = Met.of(final, table, () if labels is None else labels)
-    return _Counted(count(*columns), met, [shortest(row_hashes(model, X).whole)])
+    met = Met.of(final, row_hashes(model, X), table, () if labels is None else labels)
+    shortest_hashes = [shortest(met.rows.whole)]
+    return _Counted(count(*columns), replace(met, rows=NO_HASHES), shortest_hashes)
 
 
 def calibrate(

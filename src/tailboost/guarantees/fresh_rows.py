@@ -505,57 +505,29 @@ class _ListedGroups:
 # -- rows --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Met:
-    """Rows as a classifier meets them: their hashes, and which are known."""
+def _met(
+    judge: _Judge, rows: RowHashes, X: Table, labels: Labels | None = None, name: str = "X"
+) -> Met:
+    """Return how a classifier meets rows: hashes as given, and ``X`` after preparation.
 
-    rows: RowHashes | None = None  # None: only the answers are known
-    repeated: Ints | None = None  # as of `FreshRows`
-    cases: Mask | None = None  # as of `FreshRows`
+    Rows without labels are compared by content alone.
 
-    @classmethod
-    def of(
-        cls,
-        judge: _Judge,
-        rows: RowHashes,
-        table: Table,
-        labels: Labels | None = None,
-        name: str = "X",
-    ) -> _Met:
-        """Return rows by their hashes as given, and as ``table`` after preparation.
-
-        Rows without labels are compared by content alone.
-
-        Raises
-        ------
-        LeakageError
-            If the classifier used the rows.
-        """
-        final = judge.final
-        if judge.known is not None:
-            mask = judge.known.knows(rows.whole)
-            counts = int(mask.sum()), len(mask)
-            refuse_known(judge.known, TRAINED_ON, *counts, judge.equal_rows, name)
-        met = Met.of(final, table, () if labels is None else labels)
-        met.refuse(final, judge.equal_rows, name)
-        if labels is not None:
-            y = positions(labels, judge.classes, "y")
-            if judge.equal_rows == "natural":
-                refuse_copied_labels(judged(final), table, y)
-        repeated = met.counts if len(met.counts) else None
-        return cls(rows, repeated, judged(final).cases(table))
-
-    def joined(self, more: _Met) -> _Met:
-        """Return these rows and further ones."""
-        if self.rows is None or more.rows is None:
-            return self
-        counts = [each.repeated for each in (self, more) if each.repeated is not None]
-        cases = [each.cases for each in (self, more) if each.cases is not None]
-        return _Met(
-            RowHashes.joined([self.rows, more.rows]),
-            np.sum(counts, axis=0) if counts else None,
-            np.concatenate(cases) if cases else None,
-        )
+    Raises
+    ------
+    LeakageError
+        If the classifier used the rows.
+    """
+    if judge.known is not None:
+        mask = judge.known.knows(rows.whole)
+        counts = int(mask.sum()), len(mask)
+        refuse_known(judge.known, TRAINED_ON, *counts, judge.equal_rows, name)
+    met = Met.of(judge.final, rows, X, () if labels is None else labels)
+    met.refuse(judge.final, judge.equal_rows, name)
+    if labels is not None:
+        y = positions(labels, judge.classes, "y")
+        if judge.equal_rows == "natural":
+            refuse_copied_labels(judged(judge.final), X, y)
+    return met
 
 
 @dataclass(frozen=True, eq=False)
@@ -570,7 +542,7 @@ class _Judge:
     deferred: Mask | None = None  # with an array
     rules: tuple[Rule, ...] = ("predict",)
     known: Fingerprint | None = None  # the named training rows
-    met: _Met = _Met()  # the rows with labels
+    met: Met | None = None  # the rows with labels; None if only the answers are known
 
     @classmethod
     def of_array(cls, model: Model, given: Given, rates: Sequence[Rate], fitted: Any) -> _Judge:
@@ -632,10 +604,10 @@ class _Judge:
         )
         if labels is None:
             _refuse_lacking(rates, classes)
-            return replace(judge, met=_Met(RowHashes(np.zeros(0, dtype=np.uint64))))
+            return replace(judge, met=Met())
         check_same_kind(labels, "y", classes, "classes_ of the model")
         rows = row_hashes(model, X)
-        return replace(judge, met=_Met.of(judge, rows, table, labels))
+        return replace(judge, met=_met(judge, rows, table, labels))
 
     def with_rules(self, rules: Collection[Rule] | None) -> _Judge:
         """Return the judge with those of the given rules that it has, by default all of them."""
@@ -810,23 +782,28 @@ def fresh_rows(
         else parts,
     )
     answered, drawn = ask(model)
-    met = judge.met.joined(more.met)
+    about: dict[str, Any] = {}
+    met = judge.met
+    if met is not None:
+        if more.met is not None:
+            met = met.beside(more.met)
+        about = {"rows": met.rows, "cases": met.cases}
+        if len(met.counts):
+            about["repeated"] = met.counts
     return FreshRows(
         answered,
         drawn,
         judge.rules,
-        rows=met.rows,
-        repeated=met.repeated,
         listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
         equal_rows=judge.equal_rows,
         clusters=clusters,
         n_unlabeled=more.n,
-        cases=met.cases,
         training_rows=judge.known,
         opened=opened,
         ask=ask,
         judge=model,
         final=judge.final,
+        **about,
     )
 
 
@@ -874,7 +851,7 @@ class _Unlabeled:
     n: int
     groups: dict[Any, Labels]  # by column; none without groups
     X: Table = None  # None: only the answers are known
-    met: _Met = _Met()
+    met: Met | None = None
 
     @classmethod
     def of(cls, judge: _Judge, model: Model, given: Given) -> _Unlabeled:
@@ -896,7 +873,7 @@ class _Unlabeled:
             return cls(n, columns)
         final, table = final_step(model, X)
         own = row_hashes(model, X)
-        assert judge.met.rows is not None
+        assert judge.met is not None
         # A classifier whose cases have several rows has left out copies before.
         has_cases = judged(final).cases(table) is not None
         if has_cases:
@@ -908,7 +885,7 @@ class _Unlabeled:
             prepared = new
         else:
             prepared = take(table, kept)
-        met = _Met.of(judge, own.taken(kept), prepared, name="X_unlabeled")
+        met = _met(judge, own.taken(kept), prepared, name="X_unlabeled")
         columns = {name: values[kept] for name, values in columns.items()}
         return cls(len(kept), columns, new, met)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse
-
-if TYPE_CHECKING:  # of a wing above
-    from tailboost.selection.rate_table import RateTable
 
 # Members that serve other parts of the library. Completion leaves them out.
 INTERNAL = frozenset(
@@ -319,12 +316,12 @@ class Judged:
 
     # -- errors on the selection data ------------------------------------------------------------------
 
-    def _subgroup_table(self) -> RateTable:
+    def _subgroup_table(self) -> Any:
         """Return the error of `predict` on each subgroup, on the selection data."""
         return self.rates_
 
     @property
-    def rates_(self) -> RateTable:
+    def rates_(self) -> Any:
         """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
         raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
 
@@ -335,7 +332,7 @@ class Judged:
         return [(classifier.predict(X), None) for classifier in classifiers]
 
     @property
-    def estimates(self) -> RateTable:
+    def estimates(self) -> Any:
         """The rates of ``rates_`` without shadow prices, which take most of its time."""
         return self.rates_
 
@@ -447,7 +444,7 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
     )
 
 
-def intervals_of(table: RateTable) -> Floats:
+def intervals_of(table: Any) -> Floats:
     """Return the intervals of a table, shape (m, 2); NaN without an interval."""
     intervals = table.intervals()
     if intervals is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from tailboost.core.array_types import Ints, Model, Table
+from tailboost.core.array_types import Ints, Mask, Model, Table
 from tailboost.core.checks import as_table, sorted_names
 from tailboost.core.exceptions import LeakageError
 from tailboost.rows.fingerprints import (
@@ -30,6 +30,7 @@ from tailboost.rows.judged import Judged, final_step, judged, last_step
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records, refuse_known
 
+NO_HASHES = RowHashes(np.empty(0, dtype=np.uint64))
 INSIDE = "a frozen model was made on"
 
 
@@ -138,9 +139,14 @@ def holds_unknown(estimator: Model) -> bool:
     return False
 
 
+def no_counts() -> Ints:
+    """Return the counts of no records."""
+    return np.empty((0, 2), dtype=np.intp)
+
+
 def counts_within(estimator: Model, X: Table) -> Ints:
     """Return the counts of rows that the frozen models within an estimator know, see `Records.counts`."""
-    counts = [np.empty((0, 2), dtype=np.intp)]
+    counts = [no_counts()]
     for reader, read in readers_within(estimator, X):
         counts.append(reader.records_.counts(reader.row_hashes(read).whole))
     return np.concatenate(counts)
@@ -148,56 +154,74 @@ def counts_within(estimator: Model, X: Table) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Met:
-    """Rows as the classifiers of tailboost within a model meet them, in the order of `readers`.
+    """Rows as a model, and the classifiers of tailboost within it, meet them.
 
     Attributes
     ----------
+    rows : RowHashes
+        Of the rows as given to the model.
+    cases : ndarray of bool, shape (n,), or None
+        `Judged.cases` of the classifier at the end of the model.
     counts : ndarray of shape (m, 2)
         `Records.counts` of all readers; without rows if none of them knows its training rows.
     tables : tuple of UsedRows or None, one for each reader
-        The rows with their labels, for readers with tables to compare.
+        The rows with their labels, for readers with tables to compare, in the order of `readers`.
     """
 
-    counts: Ints
-    tables: tuple[UsedRows | None, ...]
+    rows: RowHashes = NO_HASHES
+    cases: Mask | None = None
+    counts: Ints = field(default_factory=no_counts)
+    tables: tuple[UsedRows | None, ...] = ()
 
     @classmethod
-    def of(cls, model: Model, X: Table, labels: Any = ()) -> Self:
+    def of(cls, model: Model, rows: RowHashes, X: Table, labels: Any = ()) -> Self:
         """Return how a model meets rows, of which the first have these labels.
 
         Parameters
         ----------
         model : classifier
-            The classifier, also behind a pipeline or a search.
+            The classifier at the end of the model.
+        rows : RowHashes
+            Of the rows as given to the whole model.
         X : array-like of shape (n, d)
-            The rows.
+            The rows as given to the classifier.
         labels : array-like of shape (k,)
             The labels of the first k rows.
         """
-        counts = [np.empty((0, 2), dtype=np.intp)]
+        counts = [no_counts()]
         tables = list[UsedRows | None]()
+        cases = judged(model).cases(X)
+        if cases is not None and len(labels):
+            labels = labels[cases]
         for reader, read in readers(model, X):
             hashes = reader.row_hashes(read)
             counts.append(reader.records_.counts(hashes.whole))
+            table = None
             if reader.records_.tables:
-                cases = reader.cases(read)
-                if cases is None:
-                    cases = slice(None)
-                elif len(labels):
-                    labels = labels[cases]
-                tables.append(UsedRows.of_table(hashes.taken(cases), labels))
-            else:
-                tables.append(None)
-        return cls(np.concatenate(counts), tuple(tables))
+                of_cases = slice(None) if cases is None else cases
+                table = UsedRows.of_table(hashes.taken(of_cases), labels)
+            tables.append(table)
+        return cls(rows, cases, np.concatenate(counts), tuple(tables))
 
     @classmethod
     def together(cls, parts: Sequence[Met]) -> Met:
-        """Return how a model meets the rows of several parts of a table."""
+        """Return how a model meets the rows of several parts of a table; their hashes are not kept."""
         tables = [
             None if of_reader[0] is None else UsedRows.together(of_reader)
             for of_reader in zip(*(part.tables for part in parts), strict=True)
         ]
-        return cls(np.sum([part.counts for part in parts], axis=0), tuple(tables))
+        counts = np.sum([part.counts for part in parts], axis=0)
+        return cls(counts=counts, tables=tuple(tables))
+
+    def beside(self, more: Met) -> Met:
+        """Return these rows and further ones, which were compared by themselves."""
+        cases = [part.cases for part in (self, more) if part.cases is not None]
+        counts = [part.counts for part in (self, more) if len(part.counts)]
+        return Met(
+            RowHashes.joined([self.rows, more.rows]),
+            np.concatenate(cases) if cases else None,
+            np.sum(counts, axis=0) if counts else no_counts(),
+        )
 
     def refuse(self, model: Model, equal_rows: EqualRows, name: str = "X") -> None:
         """Raise if the model, or one within it, was trained, selected or calibrated on the rows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +23,8 @@ from tailboost.app.report.comparison_table import (
 )
 from tailboost.app.report.svg import CURRENT, SOFT, both, tagged
 from tailboost.core.array_types import Axes
-
-if TYPE_CHECKING:
-    from tailboost import Monitor
-    from tailboost.core.limit_lines import LimitLine
+from tailboost.core.limit_lines import LimitLine
+from tailboost.guarantees.monitor import Monitor
 
 # Colours on white and on near-black: distinguishable for the colour-blind, contrast above 3 : 1.
 HUES = (

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-import tailboost
 from tailboost.app.plotting import GroupsDisplay
 from tailboost.app.report.comparison_table import (
     NO_DIFFERENCE,
@@ -18,7 +17,10 @@ from tailboost.app.report.comparison_table import (
     figure_of,
     splits_words,
 )
+from tailboost.classifiers.calibrating import calibrate
+from tailboost.classifiers.robust_mixture import tune
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.core.exceptions import NotCertifiedError
 from tailboost.core.limit_lines import LimitLine
 from tailboost.rates import Limit
 from tailboost.rates.bounds import clopper_pearson_interval
@@ -72,13 +74,11 @@ class UseCase:
         parts = np.split(order, [int(part * len(y)) for part in PARTS])
         train, select, fresh, test = parts
         model.fit(X.iloc[train], y[train])
-        selected = tailboost.tune(
-            [("boosted trees", model)], X.iloc[select], y[select], limits=limits
-        )
+        selected = tune([("boosted trees", model)], X.iloc[select], y[select], limits=limits)
         try:
-            rule = tailboost.calibrate(selected, X.iloc[fresh], y[fresh])
+            rule = calibrate(selected, X.iloc[fresh], y[fresh])
             reason = ""
-        except tailboost.NotCertifiedError as failure:
+        except NotCertifiedError as failure:
             rule = selected
             reason = str(failure)
         wrong = [one.predict(X.iloc[test]) != y[test] for one in (model, rule)]

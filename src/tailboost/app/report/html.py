@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from tailboost.app.report import charts
 from tailboost.app.report.comparison_table import ComparisonTable
 from tailboost.app.report.demo import DIFFERENCES, TAILS, TODAY, Demo
 from tailboost.app.report.results import Results
+from tailboost.guarantees.monitor import Monitor
 from tailboost.rows.judged import judged
-
-if TYPE_CHECKING:
-    from tailboost import Monitor
 
 __all__ = ["render", "render_demo", "render_monitor"]
 
