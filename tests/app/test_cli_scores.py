@@ -744,4 +744,4 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     targeted = files / "targeted.model"
     done(*fit, targeted, "--method", "worstclassboost")
     line = refused("calibrate", targeted, *rows[2:])
-    assert "--limit: a WorstClassBoostClassifier takes no limits on rates; give --max-error instead" in line
+    assert "a WorstClassBoostClassifier takes no limits on rates; give max_error" in line

@@ -115,7 +115,8 @@ def calibrate(
         The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
         class; or by name.
     limits : list of Limit or str, optional
-        Limits on rates instead, for a `RobustMixtureClassifier`; by default those of its fit. The tested
+        Limits on rates instead, for a `RobustMixtureClassifier`. By default the limits or largest errors of
+        the model's fit, or the certified errors of a calibrated rule. The tested
         rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
         data. The sequence starts at the strictest rule with a high predicted power.
     confidence : float in (0, 1), default=0.95

@@ -423,6 +423,11 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         return self
 
     @property
+    def stated_limits(self) -> tuple[Limit, ...]:
+        """The limits."""
+        return tuple(self.limits)
+
+    @property
     def classes_(self) -> Ints:
         """The answers."""
         return np.array([0, 1])

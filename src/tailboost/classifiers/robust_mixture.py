@@ -966,6 +966,11 @@ class RobustMixtureClassifier(
         return self.selection_.ensemble
 
     @property
+    def stated_limits(self) -> tuple[Limit, ...]:
+        """The limits on rates that the parameters state, also those of ``max_error``."""
+        return problem_of(self).limits
+
+    @property
     def estimators_(self) -> list[Any]:
         """The fitted models, on class numbers, in the order of `estimators`."""
         check_is_fitted(self)

@@ -473,6 +473,13 @@ class WorstClassBoostClassifier(MixtureClassifier):
             randomized=self.randomized,
         )
 
+    @property
+    def stated_limits(self) -> tuple[Limit, ...]:
+        """The limit that ``max_error`` states."""
+        if self.max_error == "auto":
+            return ()
+        return (error(by=self._named.kind) <= self.max_error,)
+
     def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
         # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
         return replace(super()._allowing(rate, allowed), strict=self._terms.indicator)

@@ -111,7 +111,7 @@ def certify(
         model = model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
-    stated = requested_rates(model, rates, max_error, asked)
+    stated, max_error = requested_rates(model, rates, max_error, asked)
     rules = rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(

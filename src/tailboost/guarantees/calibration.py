@@ -34,6 +34,7 @@ from tailboost.guarantees.certificates import (
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import Kind, RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.threshold_rules import (
     DoesNotApply,
@@ -128,8 +129,11 @@ def calibrate_selected(
         isinstance(attempts, bool) or int(attempts) != attempts or attempts < 1
     ):
         raise ValueError(f"attempts must be a whole number from 1, got {attempts!r}")
-    own = getattr(model, "limits", None)
-    checked = stated_limits(max_error, own if limits is None and max_error is None else limits)
+    if max_error is None and limits is None:
+        own = stated_by(model)
+        max_error = own.max_error
+        limits = own.limits or None
+    checked = stated_limits(max_error, limits)
     if not hasattr(model, "limits"):
         name = type(model).__name__
         if not model.selects_rule:

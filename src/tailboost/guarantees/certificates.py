@@ -43,12 +43,13 @@ from tailboost.guarantees.recheck import (
     percent,
     rows_unnamed,
 )
-from tailboost.rates import GAP, RATIO, Expression, as_expression, checked_limits, parse
+from tailboost.guarantees.stated import stated_by
+from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import judged, last_step, refuse_other_rule
+from tailboost.rows.judged import judged, refuse_other_rule
 from tailboost.rows.ledger import Attempt
 from tailboost.rows.records import EQUAL_BY_NATURE
 from tailboost.rows.rules import refuse
@@ -438,8 +439,8 @@ def certify(
         0 (the row is left out) and one other value. Bounds for unequal weights are refused.
     rates : list of Rate, Limit or str, optional
         Rates to bound instead of errors, from `tailboost.rates` or as text. A rate is bounded on both sides
-        in each subgroup, a limit on its side. By default the limits of a model fitted with limits;
-        ``()`` bounds errors.
+        in each subgroup, a limit on its side; ``()`` bounds errors. By default the limits of the model's
+        fit, or its largest errors (``max_error``); of a calibrated rule the certified ones.
     costs : array-like of shape (n, K), optional
         Cost of each answer to each row, for ``rates.cost()`` without a matrix.
     cost_range : (float, float), optional
@@ -503,7 +504,7 @@ def certify(
     False
     """
     request = CertificateRequest.of(confidence, alphas, shifts)
-    expressions = requested_rates(model, rates, max_error, request)
+    expressions, max_error = requested_rates(model, rates, max_error, request)
     given = Given(
         X,
         y,
@@ -620,8 +621,8 @@ def read_rates(given: Any) -> list[Expression]:
 
 def requested_rates(
     model: Model, rates: Stated, max_error: Stated, request: CertificateRequest
-) -> list[Expression]:
-    """Return the rates of a certificate; none for a certificate of errors.
+) -> tuple[list[Expression], Stated]:
+    """Return the rates of a certificate, none for one of errors, and the largest errors.
 
     Raises
     ------
@@ -630,18 +631,14 @@ def requested_rates(
     """
     of_errors = max_error is not None or bool(request.tails or request.radii)
     if rates is None and not of_errors:
-        return rates_of_fit(model)
+        own = stated_by(model)
+        return read_rates(own.limits), own.max_error
     expressions = read_rates(rates or ())
     if expressions and of_errors:
         raise ValueError(
             "rates and max_error, alphas or shifts: request them in separate calls"
         )
-    return expressions
-
-
-def rates_of_fit(model: Model) -> list[Expression]:
-    """Return the limits of a model fitted with limits."""
-    return list(checked_limits(getattr(last_step(model), "limits", ()) or ()))
+    return expressions, max_error
 
 
 def targets_of(

@@ -50,6 +50,7 @@ from tailboost.guarantees.recheck import (
     formatted,
     joined,
 )
+from tailboost.guarantees.stated import stated_by
 from tailboost.rates import Limit, Strata, checked_limits
 from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
 from tailboost.rows.group_names import by_column
@@ -185,7 +186,10 @@ class Monitor:
         subgroups: Any = None,
         confidence: float = 0.95,
     ) -> Self:
-        """Return a monitor of targets or limits without a certificate.
+        """Return a monitor of targets or limits.
+
+        By default they are the bounds of the model's certificate or, without one, the limits or largest
+        errors of its fit.
 
         Parameters
         ----------
@@ -206,6 +210,13 @@ class Monitor:
             If an argument is not as described.
         """
         check_number(confidence, "confidence", 0, 1, below=True)
+        if max_error is None and not limits:
+            certificate = judged(last_step(model)).certificate_
+            if certificate is not None:
+                return cls.of(certificate)
+            own = stated_by(model)
+            max_error = own.max_error
+            limits = own.limits
         if (max_error is None) == (not limits):
             raise ValueError("max_error and limits: give one of them")
         classes = np.asarray(model.classes_).tolist()

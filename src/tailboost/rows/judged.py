@@ -33,7 +33,15 @@ INTERNAL = frozenset(
             "group_combinations_",
             "records_",
         ),
-        *("can_defer", "weighs_groups", "reads_scores", "draws", "selects_rule", "rule_digest"),
+        *(
+            "stated_limits",
+            "can_defer",
+            "weighs_groups",
+            "reads_scores",
+            "draws",
+            "selects_rule",
+            "rule_digest",
+        ),
         *(
             "opened",
             "tested_values",
@@ -80,6 +88,11 @@ class Judged:
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in INTERNAL]
+
+    @property
+    def stated_limits(self) -> tuple[Any, ...]:
+        """The limits on rates that the fit states, also those of ``max_error``."""
+        return ()
 
     @property
     def can_defer(self) -> bool:

@@ -26,6 +26,7 @@ from tailboost.app.cli.models import (
 )
 from tailboost.core.array_types import Stated
 from tailboost.guarantees.calibration import calibrate_selected
+from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
@@ -131,17 +132,10 @@ def certify(
         between = _two_numbers("--cost-range", cost_range)
     stored = score_rules.read_model(model)
     classifier = stored.classifier
-    by_rates = bool(asked or (stated.fitted_limits(classifier) and targets is None))
-    # A group-aware rule needs the groups of the fit.
-    if stored.by_group or by_rates:
-        needed = stored.group_columns
-    else:
-        needed = []
-    columns = list(dict.fromkeys([*needed, *(group or [])]))
-    if targets is not None:
-        targets = stated.targets_by_label(targets, classifier.classes_, columns)
-    elif not group:
-        targets = stated.fitted_targets(classifier)
+    by_rates = asked or (targets is None and stated_by(classifier).limits)
+    columns = list(group or [])
+    if stored.by_group or by_rates:  # a group-aware rule needs the groups of the fit
+        columns = list(dict.fromkeys([*stored.group_columns, *columns]))
     labels = classifier.classes_.tolist()
     with stored.labelled_rows(
         data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
@@ -156,7 +150,7 @@ def certify(
             rows.y,
             confidence=confidence,
             groups=rows.groups,
-            max_error=None if by_rates else targets,
+            max_error=stated.targets_by_label(targets, classifier.classes_, columns),
             rates=[stated.in_table_terms(one, labels, columns, table) for one in asked] or None,
             costs=None if table is None else table.by_row,
             cost_range=between,
@@ -350,40 +344,38 @@ def _calibrate_model(
     classifier = stored.classifier
     ledger = FileLedger(stored)
     labels = classifier.classes_.tolist()
-    own_limits = stated.fitted_limits(classifier)
     columns = list(dict.fromkeys([*stored.group_columns, *group]))
-    targets = stated.targets_by_label(targets, classifier.classes_, columns)
-    if targets is None and not limits and not own_limits:
-        targets = stated.fitted_targets(classifier)
-        if targets is None:
+    asked = [stated.in_table_terms(one, labels, columns) for one in limits]
+    if targets is None and not asked:
+        own = stated_by(classifier)
+        targets = own.max_error
+        asked = list(own.limits)
+        if targets is None and not asked:
             raise shared.BadInput(
                 "--max-error: the model was fitted without targets; give targets, or a --limit"
             )
+    else:
+        targets = stated.targets_by_label(targets, classifier.classes_, columns)
     fresh.refuse_errors(targets)
-    selected = judged(
-        classifier
-    ).selects_rule  # otherwise a part of the rows selects, with groups
-    if selected and limits and "limits" not in classifier.get_params(deep=False):
-        raise shared.BadInput(
-            f"--limit: a {type(classifier).__name__} takes no limits on rates; give --max-error instead"
-        )
-    with_groups = stored.by_group or bool(limits or group or own_limits) or not selected
-    asked = [stated.in_table_terms(one, labels, columns) for one in limits] or None
+    selected = judged(classifier).selects_rule
+    # Otherwise a part of the rows selects, with groups.
+    with_groups = stored.by_group or bool(asked or group) or not selected
     with (
         fresh.rows(stored, columns, with_groups=with_groups) as given,
         _missing_said(model, ledger),
     ):
         if selected:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
-            point = calibrate_selected(classifier, given, targets, limits=asked, **of_call)
+            point = calibrate_selected(
+                classifier, given, targets, limits=asked or None, **of_call
+            )
         elif fresh.data is None:
             raise shared.BadInput(
                 "DATA is missing: a rule is selected first, which rows without labels cannot do (for a rule "
                 "file, --selection names its selection data)"
             )
         else:
-            limits_of_call = asked or (list(own_limits) if targets is None else None)
-            batch = stored.one_batch(given, targets, limits_of_call)
+            batch = stored.one_batch(given, targets, asked or None)
             records = batch.classifier.records_
             batch.classifier.records_ = replace(records, ledger=ledger)
             point = batch.certified(**of_call)
@@ -393,11 +385,7 @@ def _calibrate_model(
     )
     shared.tell(str(point.certificate_))
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
-    if limits or (targets is None and own_limits):
-        kept = "limits"
-    else:
-        kept = "targets"
-    shared.say(f"Model: {out}, a rule with certified {kept}.")
+    shared.say(f"Model: {out}, a rule with certified {'limits' if asked else 'targets'}.")
 
 
 def _attempts_in(previous: Path | None) -> Any:

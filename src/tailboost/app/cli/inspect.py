@@ -15,6 +15,7 @@ from tailboost.app.cli import rates as stated
 from tailboost.app.cli.models import Purpose, Reading, StoredModel
 from tailboost.app.cli.score_rules import read_model
 from tailboost.core.array_types import Column, Model, Table
+from tailboost.guarantees.stated import StatedTargets, stated_by
 from tailboost.rates.bounds import clopper_pearson_interval, clustered_size
 from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.subgroups import GroupUse, deferral_words
@@ -69,7 +70,7 @@ def evaluate(
         measured = stated.measured_rates(
             asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
         )
-    targets = targets_by_name(classifier)
+    targets = _targets_by_name(stated_by(classifier), by_column)
     errors = errors_by_subgroup(
         rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred
     )
@@ -376,16 +377,14 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     )
 
 
-def targets_by_name(classifier: Model) -> dict[str, float]:
-    """Return the targets of the fit by the name of the class, group or cell."""
-    if stated.fitted_targets(classifier) is None:
-        return {}
-    lines = [
-        line
-        for line in classifier.rates_
-        if line.subgroup is not None and not np.isnan(line.bound)
-    ]
-    return {_subgroup_name(line.subgroup): line.bound for line in lines}
+def _targets_by_name(own: StatedTargets, groups: Mapping[str, Any]) -> dict[str, float]:
+    """Return the stated largest errors by the name of the class, group or cell."""
+    allowed = dict(own.max_error or {})
+    names = [(column, value) for column in groups for value in sorted(set(groups[column]))]
+    for limit in own.limits:
+        if limit.rate == rates.error(by="group"):
+            allowed |= dict(zip(names, limit.bounds(names).tolist(), strict=True))
+    return {_subgroup_name(name): bound for name, bound in allowed.items()}
 
 
 def _subgroup_name(subgroup: object) -> str:

@@ -21,6 +21,7 @@ from tailboost.app.report import render_monitor
 from tailboost.core.array_types import Groups, Model, Stated
 from tailboost.core.checks import reading
 from tailboost.core.files import held
+from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged, refuse_other_rule
 
 ALARM = 3  # exit code
@@ -188,16 +189,15 @@ class Tested:
         n_given = sum((path is not None, targets is not None, bool(limits)))
         if n_given > 1:
             raise shared.BadInput("--certificate, --max-error and --limit: give one of them")
-        if path is None:
-            certificate = None
-        else:
+        certificate = None
+        if path is not None:
             certificate = _certificate(path, stored.model)
         if not n_given:
+            own = stated_by(classifier)
             certificate = judged(classifier).certificate_
-        if not n_given and certificate is None:
-            targets = stated.fitted_targets(classifier)
-            limits = list(stated.fitted_limits(classifier) or ())
-            if targets is None and not limits:
+            targets = own.max_error
+            limits = list(own.limits)
+            if certificate is None and targets is None and not limits:
                 raise shared.BadInput(
                     "the model has no targets and no limits; give --certificate FILE (output of `tailboost "
                     "certify --json`), --max-error or --limit"

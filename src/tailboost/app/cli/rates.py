@@ -15,6 +15,7 @@ from tailboost.app.cli.options import CsvFormat
 from tailboost.app.cli.shared import BadInput, bad_input, plain_table, read_number, tell
 from tailboost.core.array_types import Column, Model, Stated
 from tailboost.core.spelling import did_you_mean
+from tailboost.guarantees.stated import stated_by
 from tailboost.rows.judged import judged
 from tailboost.rows.schema import group_name
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -111,36 +112,6 @@ def rate_of(stated: Any) -> Any:
     return expression.rate
 
 
-def fitted_limits(classifier: Model) -> Sequence[rates.Limit]:
-    """Return the limits of the fit, or of the calibration: none if errors have certified targets."""
-    if _certified_targets(classifier):
-        return ()
-    limits: Sequence[rates.Limit] = getattr(classifier, "limits", ())
-    return limits
-
-
-def fitted_targets(classifier: Model) -> Any:
-    """Return the targets (``max_error``) of the fit, or the certified ones; None without targets."""
-    certified = _certified_targets(classifier)
-    if certified:
-        return certified
-    allowed = getattr(classifier, "max_error", None)
-    if allowed == "auto":
-        return None
-    return allowed
-
-
-def _certified_targets(classifier: Model) -> dict[Any, float]:
-    """Return the targets on errors of a calibrated classifier by subgroup; its parameters are tighter."""
-    certificate = judged(classifier).certificate_
-    if certificate is None:
-        bounds = []
-    else:
-        bounds = certificate.bounds
-    of_errors = [bound for bound in bounds if bound.rate is None]
-    return {bound.subgroup: bound.target for bound in of_errors if bound.target is not None}
-
-
 def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     """Return the objective of the fit, if it is a rate, and the limits.
 
@@ -148,7 +119,7 @@ def fitted_rates(classifier: Model, columns: Sequence[str]) -> list[Any]:
     are stated for all rows, by class, and by group if there are columns of groups.
     """
     rate = rate_of(getattr(classifier, "objective", None))
-    stated = [*([] if rate is None else [rate]), *fitted_limits(classifier)]
+    stated = [*([] if rate is None else [rate]), *stated_by(classifier).limits]
     if judged(classifier).can_defer:
         subgroups = [None, "class", *(["group"] if columns else [])]
         deferral_rates = [

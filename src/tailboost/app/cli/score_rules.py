@@ -448,6 +448,11 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
         return self.rule._repr_html_()
 
     @property
+    def stated_limits(self) -> tuple[rates.Limit, ...]:
+        """The limits of the selection."""
+        return tuple(self.limits)
+
+    @property
     def classes_(self) -> NDArray[Any]:
         """The labels."""
         return np.asarray(self.rule.classes)

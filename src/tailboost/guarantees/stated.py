@@ -1,0 +1,43 @@
+"""What `certify`, `calibrate` and `Monitor.against` are about, if the caller states nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tailboost.core.array_types import Model
+from tailboost.rates import Limit, error
+from tailboost.rows.judged import judged, last_step
+
+__all__ = ["StatedTargets", "stated_by"]
+
+
+@dataclass(frozen=True)
+class StatedTargets:
+    """Largest errors by name, or limits on rates: at most one of them is there."""
+
+    max_error: dict[Any, float] | None = None
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether a limit is about groups."""
+        return any(limit.rate.needs_groups for limit in self.limits)
+
+
+def stated_by(model: Model) -> StatedTargets:
+    """Return the certified errors of a classifier or, without certified errors, what its fit states."""
+    final = judged(last_step(model))
+    certificate = final.certificate_
+    if certificate is not None:
+        of_errors = [b for b in certificate.bounds if b.rate is None and b.target is not None]
+        if of_errors:
+            return StatedTargets({bound.subgroup: bound.target for bound in of_errors})
+    limits = final.stated_limits
+    if [limit.rate for limit in limits] != [error(by="class")]:
+        return StatedTargets(limits=limits)
+    labels = last_step(model).classes_.tolist()
+    bounds = limits[0].bounds(labels).tolist()
+    return StatedTargets(
+        {k: bound for k, bound in zip(labels, bounds, strict=True) if bound < 1}
+    )
