@@ -672,7 +672,7 @@ class Path:
                 (numbers[line.limit], line.subgroup),
                 float(line.bound),
             )
-            for line in self.plain.rates_
+            for line in self.plain.estimates
             if line.limit in numbers
         }
 
@@ -687,7 +687,7 @@ class Path:
     def widths(self) -> dict[Part, float]:
         """Half the interval of each limited rate on the selection data."""
         half: dict[Part, float] = {}
-        for line, part, bound in self._limited(self.plain.rates_):
+        for line, part, bound in self._limited(self.plain.estimates):
             width = float(np.nan_to_num(max(line.high - line.value, line.value - line.low)))
             if 0 <= bound <= 1 and line.rows > 0:
                 # A rate far from its limit here can be close if other limits are tighter.
@@ -707,7 +707,7 @@ class Path:
             ]
             self.made[key] = None
             with _silent(), suppress(InfeasibleLimitsError):
-                self.made[key] = self.plain.reweight(limits=tighter, confidence=0)
+                self.made[key] = self.plain.within(tighter)
         return self.made[key]
 
     def possible(
@@ -726,7 +726,7 @@ class Path:
     def powers(self, rule: Any) -> dict[Part, float]:
         """Return the predicted probability of a certificate from fresh rows for each limited rate."""
         powers = dict.fromkeys(self.widths, 1.0)
-        lines = rule.rates_
+        lines = rule.estimates
         for line, part, bound in self._limited(lines):
             if np.isnan(bound):
                 continue
