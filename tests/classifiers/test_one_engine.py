@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.classifiers.reselection import Reselection
+from tailboost.classifiers.base import MixtureClassifier
 
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 
@@ -36,7 +36,7 @@ def tuned():
 
 def test_methods_of_boosting_are_defined_once(boosted):
     for name in ("reweight", "tradeoff", "rates_", "summary_", "objective_"):
-        assert getattr(type(boosted), name) is getattr(Reselection, name)
+        assert getattr(type(boosted), name) is getattr(MixtureClassifier, name)
 
 
 @pytest.mark.parametrize("kind", ["boosted", "tuned"])

@@ -112,6 +112,7 @@ class RowStakes:
     units: Units
     grouped = False
     shrinkage = None
+    indicator = False
 
     def losses(self, candidate: Candidate) -> NDArray[Any]:
         """Return the loss of each row that the player weighs."""
@@ -143,6 +144,7 @@ class SubgroupStakes:
     fraction: Floats
     shrinkage: Floats | None = None
     grouped = True
+    indicator = False
 
     @classmethod
     def of(cls, units: Units, judged: Rows, index: Ints, pseudo_rows: float = 0.0) -> Self:
@@ -646,6 +648,10 @@ class Stakes(Protocol):
     @property
     def shrinkage(self) -> Floats | None:
         """Factor by which the loss of each unit is shrunk towards the mean; None if none is."""
+
+    @property
+    def indicator(self) -> bool:
+        """Whether the loss of a subgroup is 1 if its error reaches the allowed one, else 0."""
 
     def losses(self, candidate: Candidate) -> NDArray[Any]:
         """Return the loss of each unit, shape (m,)."""

@@ -4,60 +4,58 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.boosting.ensemble import MixtureEnsemble
+from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.boosting.game import Played, Trace
-from tailboost.boosting.subgroups import NamedSubgroups, checked_targets
+from tailboost.boosting.subgroups import NamedSubgroups
+from tailboost.classifiers.boosted_selection import (
+    by_groups,
+    on_rows,
+    rate_curve,
+    restated,
+    select,
+    summarised,
+    tail_curve,
+)
 from tailboost.classifiers.boosting_fit import (
     BoostingFit,
     CallbackSupportMixin,
     fit_of,
     with_callbacks,
 )
-from tailboost.classifiers.input import (
-    CONSTRAINTS,
-    checked_table,
-    input_tags,
-    noting_seen,
-    selection_data,
-    with_parameters,
-)
-from tailboost.classifiers.reselection import Reselection
-from tailboost.core.array_types import Column, Floats, Groups, Ints, Model, Seed, Stated, Table
+from tailboost.classifiers.input import CONSTRAINTS, checked_table, input_tags, with_parameters
+from tailboost.classifiers.reselection import drawn_members, fractions_of
+from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
-from tailboost.core.exceptions import (
-    BoundNotMetWarning,
-    FitInterruptedWarning,
-    ResubstitutionWarning,
-)
+from tailboost.core.exceptions import FitInterruptedWarning
 from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
-from tailboost.rates import Limit, Objective, Rate, checked_limits, error
+from tailboost.rates import Limit, Rate
+from tailboost.rates import deferred as deferred_rate
+from tailboost.rows.fingerprints import digest
 from tailboost.rows.given import Given
-from tailboost.rows.group_names import GroupNames, rows_among
 from tailboost.rows.judged import Judged, cached, group_uses, intervals_of
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.rules import refuse
-from tailboost.rows.subgroups import unit_name
 from tailboost.selection.engine import HypothesisEngine
-from tailboost.selection.mixture import Counts, Mixture
-from tailboost.selection.problem import Problem, objective_named
+from tailboost.selection.mixture import Mixture
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.selected import Selected, SelectedRule
-from tailboost.selection.summary import Bounds, Summary, mixture_summary
+from tailboost.selection.selected import Selected
+from tailboost.selection.summary import Bounds, Summary
 from tailboost.solvers import mixture_path
 
 
@@ -170,6 +168,10 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     # -- after fitting -------------------------------------------------------------------------------
 
+    def _reading(self: Any, X: Table, y: Column) -> Records:
+        """Return the record of rows with labels by which a rule is selected."""
+        return Records().reading(self.row_hashes(X), y, features=True)
+
     @property
     def estimators_(self) -> list[Any]:
         """The hypotheses in order, then plain ERM and constants if these were added."""
@@ -227,15 +229,11 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
 # -- mixtures of hypotheses -------------------------------------------------------------------------------
 
-# Advice of the warning for rows that the hypotheses were fitted on.
-KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
-# Maximum number of subgroups in a warning about missed limits.
-NAMED = 5
 
+class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
+    """Mixture of hypotheses with weights λ, which can be selected anew without a fit."""
 
-class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifier):
-    """Mixture of hypotheses with weights λ."""
-
+    knows_rows = True
     ensemble_: MixtureEnsemble
     selection_: Mixture
     _named: NamedSubgroups  # the subgroups of the fit
@@ -246,14 +244,19 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         """Return the bounds of theorems and the observed bounds of the fitted game."""
 
     @property
-    def gap_(self) -> float:
-        """Largest optimality gap of a solve; for a single hypothesis the gain of a mixture."""
-        check_is_fitted(self)
-        return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
+    def _own_symbols(self) -> dict[str, str]:
+        """Meaning of further symbols in the bounds."""
+        return {}
 
-    def _set_groups(self, names: GroupNames) -> None:
-        super()._set_groups(names)
-        self._regrouped = True
+    def _take_targets(self, max_error: Stated) -> None:
+        """Set the limits given to `reweight`."""
+
+    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
+        """Answer by a mixture of the candidates, or by given weights of them."""
+        self.selection_ = selection
+        self.ensemble_ = selection.rule() if ensemble is None else ensemble
+        self._results: dict[str, Any] = {}
+        self.__dict__.pop("certificate_", None)
 
     def _checked(self, X: Table) -> Any:
         return checked_table(self, self._learner(), X)
@@ -261,27 +264,250 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     def _rows_kept(self) -> Rows:
         return self.selection_.pool.rows
 
+    # -- another selection -----------------------------------------------------------------------------
+
+    def reweight(
+        self,
+        X: Table = None,
+        y: Column = None,
+        *,
+        alpha: float | None = None,
+        objective: Stated = None,
+        limits: Stated = None,
+        groups: Groups = None,
+        costs: Table = None,
+        sample_weight: Column = None,
+        error_budget: float | None = None,
+        max_error: Stated = None,
+        confidence: float | None = None,
+    ) -> Self:
+        """Return a classifier with the same models and another selected rule; nothing is trained.
+
+        Parameters
+        ----------
+        X, y : optional
+            Selection data that no model or hypothesis has read. A classifier made by `from_probabilities`
+            takes a dict of the models' probabilities as X. By default the selection data of the fit.
+        alpha : float in (0, 1], optional
+            Tail mass of the CVaR, which becomes the objective.
+        objective : {"cvar", "worst_class", "worst_group", "worst_cell", "error"}, rate or largest, optional
+            By default unchanged; if a boosting classifier has an ``alpha``, "cvar".
+        limits : list of Limit, optional
+            By default unchanged; boosting keeps limits if the objective stays the same.
+        groups : array-like of shape (n,) or table of n rows, optional
+            Groups of the rows of X or, without X, of all rows in the table of the selection data.
+        costs : array-like of shape (n, K), optional
+            Cost of each answer in each row of X, for models.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows of X.
+        error_budget : float in [0, 1], optional
+            Largest overall error less that of the most accurate candidate, on the selection data: .02 allows
+            .22 if the least is .20. By default unchanged.
+        max_error : float in (0, 1] or dict, optional
+            Limits for the subgroups, as the parameter of the classifier. By default its value is kept if the
+            objective stays the same.
+        confidence : float in [0, 1), optional
+            Estimated probability with which all limits have to hold on new rows, for models; by default that
+            of the classifier.
+
+        Returns
+        -------
+        classifier
+            A new classifier of the same type. The original is unchanged.
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described.
+
+        Warns
+        -----
+        BoundNotMetWarning
+            Names the violated limits.
+        ResubstitutionWarning
+            If models were fitted on the given rows.
+        """
+        check_is_fitted(self)
+        X, y = unpack(X, y)
+        rows = Given(X, y, groups, sample_weight, costs)
+        rows.refuse("reweight", *["X is a number"] * isinstance(X, Real), told={"X": X})
+        refuse("boosting", confidence=confidence)
+        new = copy.copy(self)
+        given = X is not None
+        problem = restated(new, alpha, objective, limits, error_budget, groups, given=given)
+        mixture = self.selection_
+        if given:
+            rows.check_indexes()
+            mixture = on_rows(new, rows, problem)
+            new.records_ = self.records_.joined(new._reading(X, y))
+        elif groups is not None:
+            mixture = by_groups(new, groups, problem)
+        select(new, mixture, problem, max_error)
+        return new
+
+    def tradeoff(
+        self, a: Any = None, b: Any = None, *, n_points: int = 9, deferred: Any = None
+    ) -> Any:
+        """Return the trade-off curve of two rates, without training.
+
+        Parameters
+        ----------
+        a : rate, largest, gap or ratio, optional
+            The limited rate. By default the rate of the first limit, and without limits the overall error.
+        b : rate or largest, optional
+            The minimised rate. By default the objective or, if ``a`` is given, the overall error. If that is
+            the limited rate too, the largest error of a class. If ``b`` is a gap or a ratio, it is limited
+            and ``a`` is minimised.
+        n_points : int, default=9
+            Number of limits for which candidates are searched. The curve has one point for each undominated
+            candidate.
+        deferred : sequence of float in [0, 1), optional
+            Fractions of the rows that may be deferred; there is one curve for each.
+
+        Returns
+        -------
+        Curve, or dict of Curve by fraction
+            On the selection data. Its ``at(level)`` gives the classifier within a limit, ``predicted(X, y)``
+            both rates on other rows.
+
+        Raises
+        ------
+        ValueError
+            If an argument is no rate, or a rate needs a label, groups or costs that the classifier does not
+            know.
+        """
+        check_is_fitted(self)
+        problem = self.selection_.problem
+        if deferred is not None:
+            for fraction in fractions_of(deferred):
+                limits = (*problem.limits, deferred_rate() <= fraction)
+                HypothesisEngine(self.selection_).mixture_for(problem.within(limits))  # raises
+        if a is None and b is None and problem.over_rows:
+            return tail_curve(self)
+        return rate_curve(self, *problem.traded(a, b), n_points)
+
+    def _answers_of(
+        self, classifiers: Sequence[Any], X: Table, groups: Groups
+    ) -> list[tuple[Any, None]]:
+        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
+        answers = list(self.ensemble_.answers(self._checked(X)))
+        return [
+            (self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None)
+            for c in classifiers
+        ]
+
+    def alpha_path(self, alphas: Sequence[float]) -> Floats:
+        """Return the mixture weights λ for several α; nothing is trained.
+
+        The classifier of one α is ``reweight(alpha=α)``.
+
+        Parameters
+        ----------
+        alphas : sequence of float in (0, 1]
+            Tail masses.
+
+        Returns
+        -------
+        ndarray of shape (len(alphas), n_members)
+            One row per α and one column per hypothesis, in the order of ``estimator_weights_``. Rows sum to
+            1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from tailboost import AdaLPBoostClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
+        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
+        >>> path.shape == (3, len(clf.estimator_weights_))
+        True
+        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
+        True
+        """
+        check_is_fitted(self)
+        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
+            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
+        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
+        pool = self.selection_.pool
+        return np.array([s.mixture for s in mixture_path(pool.losses, values, pool.base)])
+
     # -- on the selection data -----------------------------------------------------------------------
-
-    def _counts_of(self, rows: Rows) -> Counts:
-        """Return the strata of selection data, by the subgroups of the fit."""
-        if self._named.kind == "class":
-            return Counts(rows, self.classes_)
-        return Counts(rows, self.classes_, self._group_names, self._named.cells)
-
-    @property
-    def _engine(self) -> HypothesisEngine:
-        return HypothesisEngine(self.selection_)
-
-    @property
-    def _problem(self) -> Problem:
-        return self.selection_.problem
 
     @property
     def _selected(self) -> Selected:
         """The rule of `predict`, with its rates on the selection data."""
-        made = cached(self, "selected", lambda: self._engine.result(self.ensemble_))
+        engine = HypothesisEngine(self.selection_)
+        made = cached(self, "selected", lambda: engine.result(self.ensemble_))
         return cast("Selected", made)
+
+    @property
+    def gap_(self) -> float:
+        """Largest optimality gap of a solve; for a single hypothesis the gain of a mixture."""
+        check_is_fitted(self)
+        return max(0.0, *self.trace_.gap.tolist(), self.ensemble_.gap)
+
+    @property
+    def n_selection_(self) -> float:
+        """Number of the rows on which the rule was selected; of weighted rows the effective number."""
+        return float(self.selection_.counts.strata.size.sum())
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The confusion counts of the rule on the selection data."""
+        return self.selection_.predicted(self.ensemble_)
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
+        ensemble = self.ensemble_
+        rule = (self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist())
+        judged = self.selection_.pool.judged
+        return digest(repr(rule).encode(), *(each.packed.tobytes() for each in judged))
+
+    def tested_values(self, opened: Any) -> Iterator[NDArray[Any]]:
+        """Yield the answers of each candidate to opened rows: class numbers, or a label distribution.
+
+        Parameters
+        ----------
+        opened : table
+            From `opened`.
+
+        Yields
+        ------
+        ndarray of shape (n,) or (n, K)
+        """
+        yield from self.ensemble_.answers(self._checked(opened))
+
+    @property
+    def draws(self) -> bool | None:
+        """Whether answers of the randomised rule are drawn."""
+        return bool(self.ensemble_.draws)
+
+    @property
+    def objective_(self) -> Any:
+        """The minimised rate or CVaR."""
+        return self.selection_.problem.objective
+
+    @property
+    def limits_met_(self) -> bool | None:
+        """Whether `predict` satisfies all limits on the selection data; None without limits."""
+        check_is_fitted(self)
+        return self._selected.limits_met
+
+    @property
+    def rates_(self) -> RateTable:
+        """The rates of the objective and of the limits by subgroup, on the selection data."""
+        check_is_fitted(self)
+        table = self._selected.table
+        return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
+
+    @property
+    def estimates(self) -> RateTable:
+        """The rates of ``rates_`` without shadow prices and notes on groups."""
+        return self._selected.estimates
+
+    def _measured(self, *stated: Rate | Limit) -> RateTable:
+        return self._selected.rates(stated)
 
     @property
     def _own(self) -> bool:
@@ -320,245 +546,132 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
     def _subgroup_table(self) -> RateTable:
         return self._errors(self._selected.counts)
 
-    def _unit_table(self) -> RateTable | None:
-        """Return the errors of the subgroups, of `predict` and of the randomised rule.
-
-        None if the objective is about rows.
-        """
-        if self._problem.over_rows:
-            return None
-        predicted = self._subgroup_table()
-        drawn = self._errors(self.selection_.mixed(self.estimator_weights_))
-        pairs = zip(predicted, drawn, strict=True)
-        if all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
-            return predicted
-        lines = [replace(line, rule="randomised") for line in drawn]
-        return replace(predicted, lines=(*predicted.lines, *lines))
-
-    def _restated(self, stated: dict[str, Any], groups: Groups, given: bool) -> Problem:
-        refuse("boosting", confidence=stated["confidence"])
-        objective = stated["objective"]
-        before = self._problem
-        alpha = _alpha_for(self, objective, stated["alpha"])
-        same = objective is None and alpha is None
-        if same:
-            aim = before.objective
-        else:
-            aim = objective_named(objective or "cvar", alpha)
-        budget = before.error_budget
-        if stated["error_budget"] is not None:
-            budget = check_number(stated["error_budget"], "error_budget", 0, 1, closed=True)
-        if alpha is not None and "alpha" in self.get_params(deep=False):
-            self.alpha = alpha
-        if groups is not None and same and not self.selection_.steering.needs_groups:
-            raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
-        if given and objective == "worst_group" and groups is None:
-            raise ValueError("objective='worst_group' needs groups")
-        if (
-            not given
-            and groups is not None
-            and (same or objective in (None, "cvar", "worst_class"))
-        ):
-            raise ValueError("groups without X and y need objective='worst_group'")
-        if same:
-            limits = before.limits
-        else:
-            limits = ()
-        if stated["limits"] is not None:
-            limits = checked_limits(stated["limits"])
-        if limits and aim.over_rows:
-            raise ValueError(
-                f"limits have no meaning with the {aim}: the objective must be a rate"
-            )
-        return replace(before, objective=aim, limits=limits, error_budget=budget)
-
-    def _engine_on(self, given: Given, problem: Problem) -> HypothesisEngine:
-        given.refuse("boosting")
-        if given.groups is not None and problem.objective is not self._problem.objective:
-            self._name_groups(given.groups)
-        words = "the {:,} rows given to reweight"
-        X, rows = selection_data(self, self._checked(given.X), given, "", words)
-        rows = noting_seen(self.seen_rows_, X, rows, KEPT)
-        if given.groups is None:
-            names = None
-        else:
-            names = self._group_names
-        pool = self.selection_.pool.on_rows(X, rows)
-        return HypothesisEngine(Mixture(problem, pool, Counts(pool.rows, self.classes_, names)))
-
-    def _reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows with labels by which a rule is selected."""
-        return Records().reading(self.row_hashes(X), y, features=True)
-
-    def _engine_by(self, groups: Groups, problem: Problem) -> HypothesisEngine:
-        rows = self.selection_.pool.rows
-        used = rows_among(groups, rows)
-        self._name_groups(groups)
-        names = self._group_names
-        kept = names.numbers_of(groups, "groups", len(used), used)
-        if len(absent := np.setdiff1d(np.arange(len(names.names)), kept)):
-            absent_names = names.names[absent].tolist()
-            raise ValueError(
-                f"the selection data, {rows.words}, have no row in group(s) {absent_names}: "
-                "give X and y with rows of every group, or fit with cv=5"
-            )
-        if rows.fitted:
-            warn_user(
-                f"the selection data are {rows.words}, on which the hypotheses were fitted: their losses are "
-                "smaller than on new rows. Fit with another cv than 'train', or give other rows",
-                ResubstitutionWarning,
-            )
-        pool = self.selection_.pool.regrouped(kept)
-        return HypothesisEngine(Mixture(problem, pool, Counts(pool.rows, self.classes_, names)))
-
-    def _select(self, engine: Any, problem: Problem, max_error: Stated) -> None:
-        given = problem.limits != self._problem.limits
-        if max_error is not None:
-            aim, limits = self._aimed(engine, problem.objective, max_error)
-            problem = replace(problem, objective=aim, limits=limits)
-        if not self.selection_.even and "error_budget" in self.get_params(deep=False):
-            self.set_params(error_budget=problem.error_budget)
-        self._answer_by(engine.mixture_for(problem))
-        if max_error is None and given and problem.limits:
-            cast("SelectedRule", self._selected).warn_of_violations()
-        if max_error is not None:
-            self._take_targets(max_error)
-            missed = [
-                (x.subgroup, x.value, x.bound) for x in self._subgroup_table() if x.met is False
-            ]
-            if missed:
-                strict = any(limit.strict for limit in problem.limits)
-                warn_of_missed(missed, self.selection_, self._rows_kept().words, strict=strict)
-
-    def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
-        """Answer by a mixture of the candidates, or by given weights of them."""
-        self.selection_ = selection
-        self.ensemble_ = selection.rule() if ensemble is None else ensemble
-        self._results = {}
-        self.__dict__.pop("certificate_", None)
-
-    def _aimed(
-        self, engine: HypothesisEngine, aim: Any, max_error: Stated
-    ) -> tuple[Objective, tuple[Limit, ...]]:
-        """Return the overall error as objective, and limits on the errors of subgroups."""
-        if aim.over_rows:
-            raise ValueError(
-                f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
-                "'worst_group'"
-            )
-        rate = (
-            aim.rate if aim.rate.by is not None else self.selection_.steering
-        )  # of earlier limits
-        strata = engine.data.strata
-        names = strata.subgroups(rate.by)[0]
-        allowed = checked_targets(max_error, names, rate.by)
-        return Objective.of(error()), (
-            self._allowing(rate, dict(zip(names, allowed.tolist(), strict=True))),
-        )
-
-    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
-        """Return the limit that allows each subgroup its error."""
-        return rate <= allowed
-
-    def _take_targets(self, max_error: Stated) -> None:
-        """Set the limits given to `reweight`."""
-
-    def _reaching(self, objective: Objective, limits: tuple[Limit, ...]) -> Self:
-        new = copy.copy(self)
-        before = self._problem
-        about_error = error() in (objective.rate, *(limit.rate for limit in limits))
-        if about_error:
-            budget = None
-        else:
-            budget = before.error_budget
-        problem = replace(before, objective=objective, limits=limits, error_budget=budget)
-        if not self.selection_.even and "error_budget" in self.get_params(deep=False):
-            new.set_params(error_budget=budget)
-        new._answer_by(self._engine.mixture_for(problem))
-        return new
-
-    def _answering(
-        self, rule: Any, others: tuple[Limit, ...] = (), own: Limit | None = None
-    ) -> Self:
-        new = copy.copy(self)
-        if own is None:
-            new._answer_by(rule.mixture, rule.ensemble)
-        else:
-            new._answer_by(self._engine.mixture_for(rule.problem.within(others)), rule.ensemble)
-        return new
-
-    def _answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
-        answers = list(self.ensemble_.answers(self._checked(X)))
-        return [
-            (self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None)
-            for c in classifiers
-        ]
-
-    def _summarise(self) -> Summary:
-        classes = self.classes_.tolist()
-        weights = self.estimator_weights_
-        summary = mixture_summary(
-            self.game_, self.selection_, weights, self.gap_, self._bounds(), classes
-        )
-        symbols = summary.symbols | self._own_symbols
-        return replace(
-            summary, errors=self._unit_table(), groups=group_uses(self), symbols=symbols
-        )
-
     @property
-    def _own_symbols(self) -> dict[str, str]:
-        """Meaning of further symbols in the bounds."""
-        return {}
+    def summary_(self) -> Summary:
+        """The errors by subgroup and the objective, with comparisons; computed at the first access."""
+        return cast("Summary", cached(self, "summary", lambda: summarised(self)))
 
     # -- prediction ----------------------------------------------------------------------------------
 
-    def _scores(self, X: Table, groups: Groups = None) -> Floats:
+    def _scores(self, X: Table, groups: Groups) -> Floats:
+        """Return the label distribution of rows, shape (n, K), with ties broken."""
         refuse("blind rule", groups=groups)
         check_is_fitted(self)
         return self.ensemble_.scores(self._checked(X))
 
-    def _asker(self, X: Table, groups: Groups) -> tuple[int, Callable[[int, Ints], Ints]]:
-        refuse("blind rule", groups=groups)
-        X = self._checked(X)
-        return n_rows_of(X), lambda m, rows: self.ensemble_.answer(m, take(X, rows))
+    def predict_distribution(self, X: Table, *, groups: Groups = None) -> Floats:
+        """Return the label distribution of the randomised rule.
 
-    def alpha_path(self, alphas: Sequence[float]) -> Floats:
-        """Return the mixture weights λ for several α; nothing is trained.
-
-        The classifier of one α is ``reweight(alpha=α)``.
+        This is the probability with which the rule draws each label. It is **not** P(y | x), which
+        `predict_proba` estimates. Bounds of mixtures are about this distribution: the expected zero-one loss
+        of a row is 1 minus the probability of the true label. If the rule is a single candidate, its label
+        has probability 1.
 
         Parameters
         ----------
-        alphas : sequence of float in (0, 1]
-            Tail masses.
+        X : array-like of shape (n, d)
+            Rows, as in `fit`. A `RobustMixtureClassifier` also takes a dict of its models' probabilities of
+            the rows; models without weight (see ``used_models_``) may be left out.
+        groups : array-like of shape (n,), optional
+            Group of each row, one of those in `fit`; needed with ``by_group=True`` alone.
 
         Returns
         -------
-        ndarray of shape (len(alphas), n_members)
-            One row per α and one column per hypothesis, in the order of ``estimator_weights_``. Rows sum to
-            1.
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`; rows sum to 1.
 
-        Examples
-        --------
-        >>> from sklearn.datasets import load_wine
-        >>> from tailboost import AdaLPBoostClassifier
-        >>> X, y = load_wine(return_X_y=True)
-        >>> clf = AdaLPBoostClassifier("tree", n_estimators=5, random_state=0).fit(X, y)
-        >>> path = clf.alpha_path([0.1, 0.5, 1.0])
-        >>> path.shape == (3, len(clf.estimator_weights_))
-        True
-        >>> bool((abs(path[1] - clf.reweight(alpha=0.5).estimator_weights_) < 1e-9).all())
-        True
+        Raises
+        ------
+        ValueError
+            If groups are missing, not used, or not among those of `fit`; if probabilities are missing.
+        """
+        return self._scores(X, groups)
+
+    def predict_log_proba(self, X: Table) -> Floats:
+        """Return the logarithm of ``predict_proba``, −∞ for a probability of 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows, as in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Columns in the order of `classes_`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Table, *, groups: Groups = None) -> NDArray[Any]:
+        """Return the most probable label of `predict_distribution`.
+
+        The prediction is deterministic. It can differ from the label with the largest `predict_proba`,
+        because the rule minimises another objective than the overall error. Probabilities that are equal
+        after rounding to 1e-9 are a tie. The candidate with the least mean loss breaks a tie.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self._scores(X, groups)
+        return self.classes_[distribution.argmax(axis=1)]
+
+    def predict_randomized(
+        self, X: Table, random_state: Seed = None, *, groups: Groups = None
+    ) -> NDArray[Any]:
+        """Draw a label for every row from ``predict_distribution``, for simulation studies.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        random_state : int, RandomState or None
+            Seed of the draw.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`.
+        """
+        distribution = self._scores(X, groups)
+        return self.classes_[draw(distribution, check_random_state(random_state))]
+
+    def predict_with(self, X: Table, members: Any, *, groups: Groups = None) -> NDArray[Any]:
+        """Return the label of each row by one stated candidate.
+
+        `tailboost.RandomizedDecision` draws the candidate of a person by a key, so that the draw never
+        changes.
+
+        Parameters
+        ----------
+        X, groups : array-like of shape (n, d), (n,)
+            As in `predict_distribution`.
+        members : array-like of int, shape (n,)
+            The candidate of each row: an index into ``estimator_weights_``.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as in `classes_`. A deferred row has the label that would be answered.
+
+        Raises
+        ------
+        ValueError
+            If ``members`` are not n such indices, or a candidate draws its label.
         """
         check_is_fitted(self)
-        if np.ndim(alphas) != 1 or np.size(alphas) == 0:
-            raise ValueError(f"alphas={alphas!r} must be a non-empty list of numbers in (0, 1]")
-        values = np.array([check_number(alpha, "each of alphas", 0, 1) for alpha in alphas])
-        pool = self.selection_.pool
-        return np.array([s.mixture for s in mixture_path(pool.losses, values, pool.base)])
+        refuse("blind rule", groups=groups)
+        X = self._checked(X)
+        chosen = drawn_members(self.ensemble_, members, n_rows_of(X))
+        answer = lambda m, rows: self.ensemble_.answer(m, take(X, rows))  # noqa: E731
+        return self.classes_[answers_by(chosen, answer)]
 
     def predict_proba(self, X: Table) -> Floats:
         """Return P(y | x): the λ-average of the class probabilities of the hypotheses, without constants.
@@ -614,57 +727,3 @@ class MixtureClassifier(Reselection, Judged, ClassifierMixin, BaseBoostClassifie
         """
         for distribution in self.staged_predict_distribution(X):
             yield self.classes_[distribution.argmax(axis=1)]
-
-
-def _alpha_for(
-    classifier: MixtureClassifier, objective: Stated, alpha: float | None
-) -> float | None:
-    """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
-    if alpha is None and objective in (None, "cvar"):
-        alpha = classifier.get_params(deep=False).get("alpha")
-    if objective == "cvar" and alpha is None:
-        raise ValueError(f"alpha is needed: {type(classifier).__name__} has none")
-    if objective not in (None, "cvar") and alpha is not None:
-        raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
-    if alpha is None:
-        return None
-    return check_number(alpha, "alpha", 0, 1)
-
-
-def warn_of_missed(
-    missed: Sequence[tuple[Any, float, float]],
-    mixture: Mixture,
-    words: str,
-    reasons: Sequence[str] = (),
-    strict: bool = False,
-) -> None:
-    """Warn of subgroups with an error above their limit.
-
-    Parameters
-    ----------
-    missed : sequence of (name, error, limit)
-        The subgroups.
-    mixture : Mixture
-        The candidates.
-    words : str
-        Name of the selection data.
-    reasons : sequence of str
-        Further reasons for the message.
-    strict : bool, default=False
-        Whether an error equal to the limit is too large.
-    """
-    below = "less than " * strict
-    named = [
-        f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})"
-        for name, error, bound in missed
-    ]
-    if len(named) > NAMED:
-        more = " and others"
-    else:
-        more = ""
-    if named:
-        subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}"
-    else:
-        subgroups = ""
-    because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
-    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)

@@ -26,6 +26,7 @@ from tailboost.boosting.players.hedge import Hedge, eta_for, theory_rounds
 from tailboost.boosting.pool import Pool
 from tailboost.boosting.subgroups import NamedSubgroups
 from tailboost.classifiers.base import MixtureClassifier
+from tailboost.classifiers.boosted_selection import counts_of
 from tailboost.classifiers.boosting_fit import BoostingFit
 from tailboost.classifiers.input import ROUNDS_OR_AUTO, with_parameters
 from tailboost.core.checks import OneOf
@@ -322,7 +323,7 @@ class CVaRBoostClassifier(MixtureClassifier):
         )
         if constants:
             pool = pool.with_constants()
-        mixture = Mixture(problem, pool, self._counts_of(pool.rows), even=self._even)
+        mixture = Mixture(problem, pool, counts_of(self, pool.rows), even=self._even)
         fit.play(game, pool, training, lambda at: replace(mixture, pool=at.pool))
 
     def _cv_of_even(self, judging: Given) -> str:
@@ -709,7 +710,7 @@ class OCOBoostClassifier(MixtureClassifier):
         fraction = self.outlier_fraction
         pool = Pool(learner.judged, training.n_classes, outlier_fraction=fraction)
         problem = Problem(WorstRow(), randomized=True)
-        vote = Mixture(problem, pool, self._counts_of(pool.rows), even=True)
+        vote = Mixture(problem, pool, counts_of(self, pool.rows), even=True)
         fit.play(game, pool, training, lambda at: replace(vote, pool=at.pool))
 
     def _warn(self) -> None:

@@ -37,7 +37,8 @@ from tailboost.boosting.subgroups import (
     is_kept,
     pooled_subgroups,
 )
-from tailboost.classifiers.base import NAMED, MixtureClassifier, warn_of_missed
+from tailboost.classifiers.base import MixtureClassifier
+from tailboost.classifiers.boosted_selection import NAMED, counts_of, warn_of_missed
 from tailboost.classifiers.boosting_fit import BoostingFit, with_callbacks
 from tailboost.classifiers.input import (
     CONSTRAINTS,
@@ -365,7 +366,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             pool = unboosted(pool, learner, training, fit.entropy)
         if not terms.votes and self.include_constants:
             pool = pool.with_constants()
-        counts = self._counts_of(learner.judged)
+        counts = counts_of(self, learner.judged)
         problem = self._problem_on(counts)
         voting = terms.votes
         mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
@@ -462,7 +463,9 @@ class WorstClassBoostClassifier(MixtureClassifier):
             names = counts.strata.subgroups(self._named.kind)[0]
             named = [names[code] for code in self._named.codes]
             allowed = dict(zip(named, self.max_error_.tolist(), strict=True))
-            limits = (self._allowing(by_subgroup, allowed),)
+            # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
+            limit = by_subgroup <= allowed
+            limits = (replace(limit, strict=self._terms.indicator),)
         # The published vote minimises the largest error for any limits.
         if limits and not (self._terms.votes and self._terms.indicator):
             aim = error()
@@ -479,10 +482,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if self.max_error == "auto":
             return ()
         return (error(by=self._named.kind) <= self.max_error,)
-
-    def _allowing(self, rate: Rate, allowed: dict[Any, float]) -> Limit:
-        # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
-        return replace(super()._allowing(rate, allowed), strict=self._terms.indicator)
 
     # -- after the game ------------------------------------------------------------------------------
 
@@ -733,7 +732,7 @@ class GroupDROBoostClassifier(MixtureClassifier):
             pool = pool.with_constants()
         objective = Objective.of(largest(error(by=self._named.kind)))
         problem = Problem(objective, error_budget=self.error_budget, randomized=True)
-        counts = self._counts_of(learner.judged)
+        counts = counts_of(self, learner.judged)
         mixture = Mixture(problem, pool, counts, even=even, with_erm=not even)
         patience = self.n_iter_no_change
         watched = not even and (patience is not None or self.verbose)

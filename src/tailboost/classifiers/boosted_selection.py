@@ -1,0 +1,317 @@
+"""Another selection among the candidates of a game, without training: other rows, problems and trade-offs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from tailboost.boosting.subgroups import checked_targets
+from tailboost.classifiers.input import noting_seen, regroup, selection_data
+from tailboost.classifiers.reselection import bound_of
+from tailboost.core.array_types import Groups, Stated
+from tailboost.core.checks import check_number, n_rows_of
+from tailboost.core.exceptions import BoundNotMetWarning, ResubstitutionWarning
+from tailboost.core.warn import warn_user
+from tailboost.rates import Limit, Objective, checked_limits, error
+from tailboost.rows.given import Given
+from tailboost.rows.group_names import GroupNames, rows_among
+from tailboost.rows.judged import group_uses
+from tailboost.rows.rows import Rows
+from tailboost.rows.subgroups import unit_name
+from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front
+from tailboost.selection.engine import HypothesisEngine
+from tailboost.selection.mixture import Counts, Mixture
+from tailboost.selection.problem import Problem, objective_named
+from tailboost.selection.selected import SelectedRule, SelectedTail
+from tailboost.selection.summary import Summary, mixture_summary
+
+# Advice of the warning for rows that the hypotheses were fitted on.
+KEPT = "the losses stored with the model (objective='worst_group' then takes the groups of the training rows)"
+# Maximum number of subgroups in a warning about missed limits.
+NAMED = 5
+
+
+# -- the problem, and the selection data -----------------------------------------------------------------
+
+
+def restated(
+    clf: Any,
+    alpha: float | None,
+    objective: Stated,
+    limits: Stated,
+    error_budget: float | None,
+    groups: Groups,
+    *,
+    given: bool,
+) -> Problem:
+    """Return the problem stated to `reweight`; a new classifier gets its ``alpha``.
+
+    ``given`` says whether rows are.
+    """
+    before = clf.selection_.problem
+    alpha = _alpha_for(clf, objective, alpha)
+    same = objective is None and alpha is None
+    aim = before.objective if same else objective_named(objective or "cvar", alpha)
+    budget = before.error_budget
+    if error_budget is not None:
+        budget = check_number(error_budget, "error_budget", 0, 1, closed=True)
+    if alpha is not None and "alpha" in clf.get_params(deep=False):
+        clf.alpha = alpha
+    if groups is not None and same and not clf.selection_.steering.needs_groups:
+        raise ValueError(f"the {aim} is not about groups: give objective='worst_group'")
+    if given and objective == "worst_group" and groups is None:
+        raise ValueError("objective='worst_group' needs groups")
+    of_classes = same or objective in (None, "cvar", "worst_class")
+    if not given and groups is not None and of_classes:
+        raise ValueError("groups without X and y need objective='worst_group'")
+    kept = before.limits if same else ()
+    if limits is not None:
+        kept = checked_limits(limits)
+    if kept and aim.over_rows:
+        raise ValueError(f"limits have no meaning with the {aim}: the objective must be a rate")
+    return replace(before, objective=aim, limits=kept, error_budget=budget)
+
+
+def _alpha_for(clf: Any, objective: Stated, alpha: float | None) -> float | None:
+    """Return the checked tail mass for an objective of `reweight`; None if the objective has none."""
+    if alpha is None and objective in (None, "cvar"):
+        alpha = clf.get_params(deep=False).get("alpha")
+    if objective == "cvar" and alpha is None:
+        raise ValueError(f"alpha is needed: {type(clf).__name__} has none")
+    if objective not in (None, "cvar") and alpha is not None:
+        raise ValueError(f"alpha={alpha!r} has no meaning with objective={objective!r}")
+    if alpha is None:
+        return None
+    return check_number(alpha, "alpha", 0, 1)
+
+
+def counts_of(clf: Any, rows: Rows) -> Counts:
+    """Return the strata of selection data, by the subgroups of the fit."""
+    if clf._named.kind == "class":
+        return Counts(rows, clf.classes_)
+    return Counts(rows, clf.classes_, clf._group_names, clf._named.cells)
+
+
+def name_groups(clf: Any, groups: Groups) -> GroupNames:
+    """Give a new classifier the names of other groups than those of the fit, and return them."""
+    n = n_rows_of(groups)
+    names = GroupNames.of(groups, "groups", n, np.ones(n, bool))
+    regroup(clf, names)
+    clf._regrouped = True
+    return names
+
+
+def on_rows(clf: Any, given: Given, problem: Problem) -> Mixture:
+    """Return the candidates on other rows."""
+    given.refuse("boosting")
+    if given.groups is not None and problem.objective is not clf.selection_.problem.objective:
+        name_groups(clf, given.groups)
+    words = "the {:,} rows given to reweight"
+    X, rows = selection_data(clf, clf._checked(given.X), given, "", words)
+    rows = noting_seen(clf.seen_rows_, X, rows, KEPT)
+    names = None if given.groups is None else clf._group_names
+    pool = clf.selection_.pool.on_rows(X, rows)
+    return Mixture(problem, pool, Counts(rows, clf.classes_, names))
+
+
+def by_groups(clf: Any, groups: Groups, problem: Problem) -> Mixture:
+    """Return the candidates on the same rows with other groups."""
+    rows = clf.selection_.pool.rows
+    used = rows_among(groups, rows)
+    names = name_groups(clf, groups)
+    numbers = names.numbers_of(groups, "groups", len(used), used)
+    if len(absent := np.setdiff1d(np.arange(len(names.names)), numbers)):
+        absent_names = names.names[absent].tolist()
+        raise ValueError(
+            f"the selection data, {rows.words}, have no row in group(s) {absent_names}: "
+            "give X and y with rows of every group, or fit with cv=5"
+        )
+    if rows.fitted:
+        warn_user(
+            f"the selection data are {rows.words}, on which the hypotheses were fitted: their losses are "
+            "smaller than on new rows. Fit with another cv than 'train', or give other rows",
+            ResubstitutionWarning,
+        )
+    pool = clf.selection_.pool.regrouped(numbers)
+    return Mixture(problem, pool, Counts(pool.rows, clf.classes_, names))
+
+
+# -- the selection ---------------------------------------------------------------------------------------
+
+
+def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> None:
+    """Select for a problem, let a new classifier answer by the selected rule, and warn."""
+    limits_changed = problem.limits != clf.selection_.problem.limits
+    if max_error is not None:
+        problem = aimed(clf, mixture, problem, max_error)
+    _set_budget(clf, problem.error_budget)
+    clf._answer_by(HypothesisEngine(mixture).mixture_for(problem))
+    if max_error is None:
+        if limits_changed and problem.limits:
+            cast("SelectedRule", clf._selected).warn_of_violations()
+        return
+    clf._take_targets(max_error)
+    table = clf._subgroup_table()
+    missed = [(line.subgroup, line.value, line.bound) for line in table if line.met is False]
+    if missed:
+        strict = any(limit.strict for limit in problem.limits)
+        words = clf.selection_.pool.rows.words
+        warn_of_missed(missed, clf.selection_, words, strict=strict)
+
+
+def aimed(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> Problem:
+    """Return the problem of the least overall error within limits on the errors of subgroups."""
+    aim = problem.objective
+    if aim.over_rows:
+        raise ValueError(
+            f"max_error={max_error!r} has no meaning with the {aim}: give objective='worst_class' or "
+            "'worst_group'"
+        )
+    rate = aim.rate
+    if rate.by is None:  # of earlier limits
+        rate = clf.selection_.steering
+    names = mixture.counts.strata.subgroups(rate.by)[0]
+    allowed = checked_targets(max_error, names, rate.by)
+    limit = rate <= dict(zip(names, allowed.tolist(), strict=True))
+    limit = replace(limit, strict=clf.game_.stakes.indicator)
+    return replace(problem, objective=Objective.of(error()), limits=(limit,))
+
+
+def _set_budget(clf: Any, error_budget: float | None) -> None:
+    """Set the parameter of an error budget, where a classifier selects mixture weights."""
+    if not clf.selection_.even and "error_budget" in clf.get_params(deep=False):
+        clf.set_params(error_budget=error_budget)
+
+
+def reaching(clf: Any, objective: Objective, limits: tuple[Limit, ...]) -> Any:
+    """Return the classifier of an objective within limits, which replace its limits and targets."""
+    new = copy.copy(clf)
+    problem = replace(clf.selection_.problem, objective=objective, limits=limits)
+    if error() in (objective.rate, *(limit.rate for limit in limits)):
+        problem = replace(problem, error_budget=None)
+    _set_budget(new, problem.error_budget)
+    new._answer_by(HypothesisEngine(clf.selection_).mixture_for(problem))
+    return new
+
+
+def rate_curve(
+    clf: Any, limited: Any, minimised: Objective, others: tuple[Limit, ...], n_points: int
+) -> Curve:
+    """Return the trade-off of a limited and a minimised rate within limits on others."""
+    loosest = reaching(clf, minimised, (*others, limited.within(limited.most)))
+    engine = HypothesisEngine(loosest.selection_)
+    problem = replace(loosest.selection_.problem.within(others), confidence=None)
+
+    def answering(rule: Any) -> Any:
+        new = copy.copy(loosest)
+        new._answer_by(engine.mixture_for(rule.problem.within(others)), rule.ensemble)
+        return new
+
+    def at(level: float, point: Any) -> Any:
+        if point is None:
+            return reaching(clf, minimised, (*others, limited.within(level)))
+        new = copy.copy(point)
+        mixture = HypothesisEngine(point.selection_).mixture_for(
+            point.selection_.problem.within(others)
+        )
+        new._answer_by(mixture, point.ensemble_)
+        return new
+
+    rules, reached = engine.along(problem, limited, n_points)
+    points = []
+    for i in front(limited, *reached.T):
+        rate, value = reached[i].tolist()
+        points.append(CurvePoint(rate, value, answering(rules[i])))
+    return Curve(
+        tuple(points),
+        limited,
+        minimised,
+        engine.words,
+        at,
+        clf,
+        limits=others,
+        bound=bound_of(clf.selection_.problem, limited),
+        _measured_rows=MeasuredRows(),
+    )
+
+
+def tail_curve(clf: Any) -> Curve:
+    """Return the trade-off of the overall error with a CVaR."""
+    rule = cast("SelectedTail", clf._selected)
+    corners, gap = rule.curve()
+
+    def answering(corner: SelectedTail) -> Any:
+        new = copy.copy(clf)
+        new._answer_by(corner.mixture, corner.ensemble)
+        return new
+
+    def at(level: float, point: Any) -> Any:
+        return answering(rule.within(max(0.0, level - rule.least)))
+
+    points = tuple(CurvePoint(mean, tail, answering(corner)) for mean, tail, corner in corners)
+    overall = Objective.of(error())
+    return Curve(points, overall, rule.objective, rule.words, at, clf, gap)
+
+
+# -- the result ------------------------------------------------------------------------------------------
+
+
+def summarised(clf: Any) -> Summary:
+    """Return the summary of a classifier."""
+    weights = clf.estimator_weights_
+    classes = clf.classes_.tolist()
+    bounds = clf._bounds()
+    summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
+    table = None
+    if not clf.selection_.problem.over_rows:
+        table = clf._subgroup_table()
+        drawn = clf._errors(clf.selection_.mixed(weights))
+        pairs = zip(table, drawn, strict=True)
+        if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):
+            lines = [replace(line, rule="randomised") for line in drawn]
+            table = replace(table, lines=(*table.lines, *lines))
+    symbols = summary.symbols | clf._own_symbols
+    return replace(summary, errors=table, groups=group_uses(clf), symbols=symbols)
+
+
+def warn_of_missed(
+    missed: Sequence[tuple[Any, float, float]],
+    mixture: Mixture,
+    words: str,
+    reasons: Sequence[str] = (),
+    strict: bool = False,
+) -> None:
+    """Warn of subgroups with an error above their limit.
+
+    Parameters
+    ----------
+    missed : sequence of (name, error, limit)
+        The subgroups.
+    mixture : Mixture
+        The candidates.
+    words : str
+        Name of the selection data.
+    reasons : sequence of str
+        Further reasons for the message.
+    strict : bool, default=False
+        Whether an error equal to the limit is too large.
+    """
+    below = "less than " * strict
+    named = [
+        f"{unit_name(name)} ({error:.3g}, allowed {below}{bound:.3g})"
+        for name, error, bound in missed
+    ]
+    if len(named) > NAMED:
+        more = " and others"
+    else:
+        more = ""
+    if named:
+        subgroups = f" for {mixture.steering.by} {', '.join(named[:NAMED])}{more}"
+    else:
+        subgroups = ""
+    because = "".join(f"; {reason}" for reason in (*reasons, mixture.unreachable) if reason)
+    warn_user(f"the bound is not met on {words}{subgroups}{because}", BoundNotMetWarning)
