@@ -189,10 +189,10 @@ class TestCopies:
 
     def test_tables_of_few_values_without_labels_are_different_tables(self):
         grades = [hash_rounded_rows(np.random.default_rng(k).integers(5, size=(200, 1))) for k in range(2)]
-        one, other = (UsedRows.unlabeled(of, "calibration rows") for of in grades)
+        one, other = (UsedRows.of(of, ()) for of in grades)
         assert one.shared_with(other) == 0
         scores = hash_rounded_rows(np.random.default_rng(0).random((80, 1)))
-        first, all_rows = (UsedRows.unlabeled(of, "calibration rows") for of in (scores[:50], scores))
+        first, all_rows = (UsedRows.of(of, ()) for of in (scores[:50], scores))
         assert first.shared_with(all_rows) == 50
 
     def test_labels_of_the_first_rows(self):

@@ -351,10 +351,10 @@ def noting_seen(seen: Fingerprint, X: Table, rows: Rows, instead: str = "") -> R
 
     ``seen`` are the fingerprints of the training rows, ``instead`` the default selection data.
     """
-    hashes = hash_rounded_rows(X)
-    if not seen.beyond_chance(hashes):
+    known, compared = seen.count(hash_rounded_rows(X))
+    if not too_many(known, compared):
         return rows
-    return _fitted_on(seen.share(hashes), "training rows", rows, instead)
+    return _fitted_on(known / compared, "training rows", rows, instead)
 
 
 def noting_frozen(estimator: Model, X: Table, rows: Rows) -> Rows:

@@ -41,9 +41,9 @@ from tailboost.rates.metrics import expected_zero_one_losses
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
+    RowCounts,
     RowHashes,
     check_equal_rows,
-    shortest,
 )
 from tailboost.rows.given import Given
 from tailboost.rows.judged import (
@@ -136,7 +136,9 @@ def certify(
     else:
         listed = {"group": subgroups}
     scored = _scored(model, replace(given, subgroups=listed), *counted, stated, rules)
-    fingerprints = Fingerprint.merged([part for one in counted if one for part in one.shortest])
+    fingerprints = Fingerprint.of_counts(
+        RowCounts.together([one.rows for one in counted if one])
+    )
     cert = certificate_of(scored, stated, max_error, asked, model, fingerprints)
     return replace(cert, notes=(*cert.notes, NOT_COUNTED))
 
@@ -234,7 +236,7 @@ class _Counted:
 
     table: Table  # of `count`: labels, answers, groups, deferred rows, losses
     met: Met
-    shortest: list[Any]  # for `Fingerprint.merged`
+    rows: RowCounts
 
     @classmethod
     def of(
@@ -246,8 +248,8 @@ class _Counted:
             raise ValueError(f"{name} holds no rows")
         met = Met.together([part.met for part in there])
         met.refuse(model, equal_rows, name)
-        shortest_of_all = [short for part in there for short in part.shortest]
-        return cls(added([part.table for part in there]), met, shortest_of_all)
+        rows = RowCounts.together([part.rows for part in there])
+        return cls(added([part.table for part in there]), met, rows)
 
     def column(self, name: str) -> Any:
         """Return the value of each row."""
@@ -310,8 +312,8 @@ def _judge(
         )
     columns += [] if groups is None else [("groups", groups)]
     met = Met.of(final, row_hashes(model, X), table, () if labels is None else labels)
-    shortest_hashes = [shortest(met.rows.whole)]
-    return _Counted(count(*columns), replace(met, rows=NO_HASHES), shortest_hashes)
+    rows = RowCounts.of(met.rows.whole)
+    return _Counted(count(*columns), replace(met, rows=NO_HASHES), rows)
 
 
 def calibrate(

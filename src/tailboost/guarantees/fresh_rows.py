@@ -189,8 +189,7 @@ class FreshRows:
             Fingerprint.union([each for each in earlier if each.limit >= limit])
             for limit in limits
         )
-        masks = [union.knows(self.hashes) for union in unions]
-        return [(int(mask.sum()), len(mask)) for mask in masks]
+        return [union.count(self.hashes) for union in unions]
 
     @cached_property
     def draws(self) -> Floats:
@@ -518,8 +517,7 @@ def _met(
         If the classifier used the rows.
     """
     if judge.known is not None:
-        mask = judge.known.knows(rows.whole)
-        counts = int(mask.sum()), len(mask)
+        counts = judge.known.count(rows.whole)
         refuse_known(judge.known, TRAINED_ON, *counts, judge.equal_rows, name)
     met = Met.of(judge.final, rows, X, () if labels is None else labels)
     met.refuse(judge.final, judge.equal_rows, name)

@@ -277,7 +277,7 @@ class Fingerprint:
     @classmethod
     def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
         """Return the fingerprint of rows from their `hash_rounded_rows`, with at most ``most`` hashes."""
-        return cls.counted(*np.unique(short_hashes(hashes), return_counts=True), most)
+        return cls.of_counts(RowCounts.of(hashes, most))
 
     @classmethod
     def of_rows(cls, X: Table) -> Self:
@@ -285,24 +285,12 @@ class Fingerprint:
         return cls.of(hash_rounded_rows(X))
 
     @classmethod
-    def merged(cls, parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> Self:
-        """Return the fingerprint of all rows from the results of `shortest` for parts of the rows.
-
-        For large parts, the fraction of repeated rows is estimated from the smallest hashes.
-        """
-        short, counts = _added(parts)
-        return cls.counted(short[: MOST_HASHES + 1], counts[: MOST_HASHES + 1])
-
-    @classmethod
-    def counted(cls, short: NDArray[np.uint32], counts: Ints, most: int = MOST_HASHES) -> Self:
-        """Return the fingerprint of rows from sorted distinct `short_hashes` and their counts."""
-        kept = short[:most]
-        if len(kept) == len(short):
-            limit = cls.COMPLETE
-        else:
-            limit = int(kept[-1])
-        limit = limit if len(short) else -1  # no rows
-        return cls(kept, limit, float(counts[counts > 1].sum() / max(1, counts.sum())))
+    def of_counts(cls, rows: RowCounts) -> Self:
+        """Return the fingerprint of counted rows; of many rows, ``repeated`` is that of a sample."""
+        limit = rows.limit
+        if not rows.n_rows:
+            limit = -1
+        return cls(rows.contents, limit, rows.repeated)
 
     @classmethod
     def union(cls, fingerprints: Sequence[Fingerprint]) -> Self:
@@ -325,17 +313,17 @@ class Fingerprint:
         short = short_hashes(hashes)
         return np.isin(short[short <= self.limit], self.kept)
 
+    def count(self, hashes: Hashes) -> tuple[int, int]:
+        """Return the number of known rows, and that of the rows compared."""
+        known = self.knows(hashes)
+        return int(known.sum()), len(known)
+
     def share(self, hashes: Hashes) -> float:
         """Return the fraction of known rows; NaN if the sample is empty."""
-        known = self.knows(hashes)
-        if len(known):
-            return float(known.mean())
+        known, compared = self.count(hashes)
+        if compared:
+            return known / compared
         return float("nan")
-
-    def beyond_chance(self, hashes: Hashes) -> bool:
-        """Return whether more rows are known than `too_many` allows."""
-        known = self.knows(hashes)
-        return too_many(int(known.sum()), len(known))
 
     def unnatural(self, known: int, sampled: int) -> bool:
         """Return whether more rows are known than natural repeats in the data explain.
@@ -367,15 +355,7 @@ class Fingerprint:
 
     def overlaps(self, other: Fingerprint) -> bool:
         """Return whether more rows of another fingerprint are known than `too_many` allows."""
-        return self.beyond_chance(other.kept.astype(np.uint64) << np.uint64(32))
-
-
-def _added(parts: Sequence[tuple[NDArray[np.uint32], Ints]]) -> tuple[NDArray[np.uint32], Ints]:
-    """Return the distinct hashes of several tables, and their counts together."""
-    short, place = np.unique(np.concatenate([short for short, _ in parts]), return_inverse=True)
-    return short, np.bincount(place, weights=np.concatenate([n for _, n in parts])).astype(
-        np.intp
-    )
+        return too_many(*self.count(other.kept.astype(np.uint64) << np.uint64(32)))
 
 
 def packed(numbers: NDArray[Any]) -> str:
@@ -457,19 +437,28 @@ class RowCounts:
     def of(cls, hashes: Hashes, most: int = MOST_HASHES) -> Self:
         """Return the counts of rows from their hashes, for at most ``most`` contents."""
         short, counts = np.unique(short_hashes(hashes), return_counts=True)
-        if len(short) <= most:
-            limit = Fingerprint.COMPLETE
-        else:
-            limit = int(short[most - 1])
-        return cls(short[:most], counts[:most], limit, len(hashes))
+        return cls(short, counts, Fingerprint.COMPLETE, len(hashes)).least(most)
 
     @classmethod
     def together(cls, parts: Sequence[RowCounts]) -> Self:
         """Return the counts of the rows of several tables."""
+        every = np.concatenate([part.contents for part in parts])
         limit = min(part.limit for part in parts)
-        contents, counts = _added([(part.contents, part.counts) for part in parts])
+        contents, place = np.unique(every, return_inverse=True)
+        counts = np.bincount(place, np.concatenate([part.counts for part in parts]))
         inside = contents <= limit
-        return cls(contents[inside], counts[inside], limit, sum(part.n_rows for part in parts))
+        n_rows = sum(part.n_rows for part in parts)
+        whole = cls(contents[inside], counts[inside].astype(np.intp), limit, n_rows)
+        return whole.least(MOST_HASHES)
+
+    def least(self, most: int) -> Self:
+        """Return the counts of at most so many contents, those with the smallest hashes."""
+        if len(self.contents) <= most:
+            return self
+        contents = self.contents[:most]
+        return replace(
+            self, contents=contents, counts=self.counts[:most], limit=int(contents[-1])
+        )
 
     @property
     def repeated(self) -> float:
@@ -665,12 +654,6 @@ def labels_too_alike(
     )
 
 
-def shortest(hashes: Hashes) -> tuple[NDArray[np.uint32], Ints]:
-    """Return the smallest row hashes of a part of the rows and their counts, for `Fingerprint.merged`."""
-    short, counts = np.unique(short_hashes(hashes), return_counts=True)
-    return short[: MOST_HASHES + 1], counts[: MOST_HASHES + 1]
-
-
 def short_hashes(hashes: Hashes) -> NDArray[np.uint32]:
     """Return the upper half of each hash, which fingerprints store."""
     return (hashes >> np.uint64(32)).astype(np.uint32)
@@ -744,17 +727,12 @@ class UsedRows:
         """
         names, place = np.unique(np.asarray(labels), return_inverse=True)
         if not len(place):
-            return cls.unlabeled(hashes, use)
+            return cls(RowCounts.of(hashes), RowCounts.of(hashes[:0]), use)
         of_label = hash_rows(
             np.array([str(name) for name in names.tolist()], dtype=object)[:, None]
         )
         labelled = hash_rows(np.column_stack([hashes[: len(place)], of_label[place]]))
         return cls(RowCounts.of(hashes), RowCounts.of(labelled), use)
-
-    @classmethod
-    def unlabeled(cls, hashes: Hashes, use: Use) -> Self:
-        """Return rows without labels, from their `hash_rounded_rows`; they are compared by content alone."""
-        return cls(RowCounts.of(hashes), RowCounts.of(hashes[:0]), use)
 
     @classmethod
     def together(cls, parts: Sequence[UsedRows]) -> Self:

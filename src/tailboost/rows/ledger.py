@@ -182,7 +182,8 @@ class Ledger:
             else:
                 _refuse_spent(attempt.rows, recorded, equal_rows)
                 made = replace(attempt, spent=spent_by_next(recorded, attempts))
-                recorded, known = (*recorded, made), len(recorded) + 1
+                recorded = (*recorded, made)
+                known = len(recorded)
             for each in (self, *self.inner):
                 each.attempts = recorded
         return recorded[:known]
@@ -200,7 +201,7 @@ class Ledger:
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """Hold the ledger while an attempt is recorded."""
+        """Hold the ledger while an attempt is recorded; a ledger in a file reads and writes it."""
         with _LOCK:
             yield
 

@@ -97,8 +97,7 @@ class Records:
 
     def counts(self, hashes: Hashes) -> Ints:
         """Return the numbers of rows that equal known ones, and of rows compared, by use, shape (m, 2)."""
-        masks = [fingerprint.knows(hashes) for fingerprint, _ in self.by_use()]
-        counts = [(mask.sum(), len(mask)) for mask in masks]
+        counts = [fingerprint.count(hashes) for fingerprint, _ in self.by_use()]
         return np.array(counts, dtype=np.intp).reshape(-1, 2)
 
     def spend(
