@@ -145,8 +145,10 @@ class Pool:
             return self
         return replace(self, rounds=self.rounds[:n_rounds], together=None, round_losses=None)
 
-    def places(self, n_rounds: int) -> Ints:
-        """Return the numbers of the candidates of `first` among all."""
+    def places(self, n_rounds: int | None = None) -> Ints:
+        """Return the numbers of the candidates of `first` among all; by default all of them."""
+        if n_rounds is None:
+            return np.arange(len(self.judged))
         return np.r_[:n_rounds, self.n_rounds : len(self.judged)]
 
     def on_rows(self, X: Table, rows: Rows) -> Pool:

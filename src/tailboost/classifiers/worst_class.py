@@ -355,8 +355,17 @@ class WorstClassBoostClassifier(MixtureClassifier):
 
     def _play(self, fit: BoostingFit) -> None:
         self._check_arguments(fit.given.groups)
-        training = self._with_subgroups(fit.read())
+        training = fit.read()
+        name_subgroups(self, self.subgroups, training)
         terms = self._terms
+        if self.class_loss == "indicator" and terms.edge <= 0:
+            raise ValueError(
+                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {terms.edge:.4g} ≤ 0 for K = "
+                f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
+                "class_loss='error', or give gamma or a larger fraction"
+            )
+        named = self._named
+        self.max_error_ = allowed_errors(self.max_error, named.names.tolist(), named.kind)
         learner = fit.open(training, self.cv, known_classes=True)
         stakes = self._stakes(training, learner, round_seed(fit.entropy, 0))
         self.gamma_ = terms.edge if terms.indicator else None
@@ -411,32 +420,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _terms(self) -> Terms:
         """Which game is played."""
         return Terms.of(self, self._pools.count)
-
-    def _with_subgroups(self, training: TrainingSet) -> TrainingSet:
-        """Return the training set with the subgroups of the game as its groups; set their names and pools."""
-        kind = self.subgroups
-        if kind == "auto":
-            if training.groups is None:
-                kind = "class"
-            else:
-                kind = "group"
-        if training.groups is None:
-            groups = None
-        else:
-            groups = self._group_names
-        least = self.min_subgroup_rows
-        self._named, self._pools = pooled_subgroups(
-            kind, training, self.classes_, groups, least
-        )
-        edge = self._terms.edge
-        if self.class_loss == "indicator" and edge <= 0:
-            raise ValueError(
-                f"gamma='auto' with q={self.q:g} gives γ = ⌊qK⌋/K − ½ − .0005 = {edge:.4g} ≤ 0 for K = "
-                f"{self._pools.count} subgroups (q is the p of tailboost.published.worst_class_boost): use "
-                "class_loss='error', or give gamma or a larger fraction"
-            )
-        self.max_error_ = allowed_errors(self.max_error, self._named.names.tolist(), kind)
-        return training
 
     # -- the game ------------------------------------------------------------------------------------
 
@@ -722,7 +705,9 @@ class GroupDROBoostClassifier(MixtureClassifier):
             raise ValueError(
                 "error_budget needs combine='mixture': with 'average' no mixture weights are selected"
             )
-        training = self._with_subgroups(fit.read())
+        training = fit.read()
+        name_subgroups(self, "auto", training)
+        self.groups_ = self._named.names
         learner = fit.open(training, self.cv)
         stakes = group_stakes(training, learner.judged, self)
         pool = Pool(learner.judged, training.n_classes)
@@ -753,16 +738,6 @@ class GroupDROBoostClassifier(MixtureClassifier):
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _with_subgroups(self, training: TrainingSet) -> TrainingSet:
-        """Return the training set with the subgroups of the game as its groups; set their names and pools."""
-        kind = "class" if training.groups is None else "group"
-        groups = None if training.groups is None else self._group_names
-        self._named, self._pools = pooled_subgroups(
-            kind, training, self.classes_, groups, self.min_subgroup_rows
-        )
-        self.groups_ = self._named.names
-        return training
-
     @property
     def subgroup_pools_(self) -> Ints:
         """Number of the pool of each subgroup. Subgroups of one pool share a weight."""
@@ -773,6 +748,17 @@ class GroupDROBoostClassifier(MixtureClassifier):
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------
+
+
+def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
+    """Give a classifier the names and pools of subgroups, and a training set their numbers as groups."""
+    names = None
+    if training.groups is not None:
+        names = clf._group_names
+    if kind == "auto":
+        kind = "class" if names is None else "group"
+    least = clf.min_subgroup_rows
+    clf._named, clf._pools = pooled_subgroups(kind, training, clf.classes_, names, least)
 
 
 def warn_of_small(named: NamedSubgroups, pools: Pools) -> None:

@@ -383,16 +383,13 @@ class Mixture:
 
     def candidates(self, n_rounds: int | None = None) -> Candidates:
         """Return the models of the first rounds (default: all) and those without boosting, by number."""
-        numbers = self.pool.places(
-            self.pool.n_rounds if n_rounds is None else n_rounds
-        ).tolist()
+        numbers = self.pool.places(n_rounds).tolist()
         return Candidates(self.counts.data, numbers, [self.all_counts[m] for m in numbers])
 
     def weights(self, best: Best, n_rounds: int | None = None) -> Floats:
         """Return the mixture weight of each candidate, by a selection of `candidates`."""
         mixture = np.zeros(len(self.pool.judged))
-        places = self.pool.places(self.pool.n_rounds if n_rounds is None else n_rounds)
-        mixture[places[best.numbers]] = best.weights
+        mixture[self.pool.places(n_rounds)[best.numbers]] = best.weights
         return mixture
 
     def predicted(self, ensemble: MixtureEnsemble) -> Floats:
