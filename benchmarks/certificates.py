@@ -33,8 +33,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import tailboost as tb
-from tailboost.guarantees.calibration import from_the_safest, not_certified
+from tailboost.guarantees.calibration import missed
 from tailboost.guarantees.fresh_rows import ERRORS, answers_of
+from tailboost.guarantees.path import TighterRules
+from tailboost.guarantees.procedure import Reweighted
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds
 from tailboost.guarantees.robustness import empirical_bernstein_bound
 from tailboost.rates import Sample
@@ -210,8 +212,10 @@ def targets(repeats: int, folder: Path | None) -> list[dict[str, Any]]:
         safest = float(clf.tradeoff().values.value[-1])  # out of fold: known before any calibration
         for margin in (0.05, 0.1):
             target = round(safest + margin, 2)
-            named = dict.fromkeys(clf.classes_.tolist(), target)
-            points = list(from_the_safest(clf, "class", named))
+            limits = [tb.rates.error(by="class") <= target]
+            within = Reweighted(clf).within(limits)
+            path = TighterRules.of(within, [n_cal]).from_the_likeliest()
+            points = [step.selection.classifier for step in path]
             for rule in ("predict", "randomised") if len(clf.classes_) < 10 else ("predict",):
                 losses = np.array([losses_of(p, X[held], y[held], rule) for p in points])
                 found = redraw(losses, y[held], clf.classes_, target, n_cal, rule, repeats)
@@ -397,7 +401,8 @@ def looks(repeats: int, most: int) -> dict[str, Any]:
             if passes(family, made[-1].spent * DELTA):
                 false += 1
                 break
-            (short,) = not_certified([family], "the rule", 1 - DELTA, tuple(made), None, {}).shortfalls
+            levels = [share * DELTA for share in (made[-1].spent, spent_by_next(made, None))]
+            (short,) = missed([family], *levels, {})
             n = min(short.more_rows or 100, 20_000)
     return {"false": false / repeats, "attempts on average": tried / repeats}
 

@@ -35,7 +35,7 @@ from scipy.stats import binomtest
 
 import tailboost as tb
 from tailboost.classifiers.calibrating import drawn_part
-from tailboost.guarantees import calibration
+from tailboost.guarantees.path import Step, TighterRules
 from tailboost.rates.bounds import clopper_pearson_upper
 
 BEYOND = 1e-4  # by which the rules break the limit
@@ -90,18 +90,18 @@ def persons(n: int, shift: float, rng: Any) -> tuple[Any, Any, Any, Any]:
 @contextmanager
 def one_path(by_group: bool) -> Iterator[None]:
     """Make the path of rules of a setting once: fresh rows count in it by their number alone."""
-    made = calibration.from_the_likeliest
+    made = TighterRules.from_the_likeliest
 
-    def remembered(*arguments: Any) -> Any:
+    def remembered(rules: TighterRules) -> list[Step]:
         if by_group not in PATHS:
-            PATHS[by_group] = list(made(*arguments))
-        return [copy.copy(rule) for rule in PATHS[by_group]]
+            PATHS[by_group] = made(rules)
+        return PATHS[by_group]
 
-    calibration.from_the_likeliest = remembered
+    TighterRules.from_the_likeliest = remembered  # type: ignore[method-assign]
     try:
         yield
     finally:
-        calibration.from_the_likeliest = made
+        TighterRules.from_the_likeliest = made  # type: ignore[method-assign]
 
 
 PATHS: dict[bool, list[Any]] = {}

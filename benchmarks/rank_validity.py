@@ -26,20 +26,19 @@ from typing import Any
 
 import numpy as np
 
-from tailboost.guarantees.threshold_rules import (
-    ThresholdSequences,
+from tailboost.guarantees.ranks import (
     TieBreaks,
     at_ranks,
     counted_answer,
-    limited_rates,
     one_sided,
     ranks_of,
     ranks_of_comparison,
     shares_of,
 )
+from tailboost.guarantees.thresholds import ThresholdTests, limited_rates
 from tailboost.rates import error, false_alarm, gap, miss, precision, ratio, selected
 from tailboost.rates.strata import Strata
-from tailboost.selection.data import ScoredRows, ThresholdFamily
+from tailboost.selection.data import ScoredRows
 
 RECORD = Path(__file__).with_suffix(".json")
 LEVEL = 0.05
@@ -182,10 +181,8 @@ def sequence(limits: Any, selection: Any, fresh: Any, groups: int, *, by_group: 
         rates = [each for limit in limits for each in limited_rates(limit, strata, stratum)]
         # The tests go towards more of the worse answer, and the last passed threshold has the least loss.
         about += [rates, ScoredRows(s, g if by_group else np.zeros_like(g), np.tile(worse, (len(s), 1)))]
-    strata, _ = tabled(selection[1], selection[2], groups)
-    family = ThresholdFamily(np.ones(len(strata.y)), strata.y, strata.combination, by_group)
-    procedure = ThresholdSequences(None, family, *about[2:], *about[:2], None)  # needs no model
-    return procedure.thresholds(LEVEL)[0]
+    tests = ThresholdTests(groups if by_group else 1, *about[2:], *about[:2])
+    return tests.thresholds(LEVEL)[0]
 
 
 def shares(limits: Any, scores: Any, g: Any, y: Any, groups: int) -> list[Any]:

@@ -224,8 +224,8 @@ class TestEstimates:
 
     def test_calibration_reads_the_labelled_rows(self):
         clf = tuned(by_group=True)
-        family = clf.threshold_family(by_group=True)
-        scores, data = clf.scores_on_selection(family)
+        family = clf.selection_.family(by_group=True)
+        scores, data = clf.selection_.thresholds(family).on_selection
         assert len(scores) == len(data) == len(Y)
         assert not data.strata.has_unlabeled
 

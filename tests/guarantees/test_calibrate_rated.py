@@ -18,8 +18,8 @@ def test_max_error_of_a_rule_within_limits_is_certified():
     )
     point = tb.calibrate(mix.fit(X[:150], y[:150]), X[150:], y[150:], max_error=0.4)
     assert [(bound.name, bound.upper) for bound in point.certificate_.bounds] == [
-        ("class 0", 0.4),
-        ("class 1", 0.4),
+        ("0", 0.4),
+        ("1", 0.4),
     ]
 
 

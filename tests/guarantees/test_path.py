@@ -10,7 +10,7 @@ from scipy.stats import beta, binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.calibration import FACTORS, Path, from_the_likeliest, predicted_power
+from tailboost.guarantees.path import FACTORS, TighterRules, predicted_power
 
 
 @pytest.fixture(scope="module")
@@ -31,17 +31,18 @@ def scored():
 
 
 def values(rule):
-    return {line.subgroup: line.value for line in rule.rates_ if line.limit}
+    return {line.subgroup: line.value for line in rule.estimates if line.limit}
 
 
 def bounds(rule):
-    return {line.subgroup: line.bound for line in rule.rates_ if line.limit}
+    return {line.subgroup: line.bound for line in rule.estimates if line.limit}
 
 
 def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(scored):
     """A rule that selects nobody of a group satisfies every precision there, and has no certificate."""
     model, limits = scored
-    rules, powers, _ = Path.of(model, limits, [2000] * len(limits)).rules()
+    path = TighterRules.of(model.selection_, [2000] * len(limits)).steps()
+    rules, powers = [step.selection for step in path], [step.powers for step in path]
     assert bounds(rules[-1]) == {"large": 0.6, "small": 0.6}
     for stricter, looser in pairwise(rules):
         assert all(bounds(stricter)[g] >= bounds(looser)[g] - 1e-12 for g in ("large", "small"))
@@ -57,14 +58,16 @@ def test_a_bound_whose_certificate_gets_less_likely_stays_and_the_others_go_on(s
         both = model.reweight(
             limits=[rates.precision(1, by="g") >= {"large": tightest["large"], "small": 1.0}]
         )
-    assert powers[0][0, "small"] > 0.0 or np.isnan(values(both)["small"])
+    assert powers[0][0, "small"] > 0.0 or np.isnan(values(both.selection_)["small"])
 
 
 @pytest.mark.slow
 def test_the_order_ends_with_the_given_limits_and_depends_on_the_number_of_fresh_rows(scored):
     model, limits = scored
-    few, many = (list(from_the_likeliest(model, limits, [n] * len(limits))) for n in (100, 100_000))
-    assert bounds(few[-1]) == bounds(many[-1]) == {"large": 0.6, "small": 0.6}
+    few, many = (
+        TighterRules.of(model.selection_, [n] * len(limits)).from_the_likeliest() for n in (100, 100_000)
+    )
+    assert bounds(few[-1].selection) == bounds(many[-1].selection) == {"large": 0.6, "small": 0.6}
     assert max(len(few), len(many)) <= len(FACTORS) + 1
 
 

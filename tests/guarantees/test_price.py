@@ -10,11 +10,10 @@ from scipy.stats import beta, binom
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.model_card import ModelCard
-from tailboost.guarantees.calibration import not_certified
+from tailboost.guarantees.calibration import missed
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall
 from tailboost.rates import Answered
-from tailboost.rows.ledger import Attempt
 
 
 def draw(n, seed, shift=1.5):
@@ -104,8 +103,8 @@ def short_of(limit, hits, selected=None):
     fresh = FreshRows(Answered.of(np.zeros(len(answers), int), answers, groups=groups, labels=[0, 1]))
     subgroup = limit.form if limit.compares else None
     known = {} if selected is None else {(str(limit.rate), subgroup): selected}
-    attempts = (Attempt("call", None, 1.0),)
-    return not_certified([RateFamily.of(limit, fresh)], "the rule", "", 0.95, attempts, 1, known).shortfalls
+    level = 1.0 - 0.95
+    return missed([RateFamily.of(limit, fresh)], level, level, known)
 
 
 def passing(n, rate, bound):

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.calibration import Path
 from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.path import TighterRules
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
@@ -514,8 +514,9 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
 def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue, monkeypatch):
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     mix, rows = queue
-    points, powers, factors = Path.of(mix, mix.limits, [1500] * len(mix.limits)).rules()
-    monkeypatch.setattr(Path, "rules", lambda *about: ([copy.copy(p) for p in points], powers, factors))
+    path = TighterRules.of(mix.selection_, [1500] * len(mix.limits)).steps()
+    points = [mix.answering(step.selection) for step in path]
+    monkeypatch.setattr(TighterRules, "steps", lambda *_: path)
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []
     for point in points:

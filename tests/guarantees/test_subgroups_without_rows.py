@@ -1,7 +1,5 @@
 """Limits on every group: a group or combination without rows has the bounds 0 and 1."""
 
-import copy
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -118,17 +116,14 @@ def test_groups_of_the_fit_are_known_in_an_array_too():
     assert tb.certify(mix, X[keep], y[keep], groups=other, rates=limit).certified is None
 
 
-def test_calibrate_says_that_the_groups_are_those_seen():
+def test_limits_on_groups_need_selection_data_with_groups():
     r = np.random.default_rng(0)
     X, groups = r.normal(size=(1200, 2)), r.choice(["a", "b"], 1200)
     y = (X[:, 0] + r.normal(size=1200) > 0).astype(int)
     clf = tb.WorstClassBoostClassifier("tree", n_estimators=1, random_state=0).fit(X[:400], y[:400])
-    other = copy.deepcopy(clf)  # a shallow copy shares the ledger
-    point = tb.calibrate(other, X[400:], y[400:], 0.6, groups=groups[400:])
-    assert point.certificate_.certified is None
-    assert any("The groups of the population are not listed" in note for note in point.certificate_.notes)
-    point = tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], subgroups=["a", "b"])
-    assert point.certificate_.certified is True
+    with pytest.raises(ValueError, match="fitted without groups"):
+        tb.calibrate(clf, X[400:], y[400:], 0.6, groups=groups[400:], subgroups=["a", "b"])
+    assert not clf.ledger_.attempts
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.threshold_rules import ThresholdPath, ThresholdSequences, limited_rates
+from tailboost.guarantees.thresholds import ThresholdPath, ThresholdTests, limited_rates
 from tailboost.rates.strata import Strata
-from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily
+from tailboost.selection.data import BEYOND, ScoredRows
 
 PRECISION = [rates.precision(1, by="g") >= 0.7]
 
@@ -30,8 +30,7 @@ def procedure(limits, selection, fresh, groups=2):
         strata, stratum = tabled(g, y, groups)
         found = [each for limit in limits for each in limited_rates(limit, strata, stratum)]
         about.append((found, ScoredRows(s, g, np.stack([y == 1, y == 0], axis=1).astype(float))))
-    family = ThresholdFamily(np.ones(len(strata.y)), strata.y, strata.combination, True)
-    return ThresholdSequences(None, family, *about[1], *about[0], None)
+    return ThresholdTests(groups, *about[1], *about[0])
 
 
 @pytest.mark.parametrize(
@@ -65,8 +64,7 @@ def test_the_order_reads_the_selection_data_alone():
     one, two = procedure(PRECISION, chosen, fresh), procedure(PRECISION, chosen, other)
     for k in range(2):
         paths = [
-            ThresholdPath.of(k, p.selection, [p.on_selection[k]], [p.limited[k]], 1.5, 0.025)
-            for p in (one, two)
+            ThresholdPath.of(k, p.selection, [p.selected[k]], [p.limited[k]], 1.5, 0.025) for p in (one, two)
         ]
         np.testing.assert_array_equal(paths[0].thresholds, paths[1].thresholds)
         assert paths[0].constant == BEYOND  # nobody gets 1: a precision says nothing

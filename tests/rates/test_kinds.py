@@ -8,7 +8,8 @@ from scipy.stats import binom
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.guarantees.threshold_rules import counted_answer, limited_rates, shares_of
+from tailboost.guarantees.ranks import counted_answer, shares_of
+from tailboost.guarantees.thresholds import limited_rates
 from tailboost.rates.rate import KINDS, Kind
 
 BETA = 2.0

@@ -36,7 +36,7 @@ from tailboost.core.exceptions import (
 from tailboost.core.long_work import telling
 from tailboost.guarantees.calibration import calibrate_selected, stated_limits
 from tailboost.guarantees.fresh_rows import Rule
-from tailboost.guarantees.threshold_rules import counted_answer
+from tailboost.guarantees.ranks import counted_answer
 from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
@@ -92,9 +92,11 @@ def calibrate(
       selection rates), thresholds are placed at ranks of the fresh scores. Their true rates are then known
       up to a Beta distribution, and need no test. The same holds for one gap or ratio of such shares
       between groups, if the rule reads the group.
-    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest overall error
-      within the targets. The sequence depends on the selection data alone. Each rule is tested for all
-      targets at the whole level, and the last rule before the first failure is returned ([1]_).
+    * *Fixed sequence.* Otherwise rules are tested from the safest to the one with the smallest objective
+      within the limits. The sequence depends on the selection data alone. Each rule is tested for all
+      limits at the whole level, and the last rule before the first failure is returned ([1]_).
+
+    The certificate, or `NotCertifiedError`, says why a simpler procedure does not apply.
 
     An attempt spends .9 of the error probability left by earlier ones, so all certificates of all
     attempts hold together. Each attempt needs new rows. The model's ledger counts the attempts, also of its
@@ -112,11 +114,12 @@ def calibrate(
         Fresh rows and their labels: independent draws, unused in the fit. With ``y_cal=None`` the rows have
         no labels, and the limits must need none.
     max_error : float or dict, optional
-        The largest errors allowed, as in `tailboost.certify`: for every group, or without groups for every
-        class; or by name.
+        Short for a limit on the errors of every group, or without groups of every class; or by name, as in
+        `tailboost.certify`. A boosting classifier takes no other limits, those on groups if it was fitted
+        with groups.
     limits : list of Limit or str, optional
-        Limits on rates instead, for a `RobustMixtureClassifier`. By default the limits or largest errors of
-        the model's fit, or the certified errors of a calibrated rule. The tested
+        Limits on rates, for a `RobustMixtureClassifier`. By default the limits and largest errors of the
+        model's fit, or the certified ones of a calibrated rule. The tested
         rules are selected within tighter limits: by multiples of half their 95 % intervals on the selection
         data. The sequence starts at the strictest rule with a high predicted power.
     confidence : float in (0, 1), default=0.95
@@ -124,8 +127,9 @@ def calibrate(
     groups : array-like of shape (n,), or table of shape (n, c), optional
         Groups of the rows, for targets of groups or cells and for a group-aware model.
     rule : {"predict", "randomised"}, default="predict"
-        The rule with the targets: ``predict``, by exact binomial tests, or the randomised rule with the label
-        distribution ``predict_distribution``, by betting.
+        The certified rule of a boosting classifier: ``predict``, by exact binomial tests, or the randomised
+        rule with the label distribution ``predict_distribution``, by betting. Within limits that are
+        parameters, the selected rule is certified: a randomised one if it draws.
     previous : NotCertifiedError, Certificate or calibrated classifier, optional
         The result of an attempt that the model's ledger does not know: of another fit or of a deep copy. It
         counts, with all earlier ones.
@@ -186,8 +190,8 @@ def calibrate(
     >>> X, y = make_classification(3000, weights=[0.8], class_sep=0.8, random_state=0)
     >>> clf = tb.WorstClassBoostClassifier(n_estimators=5, random_state=0).fit(X[:1000], y[:1000])
     >>> calibrated = tb.calibrate(clf, X[1000:], y[1000:], max_error={1: 0.3})
-    >>> [(b.name, b.upper) for b in calibrated.certificate_.bounds]
-    [('class 1', 0.3)]
+    >>> [(b.title, b.upper) for b in calibrated.certificate_.bounds]
+    [('error by class: 1', 0.3)]
 
     A model of another library needs no other rows:
 

@@ -51,6 +51,7 @@ from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
 from tailboost.selection.probabilities import LEAST_PROBABILITY
+from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
@@ -460,26 +461,55 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         return self.rules.rates_
 
     @property
-    def n_selection_(self) -> int:
+    def n_rows(self) -> int:
         """Number of pairs, and of rows as a whole, in the selection data."""
         n, n_labels = self._selection.y.shape
         return n * (n_labels + 1)
 
     @property
-    def objective_(self) -> Objective:
-        """The error of all pairs."""
-        return Objective.of(error())
+    def problem(self) -> Problem:
+        """The error of all pairs within the limits."""
+        stated = self._fitted.selection_.problem.within(tuple(self.limits))
+        return replace(stated, objective=Objective.of(error()))
 
     def cases(self, X: Table) -> Mask:
         """Return the rows as a whole: the labels of a row depend on each other."""
         cases: Mask = X[:, 0] == len(self.rules.rules)
         return cases
 
-    def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
+    @property
+    def selection_(self) -> Self:
+        """The rules themselves, with the members of `Selection` that procedures read."""
+        return self
+
+    @property
+    def estimates(self) -> RateTable:
+        """The limited rates on the selection data."""
+        return self.rates_
+
+    def answering(self, selection: LabelPairs, limits: Sequence[Limit] = ()) -> LabelPairs:
+        """Return the rules of another selection, with limits if any are stated."""
+        return LabelPairs(selection.rules, limits or selection.limits)
+
+    def within(self, limits: Sequence[Limit]) -> LabelPairs:
+        """Return the rules within other limits, without a confidence, on the same selection data."""
+        return self._answering(self._selection.within(limits, 0), limits)
+
+    def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
         if self.can_defer or not by_group or any(map(_is_of_rows, self.limits)):
             return None
-        return self._fitted.threshold_family(by_group=True)
+        return self._fitted.selection_.family(by_group=True)
+
+    def thresholds(self, family: ThresholdFamily) -> LabelThresholds:
+        """Return a family of rules on the selection data and on further pairs."""
+        names = self._fitted._group_names.values[0].tolist()
+        pairs = zip(self.rules.rules, self._selection.scores, strict=True)
+        labels = [
+            _LabelScores(name, score, j, names.index(name), self._fitted)
+            for j, (name, score) in enumerate(pairs)
+        ]
+        return LabelThresholds(self._fitted, family, labels)
 
     @property
     def _selection(self) -> LabelSelection:
@@ -495,55 +525,19 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """Return the pairs of other rules, with the used rows and the attempts of these."""
         return LabelPairs(replace(found, records_=self.records_), limits)
 
-    def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
-        """Return the score of each pair of the selection data, and these data."""
-        return self._fitted.scores_on_selection(family)
-
-    def scores_of(
-        self, family: ThresholdFamily, opened: Floats, *, between_selected: bool = False
-    ) -> tuple[Floats, Ints]:
-        """Return the score of each pair and the number of its threshold; rows as a whole have none.
-
-        The keyword is that of `RobustMixtureClassifier`.
-        """
-        scores = np.zeros(len(opened))
-        places = np.full(len(opened), family.n_thresholds)
-        selection, data = self.scores_on_selection(family)
-        for label in self._labels:
-            rows = opened[:, 0] == label.column
-            values = label.score.checked(opened[rows, label.column + 1])
-            places[rows] = label.place
-            scores[rows] = label.scores_of(family, values)
-            if between_selected:
-                of_label = data.strata.combination[data.stratum] == label.place
-                between, _ = cuts(selection[of_label])
-                scores[rows] = label.scale(family, ()).sides(values, between)
-        return scores, places
-
-    @property
-    def _labels(self) -> list[_LabelScores]:
-        """The labels with the numbers of their thresholds in a family."""
-        names = self._fitted._group_names.values[0].tolist()
-        pairs = zip(self.rules.rules, self._selection.scores, strict=True)
-        return [
-            _LabelScores(name, score, j, names.index(name), self._fitted)
-            for j, (name, score) in enumerate(pairs)
-        ]
-
-    @property
-    def may_draw(self) -> bool:
-        """Whether the rules may be randomised."""
-        return False
-
-    def at_thresholds(
-        self, family: ThresholdFamily, thresholds: Floats, *, fresh: Sequence[Floats] = ()
+    def at(
+        self,
+        family: ThresholdFamily,
+        thresholds: Floats,
+        weights: Floats | None = None,
+        fresh: Sequence[Floats] = (),
     ) -> LabelPairs:
         """Return the rules with these thresholds, shape (m,); nothing is selected.
 
         The answers to the pairs in ``fresh`` do not change by the choice of a decimal.
         """
         rules = {}
-        for label in self._labels:
+        for label in self.thresholds(family).labels:
             (end,) = label.scale(family, fresh).thresholds(thresholds[[label.place]]).tolist()
             ranges = [(-np.inf, 0), (end, 1)]
             rules[label.name] = ThresholdRule.of_ranges(label.score.score, [0, 1], ranges)
@@ -566,12 +560,6 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def defers(self, X: Table) -> Mask:
         """Return which pairs and rows are deferred."""
         return np.asarray(self.actions(X) == HUMAN_REVIEW)
-
-    def reweight(
-        self, *, limits: Sequence[Limit], confidence: float | None = None
-    ) -> LabelPairs:
-        """Return the rules of another selection on the same selection data."""
-        return self._answering(self._selection.within(limits, confidence), limits)
 
 
 def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
@@ -914,6 +902,50 @@ class _CalibratedScore:
         return ThresholdRule.of_actions(self.score, [0, 1], values, actions)
 
 
+@dataclass(frozen=True, eq=False)
+class LabelThresholds:
+    """A family of rules by a threshold for each label, on the selection data and on further pairs.
+
+    It has the members of `Thresholds` that procedures read.
+    """
+
+    classifier: RobustMixtureClassifier  # of the pairs
+    family: ThresholdFamily
+    labels: list[_LabelScores]
+
+    @property
+    def on_selection(self) -> tuple[Floats, SelectionData]:
+        """The score of each pair of the selection data, shape (n,), and these data."""
+        return self.classifier.selection_.thresholds(self.family).on_selection
+
+    def places(self, pairs: Floats) -> Ints:
+        """Return the number of each pair's threshold; rows as a whole have none, the number m."""
+        places = np.full(len(pairs), self.family.n_thresholds)
+        for label in self.labels:
+            places[pairs[:, 0] == label.column] = label.place
+        return places
+
+    def scores(self, pairs: Floats) -> Floats:
+        """Return the score of each pair, shape (n,)."""
+        scores = np.zeros(len(pairs))
+        for label in self.labels:
+            rows = pairs[:, 0] == label.column
+            scores[rows] = label.scores_of(self.family, label.values_in(pairs[rows]))
+        return scores
+
+    def scores_between_selected(self, pairs: Floats) -> Floats:
+        """Return scores which are beyond thresholds between selected pairs as their values are."""
+        selected_scores, data = self.on_selection
+        scores = np.zeros(len(pairs))
+        for label in self.labels:
+            rows = pairs[:, 0] == label.column
+            of_label = data.strata.combination[data.stratum] == label.place
+            between, _ = cuts(selected_scores[of_label])
+            values = label.values_in(pairs[rows])
+            scores[rows] = label.scale(self.family, ()).sides(values, between)
+        return scores
+
+
 @dataclass(frozen=True)
 class _LabelScores:
     """The scores of one label among the pairs of rows and labels."""
@@ -928,12 +960,16 @@ class _LabelScores:
         """Return the score by which a family divides the pairs with some values of the score."""
         P = self.score.probabilities(values)
         pairs = self.classifier.opened(P[:, None], {LABEL: np.repeat(self.name, len(P))})
-        return self.classifier.scores_of(family, pairs)[0]
+        return self.classifier.selection_.thresholds(family).scores(pairs)
+
+    def values_in(self, pairs: Floats) -> Floats:
+        """Return the values of the score in pairs of this label."""
+        return self.score.checked(pairs[:, self.column + 1])
 
     def scale(self, family: ThresholdFamily, fresh: Sequence[Floats]) -> Scale:
         """Return the values and scores of the selection rows and of fresh pairs."""
-        of_label = [pairs[pairs[:, 0] == self.column, self.column + 1] for pairs in fresh]
-        values = np.concatenate([self.score.values, *map(self.score.checked, of_label)])
+        of_label = [self.values_in(pairs[pairs[:, 0] == self.column]) for pairs in fresh]
+        values = np.concatenate([self.score.values, *of_label])
         return Scale.of(values, self.scores_of(family, values))
 
 

@@ -57,7 +57,6 @@ from tailboost.core.array_types import (
     Column,
     Floats,
     Groups,
-    Ints,
     Mask,
     Seed,
     Stated,
@@ -85,7 +84,6 @@ from tailboost.rows.records import Records
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, can_defer
 from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.data import SelectionData, ThresholdFamily
 from tailboost.selection.probabilities import Models, averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
@@ -629,117 +627,21 @@ class RobustMixtureClassifier(
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)
 
-    def within(self, limits: Sequence[Limit]) -> Self:
-        """Return the classifier with the rule within other limits, without a confidence; nothing warns.
+    def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Self:
+        """Return the classifier that answers by another selection of the same candidates.
 
         Parameters
         ----------
-        limits : sequence of Limit
-            Instead of its limits.
-
-        Returns
-        -------
-        classifier
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If the limits contradict each other.
+        selection : Selection
+            The selection.
+        limits : sequence of Limit, optional
+            The stated limits, instead of those of the classifier.
         """
         new = copy.copy(self)
-        new.limits = list(limits)
-        new.confidence = None
-        answer_by(new, self.selection_.select(problem_of(new)))
-        return new
-
-    # -- thresholds ------------------------------------------------------------------------------------
-
-    def threshold_family(self, *, by_group: bool) -> ThresholdFamily | None:
-        """Return the rules that differ from the selected rule in thresholds; None if there are none.
-
-        Their errors on the selection data have no limit, so there are none with an error budget.
-
-        Parameters
-        ----------
-        by_group : bool
-            Whether each group has a threshold of its own; the rule must then be group-aware.
-        """
-        check_is_fitted(self)
-        return self.selection_.family(by_group=by_group)
-
-    def scores_on_selection(self, family: ThresholdFamily) -> tuple[Floats, SelectionData]:
-        """Return the score of each row of the selection data, and these data.
-
-        Parameters
-        ----------
-        family : ThresholdFamily
-            From `threshold_family`.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,)
-        data : SelectionData
-        """
-        return self.selection_.thresholds(family).on_selection
-
-    def scores_of(
-        self, family: ThresholdFamily, opened: OpenedRows, *, between_selected: bool = False
-    ) -> tuple[Floats, Ints]:
-        """Return the score of each row and the number of its threshold.
-
-        Parameters
-        ----------
-        family : ThresholdFamily
-            From `threshold_family`.
-        opened : OpenedRows
-            From `opened`.
-        between_selected : bool, default=False
-            Whether thresholds are between scores of the selection data. A rule on one score has other
-            thresholds there than the family, decimals. A row between the two is then on the side of the rule.
-
-        Returns
-        -------
-        scores : ndarray of shape (n,)
-        numbers : ndarray of int, shape (n,)
-        """
-        thresholds = self.selection_.thresholds(family)
-        if between_selected:
-            scores = thresholds.scores_between_selected(opened)
-        else:
-            scores = thresholds.scores(opened)
-        return scores, thresholds.places(opened)
-
-    @property
-    def may_draw(self) -> bool:
-        """Whether the stated rule may be randomised."""
-        return self.selection_.problem.randomized
-
-    def at_thresholds(
-        self,
-        family: ThresholdFamily,
-        thresholds: Floats,
-        weights: Floats | None = None,
-        fresh: Sequence[OpenedRows] = (),
-    ) -> Self:
-        """Return the classifier with the rule of these thresholds; nothing is trained or selected.
-
-        Parameters
-        ----------
-        family : ThresholdFamily
-            From `threshold_family`.
-        thresholds : ndarray of shape (m,) or (k, m)
-            One for each group, or one for all rows. A randomised rule draws one of k rows.
-        weights : ndarray of shape (k,), optional
-            Probability of each draw.
-        fresh : sequence of OpenedRows, optional
-            Rows from `opened` whose answers must not change by the choice of a decimal.
-
-        Returns
-        -------
-        classifier
-        """
-        new = copy.copy(self)
-        answer_by(new, self.selection_.at(family, thresholds, weights, fresh))
+        if limits:
+            new.limits = list(limits)
+            new.max_error = None
+        answer_by(new, selection)
         return new
 
     # -- answers ---------------------------------------------------------------------------------------
@@ -1030,11 +932,6 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         table = self.selection_.table
         return replace(table, notes=(*table.notes, *map(str, group_uses(self))))
-
-    @property
-    def estimates(self) -> RateTable:
-        """The rates of ``rates_`` without shadow prices and notes on groups."""
-        return self.selection_.estimates
 
     @property
     def summary_(self) -> Summary:

@@ -219,7 +219,9 @@ class Certificate:
         rules = {b.rule for b in self.tested if b.rate is None}
         about = {"costs": costs, "cost_range": cost_range, "deferred": deferred}
         given = Given(X, y, groups, clusters=clusters, equal_rows=equal_rows, **about)
-        fresh = fresh_rows(judge, given, [b.counted for b in self.tested], rules)
+        tested = self.tested
+        rule = tested[0].rule if tested else None
+        fresh = fresh_rows(judge, given, [b.counted for b in tested], rules, counts=rule)
         if not set(rules) <= set(fresh.rules):
             raise ValueError("the certificate bounds a randomised rule, and model has none")
         counts = fresh.known_among(
@@ -663,9 +665,10 @@ def targets_of(
     if isinstance(max_error, Mapping):
         if not max_error:
             raise ValueError("max_error={} names no subgroup: leave it out, or name subgroups")
-        keys = [key for key in max_error if key is not None]
         given = f"max_error={max_error!r}"
         every = [name for k in kinds for name in names[k]]
+        max_error = {_named(key, every): bound for key, bound in max_error.items()}
+        keys = [key for key in max_error if key is not None]
         stray = [key for key in keys if key not in every]
         if stray:
             raise ValueError(
@@ -690,6 +693,25 @@ def targets_of(
     allowed = allowed_errors(max_error, names[kind], kind)
     pairs = zip(names[kind], allowed.tolist(), strict=True)
     return {(kind, name): a for name, a in pairs if a < 1}
+
+
+def _named(key: Any, names: Sequence[Any]) -> Any:
+    """Return the subgroup of a key, which may have or lack the name of the column of its group."""
+    if key is None or key in names:
+        return key
+    alike = [name for name in names if key in (name, _by_value(name)) or name == _by_value(key)]
+    if len(alike) == 1:
+        return alike[0]
+    return key
+
+
+def _by_value(name: Any) -> Any:
+    """Return a group of a column, (column, value), alone or in a cell, by its value."""
+    if isinstance(name, tuple) and len(name) == 2:
+        if isinstance(name[1], tuple):
+            return name[0], name[1][-1]
+        return name[1]
+    return name
 
 
 def targets_every(max_error: Stated) -> bool:

@@ -207,7 +207,7 @@ class FreshRows:
         return random_numbers(content, self.answered.stratum, cluster)
 
     def by(self, model: Model) -> FreshRows:
-        """Return the same rows with the answers of another model."""
+        """Return the same rows with the answers of another classifier with the same candidates."""
         assert self.ask is not None
         answered, drawn = self.ask(model)
         return replace(self, answered=answered, drawn=drawn, judge=model)
@@ -219,8 +219,7 @@ class FreshRows:
     def samples(self, rate: Rate, rule: Rule = "predict") -> list[Sample]:
         """Return the rows of each subgroup of a rate with their values; each cluster has one vote there."""
         samples = rate.samples_of(self.answered)
-        if rule == "randomised":
-            assert self.drawn is not None
+        if rule == "randomised" and self.drawn is not None:
             samples = [replace(sample, values=self.drawn[sample.rows]) for sample in samples]
         if self.clusters is None:
             return samples
@@ -635,6 +634,7 @@ class _Questions:
     there: _ListedGroups
     more: _Unlabeled
     parts: list[tuple[Any, Any]]  # tables, or as a model has opened them, with their groups
+    counts: Rule | None  # whose rates are counted, if the classifier takes no limits
 
     @cached_property
     def truth(self) -> Labels:
@@ -682,7 +682,11 @@ class _Questions:
                     last.defers(rows, **group_arguments(last, of))
                     for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
                 ])  # fmt: skip
-            rule = "predict" if self.of_errors or marked is not None else rules_of(last)[-1]
+            rule = rules_of(last)[-1]
+            if self.counts is not None and not judged(last).takes_limits:
+                rule = self.counts
+            if self.of_errors or marked is not None:
+                rule = "predict"
             answers = np.concatenate(
                 [answers_of(model, table, rule, of) for table, of in self.parts]
             )
@@ -716,13 +720,15 @@ def fresh_rows(
     rates: Sequence[Rate] = (),
     rules: Collection[Rule] | None = None,
     *,
+    counts: Rule | None = None,
     fitted: Any = None,
     opens: bool = False,
 ) -> FreshRows:
     """Return rows with the answers of a model, or of an array.
 
     Errors are counted for ``rules``, by default for all rules of the model. If ``rules`` is empty,
-    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution.
+    ``rates`` are counted: with deferred rows, and for a randomised rule with its label distribution. If the
+    classifier takes no limits, they are those of the rule ``counts``.
     ``fitted`` is the classifier behind an array of answers, if known. If a rule reads scores alone, equal
     rows are different rows. With ``opens`` the model opens the rows: its models answer once for all rules.
 
@@ -778,6 +784,7 @@ def fresh_rows(
         parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)]
         if opens
         else parts,
+        counts=counts,
     )
     answered, drawn = ask(model)
     about: dict[str, Any] = {}

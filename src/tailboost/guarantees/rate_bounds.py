@@ -64,7 +64,7 @@ class CertifiedBound:
         (column, value). For "cvar" this is α, for "shift" the radius, for "worst" the kind of the subgroups.
         For a comparison of subgroups this is "gap" or "ratio".
     rule : {"predict", "randomised"}
-        The rule of a bounded error: ``predict``, or the randomised rule with the label distribution
+        The bounded rule: ``predict``, or the randomised rule with the label distribution
         ``predict_distribution``.
     estimate : float or None
         The quantity on the given rows; None without rows to count among.
@@ -377,6 +377,7 @@ class RateFamily:
             expression.sides,
             samples,
             exact,
+            rule="randomised" if fresh.answered.draws else "predict",
             of_seen=of_seen,
             apart=fresh.are_apart(samples),
         )

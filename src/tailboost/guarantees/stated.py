@@ -30,9 +30,14 @@ def stated_by(model: Model) -> StatedTargets:
     final = judged(last_step(model))
     certificate = final.certificate_
     if certificate is not None:
-        of_errors = [b for b in certificate.bounds if b.rate is None and b.target is not None]
+        # A boosting classifier has tighter limits than the certified ones.
+        of_errors = {
+            bound.subgroup: bound.target
+            for bound in certificate.bounds
+            if bound.target is not None and (bound.rate is None or not final.takes_limits)
+        }
         if of_errors:
-            return StatedTargets({bound.subgroup: bound.target for bound in of_errors})
+            return StatedTargets(of_errors)
     limits = final.stated_limits
     if [limit.rate for limit in limits] != [error(by="class")]:
         return StatedTargets(limits=limits)

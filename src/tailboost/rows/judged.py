@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -33,26 +32,18 @@ INTERNAL = frozenset(
             "group_combinations_",
             "records_",
         ),
-        *(
-            "stated_limits",
-            "can_defer",
-            "weighs_groups",
-            "reads_scores",
-            "draws",
-            "selects_rule",
-            "rule_digest",
-        ),
+        *("can_defer", "weighs_groups", "reads_scores", "draws"),
+        *("selects_rule", "stated_limits", "takes_limits", "rule_digest"),
         *(
             "opened",
             "tested_values",
             "counts_on_selection",
             "estimates",
-            "within",
             "cases",
             "row_hashes",
             "example_groups",
         ),
-        *("threshold_family", "at_thresholds", "scores_of", "scores_on_selection", "may_draw"),
+        "answering",
     }
 )
 
@@ -118,6 +109,11 @@ class Judged:
     def selects_rule(self) -> bool:
         """Whether a rule was selected among candidates on known rows, so that another one can be."""
         return self.knows_rows and self.draws is not None
+
+    @property
+    def takes_limits(self) -> bool:
+        """Whether the rule is selected within limits on rates, which are a parameter."""
+        return hasattr(self, "limits")
 
     @property
     def rule_digest(self) -> str | None:
@@ -343,32 +339,6 @@ class Judged:
     ) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
-
-    @property
-    def estimates(self) -> Any:
-        """The rates of ``rates_`` without shadow prices, which take most of its time."""
-        return self.rates_
-
-    def within(self, limits: Sequence[Any]) -> Any:
-        """Return the classifier with the rule within other limits; nothing is fitted, and nothing warns.
-
-        Parameters
-        ----------
-        limits : sequence of Limit
-            Instead of its limits.
-
-        Returns
-        -------
-        classifier
-
-        Raises
-        ------
-        InfeasibleLimitsError
-            If the limits contradict each other.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return self.reweight(limits=list(limits))  # type: ignore[attr-defined]
 
     @property
     def limits_probability_(self) -> float | None:

@@ -1,0 +1,215 @@
+"""The contract of a procedure of `calibrate`, its two results, and rows with scores and losses."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Model
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.rates import Limit, Objective, Rate, Strata
+from tailboost.rows.judged import judged
+from tailboost.selection.data import ScoredRows, SelectionData, ThresholdFamily
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A rule that keeps all limits.
+
+    Attributes
+    ----------
+    selection : Selection
+        Its rule is certified.
+    method : str
+        Name of the procedure in the bounds.
+    made : str
+        How the rule was made, for the certificate.
+    """
+
+    selection: Any
+    method: str
+    made: str
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """No rule is certified.
+
+    Attributes
+    ----------
+    answered : FreshRows
+        The fresh rows with the answers of which a refusal speaks.
+    rule : str
+        Name of the rule with these answers.
+    why : str
+        The reason, if these answers miss no limit.
+    tested : bool
+        Whether a limit was tested, or a label was read.
+    """
+
+    answered: FreshRows
+    rule: str
+    why: str
+    tested: bool = True
+
+
+class Procedure(Protocol):
+    """A way to certify all limits of a selection on fresh rows.
+
+    Attributes
+    ----------
+    title : str
+        Name among other procedures.
+    """
+
+    title: str
+
+    def __init__(self, selection: Any, fresh: FreshRows, level: float) -> None:
+        """Keep what a procedure is made of.
+
+        Parameters
+        ----------
+        selection : Selection
+            Within the limits; of several labels `LabelPairs`, of boosting `Reweighted`.
+        fresh : FreshRows
+            Opened by the classifier, with its answers.
+        level : float in (0, 1)
+            Allowed probability that a limit is broken.
+        """
+
+    @property
+    def lacks(self) -> str | None:
+        """Why the procedure does not apply; None if it does.
+
+        The answer depends on the selection data and on numbers of fresh rows alone. So the next procedure
+        may have the whole level.
+        """
+
+    def run(self) -> Certified | Refused:
+        """Return the certified rule, or what a refusal speaks of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """The selection of a boosting classifier for the overall error within limits.
+
+    It has the members of `Selection` that procedures read.
+
+    Attributes
+    ----------
+    classifier : classifier
+        Answers by the rule.
+    """
+
+    classifier: Any
+
+    def within(self, limits: Sequence[Limit]) -> Reweighted:
+        """Return the selection within other limits."""
+        with warnings.catch_warnings():
+            # Missed limits are no reason to skip a rule.
+            warnings.simplefilter("ignore", UserWarning)
+            return Reweighted(self.classifier.reweight(objective="error", limits=list(limits)))
+
+    @property
+    def problem(self) -> Any:
+        """The objective within limits."""
+        return self.classifier.selection_.problem
+
+    @property
+    def n_rows(self) -> float:
+        """Number of selection rows; of weighted rows the effective number."""
+        return float(self.classifier.n_selection_)
+
+    @property
+    def estimates(self) -> Any:
+        """The rates of the objective and the limits on the selection data."""
+        return self.classifier.estimates
+
+    def family(self, *, by_group: bool) -> None:
+        """Return None: the rule has no thresholds."""
+
+
+def selection_of(model: Model) -> Any:
+    """Return the selection of a classifier."""
+    if judged(model).takes_limits:
+        return model.selection_
+    return Reweighted(model)
+
+
+def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
+    """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
+    if judged(model).takes_limits:
+        return model.answering(selection, limits)
+    return copy.copy(selection.classifier)
+
+
+def tables_by_answer(rate: Rate, strata: Strata) -> list[tuple[Any, Floats, Floats]]:
+    """Return the name of each subgroup, and its numerator and denominator by stratum and answer, (S, 2) each.
+
+    They are `Rate.samples` of a row in each stratum with either answer. So thresholds are certified for what
+    certificates count. The list is empty if there are not two answers, or if costs count.
+    """
+    if rate.needs_costs or strata.n_classes != 2 or strata.n_actions != 2:
+        return []
+    each = np.arange(len(strata.y))
+    by_answer = [rate.samples(strata, each, np.full(len(each), answer)) for answer in (0, 1)]
+    tables = []
+    for samples in zip(*by_answer, strict=True):
+        counted, among = np.zeros((2, len(each), 2))
+        for answer, sample in enumerate(samples):
+            counted[sample.rows, answer] = sample.values
+            among[sample.rows, answer] = 1.0 if sample.among is None else sample.among
+        tables.append((samples[0].name, counted, among))
+    return tables
+
+
+def losses_of(objective: Objective, strata: Strata) -> Floats | None:
+    """Return the loss of both answers by stratum, shape (S, 2); None if the objective is no sum of losses.
+
+    Rows without labels have no loss if the objective needs labels.
+    """
+    rate = objective.rate
+    if objective.worst or rate.is_ratio or rate.needs_costs or rate.by is not None:
+        return None
+    _, counted, _ = rate.by_subgroup(strata)
+    losses: Floats = counted[0]
+    return losses
+
+
+def scored_fresh(
+    selection: Any, family: ThresholdFamily, fresh: FreshRows, *, between_selected: bool = False
+) -> ScoredRows:
+    """Return the fresh rows with their scores, the numbers of their thresholds, and losses by the labels.
+
+    The keyword tells whether thresholds are between scores of the selection data.
+    """
+    thresholds = selection.thresholds(family)
+    score = thresholds.scores
+    if between_selected:
+        score = thresholds.scores_between_selected
+    losses = losses_of(selection.problem.objective, fresh.answered.strata)
+    assert losses is not None
+    return ScoredRows(
+        np.concatenate([score(part) for part in fresh.opened]),
+        np.concatenate([thresholds.places(part) for part in fresh.opened]),
+        losses[fresh.answered.stratum],
+    )
+
+
+def scored_selection(
+    selection: Any, family: ThresholdFamily, *, expected: bool
+) -> tuple[ScoredRows, SelectionData]:
+    """Return the selection data with their scores and weighted losses: expected ones, or by the labels."""
+    scores, data = selection.thresholds(family).on_selection
+    by_stratum = losses_of(selection.problem.objective, data.strata)
+    assert by_stratum is not None
+    losses = by_stratum[data.stratum]
+    if expected:
+        losses = data.probabilities.T.astype(np.float64) @ by_stratum
+    place = data.strata.combination[data.stratum] * family.by_group
+    return ScoredRows(scores, place, losses * (data.weights * len(data))[:, None]), data

@@ -1,0 +1,684 @@
+"""Ranks: thresholds at ranks of fresh scores, whose true rates are certified without a test.
+
+Proofs and sources are in `tailboost.rates.bounds`. There are two procedures.
+
+* *Limits on one side* (misses, false alarms, selection rates; of all rows, by class, group or cell). Each
+  limited share has a largest number of rows that may be beyond the threshold. All thresholds within these
+  numbers keep the limits together, and the one with the smallest objective on the same rows is taken. No
+  row is set aside.
+* *A gap or ratio* of such shares between groups with a threshold each. The selection data choose the ranks:
+  of the vectors of ranks with a certificate, the one with the smallest expected objective. The ranks are
+  then fixed, and the fresh rows only say where they are. Labels of fresh rows are not read for selection
+  rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.procedure import (
+    Certified,
+    Refused,
+    losses_of,
+    scored_fresh,
+    scored_selection,
+    tables_by_answer,
+)
+from tailboost.rates import GAP, Limit, Rate, Strata
+from tailboost.rates.bounds import most_reached, probability_within
+from tailboost.rows.fingerprints import random_numbers
+from tailboost.selection.data import (
+    BEYOND,
+    RESOLUTION,
+    ScoredRows,
+    SelectionData,
+    ThresholdFamily,
+    cuts,
+)
+
+# Tried fractions of the rows, as the smallest rate of a gap or ratio, and parts of the bound by
+# which the rates of the groups may differ on the selection data.
+RATES = 125
+ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
+# Fraction of the ranks with a threshold between different scores nearby; at the others there is no
+# certificate.
+REACHED = 0.995
+# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of each. With
+# misses by group ≤ .25 and a model of the features, certified rules err .016 less on new rows than without
+# (7 tables, 2 splits: less in 9, more in 4 of 14).
+STEPS = 8
+DAMPING = 0.7
+# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6. In ten
+# cases of benchmarks/power.py the same rules take half the seconds.
+HOPELESS_ROOM = 1.2
+SEED = 20261123  # of the numbers of the selection data
+# Probability that continuous scores leave no threshold at the ranks of a group, because they are too close.
+TOO_CLOSE = 1e-4
+
+GIVEN = "the given rule"
+AT_RANKS = (
+    "The thresholds of the rule are at ranks of the scores of these rows, which need no test."
+)
+# What a rule lacks, without and with a comparison of groups.
+NO_THRESHOLDS = (
+    "the rule is no threshold on one score",
+    "the rule has no threshold for each compared group",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """The share of some rows with one of two answers, and the largest allowed one."""
+
+    limit: Limit
+    name: Any  # of the subgroup
+    rows: Ints  # numbers of the rows
+    answer: int  # the counted answer: 0 or 1
+    most: float  # the largest share allowed; NaN in a comparison
+
+    def places(self, rows: ScoredRows) -> Ints:
+        """Return the numbers of the rows' thresholds."""
+        return np.unique(rows.place[self.rows])
+
+
+def counted_answer(rate: Rate, strata: Strata) -> int | None:
+    """Return the answer of which the rate is a share, 0 or 1; None if it is no such share."""
+    found = set()
+    for _, counted, among in tables_by_answer(rate, strata):
+        if not ((among == 0.0) | (among == 1.0)).all() or (among[:, 0] != among[:, 1]).any():
+            return None
+        found |= set(map(tuple, counted[among[:, 0] == 1.0].tolist()))
+    if found == {(1.0, 0.0)}:
+        return 0
+    if found == {(0.0, 1.0)}:
+        return 1
+    return None
+
+
+def shares_of(
+    limit: Limit, answer: int | None, rows_of: Sequence[tuple[Any, Ints]]
+) -> list[Share] | None:
+    """Return the limited shares by subgroup; None if the rate is no share of one answer.
+
+    ``answer`` is from `counted_answer`. ``rows_of`` has the name and the counted rows of each subgroup.
+    """
+    if answer is None:
+        return None
+    if limit.compares:
+        return [Share(limit, name, rows, answer, np.nan) for name, rows in rows_of]
+    bounds = limit.bounds([name for name, _ in rows_of])
+    which, most = (answer, bounds) if limit.from_above else (1 - answer, 1.0 - bounds)
+    pairs = zip(rows_of, most.tolist(), strict=True)
+    return [
+        Share(limit, name, rows, which, bound)
+        for (name, rows), bound in pairs
+        if not np.isnan(bound)
+    ]
+
+
+def shares_on(limit: Limit, data: SelectionData) -> list[Share]:
+    """Return the shares of a limit with their rows among the selection data."""
+    samples = limit.rate.samples(data.strata, data.stratum, np.zeros(len(data), dtype=np.intp))
+    answer = counted_answer(limit.rate, data.strata)
+    return shares_of(limit, answer, [(sample.name, sample.rows) for sample in samples]) or []
+
+
+# -- limits on one side ------------------------------------------------------------------------------------
+
+
+def ranks_of(
+    shares: Sequence[Share], sizes: Sequence[int], n_thresholds: int, level: float
+) -> list[int]:
+    """Return how many rows of each share may be beyond its threshold; −1 if none of them may.
+
+    For one threshold, let the shares of one answer be kept up to the values t₁*, …, t_J*. The threshold
+    breaks a limit only if it is beyond the smallest of them, that of share j. It is within the rank of
+    share j, which is beyond t_j* with a probability of at most the level. So the shares of an answer need
+    no correction. Both answers divide the level, and so do several thresholds.
+
+    Parameters
+    ----------
+    shares : sequence of Share
+        All limited shares.
+    sizes : sequence of int
+        Their numbers of fresh rows.
+    n_thresholds : int
+        Number of thresholds m.
+    level : float
+        Allowed probability that a limit is broken.
+    """
+    each = level_of_each(shares, n_thresholds, level)
+    return [most_reached(n, share.most, each) for share, n in zip(shares, sizes, strict=True)]
+
+
+def level_of_each(shares: Sequence[Share], n_thresholds: int, level: float) -> float:
+    """Return the level of each rank, see `ranks_of`."""
+    return level / (n_thresholds * max(1, len({share.answer for share in shares})))
+
+
+def windows(
+    shares: Sequence[Share], rows: ScoredRows, n_thresholds: int, ranks: Sequence[int]
+) -> tuple[Floats, Floats]:
+    """Return the values between which each threshold keeps all limits, shape (m,) each."""
+    lowest = np.full(n_thresholds, -np.inf)
+    highest = np.full(n_thresholds, np.inf)
+    for share, k in zip(shares, ranks, strict=True):
+        scores = np.sort(rows.scores[share.rows])
+        places = share.places(rows)
+        if k >= len(scores):
+            continue
+        if share.answer == 0:
+            highest[places] = np.minimum(highest[places], scores[k] if k >= 0 else -np.inf)
+        else:
+            lowest[places] = np.maximum(
+                lowest[places], scores[len(scores) - 1 - k] if k >= 0 else np.inf
+            )
+    return lowest, highest
+
+
+def one_sided(
+    shares: Sequence[Share],
+    ranks: Sequence[int],
+    rows: ScoredRows,
+    n_thresholds: int,
+    others: ScoredRows,
+) -> Floats | None:
+    """Return the thresholds of least loss within all ranks, shape (m,); None if there are none.
+
+    Parameters
+    ----------
+    shares, ranks : sequence
+        The limited shares, and how many of their rows may be beyond the threshold.
+    rows : ScoredRows
+        The fresh rows.
+    n_thresholds : int
+        m.
+    others : ScoredRows
+        Further rows for the loss alone, such as the selection data.
+    """
+    lowest, highest = windows(shares, rows, n_thresholds, ranks)
+    thresholds = np.empty(n_thresholds)
+    for place in range(n_thresholds):
+        possible, _ = cuts(rows.scores[rows.part(place)])
+        keeps = (possible > lowest[place]) & (possible < highest[place])
+        # The constant answers at both ends keep a limit on the other answer by construction, without a test.
+        keeps[0], keeps[-1] = lowest[place] == -np.inf, highest[place] == np.inf
+        if not keeps.any():
+            return None
+        loss = rows.loss(place, possible) + others.loss(place, possible)
+        thresholds[place] = possible[keeps][int(loss[keeps].argmin())]
+    return thresholds
+
+
+def balanced(
+    family: ThresholdFamily,
+    data: SelectionData,
+    shares: Sequence[Share],
+    parts: Sequence[float],
+    losses: Floats,
+) -> ThresholdFamily:
+    """Return the family of one threshold whose limits are reached at about the same threshold.
+
+    Subgroups with few fresh rows need a wider margin. Each step multiplies the gains of a limited subgroup
+    such that its predicted threshold becomes the common one; the family with the smallest predicted loss is
+    returned. Only the selection data are read.
+
+    Parameters
+    ----------
+    family : ThresholdFamily
+        A family of one threshold.
+    data : SelectionData
+        The selection data.
+    shares : sequence of Share
+        The limited shares, with their rows among the selection data.
+    parts : sequence of float
+        The predicted fraction of the rows of each share beyond the threshold.
+    losses : ndarray of shape (n, 2)
+        Loss of both answers to each row.
+    """
+    best = family
+    least = np.inf
+    ranks = [int(part * len(share.rows)) for share, part in zip(shares, parts, strict=True)]
+    for _ in range(STEPS):
+        rows = ScoredRows(
+            family.scores(data.probabilities), np.zeros(len(data), dtype=np.intp), losses
+        )
+        (low,), (high,) = windows(shares, rows, 1, ranks)
+        possible, _ = cuts(rows.scores)
+        keeps = (possible > low) & (possible < high)
+        if keeps.any() and (loss := float(rows.loss(0, possible[keeps]).min())) < least:
+            best = family
+            least = loss
+        gains = family.gains.copy()
+        for share, k in zip(shares, ranks, strict=True):
+            (lowest,), (highest,) = windows([share], rows, 1, [k])
+            if share.answer == 0:
+                apart = high - highest
+            else:
+                apart = lowest - low
+            if np.isfinite(apart):
+                gains[np.unique(data.stratum[share.rows])] *= np.exp(DAMPING * apart)
+        family = replace(family, gains=gains)
+    return best
+
+
+# -- a gap or ratio ----------------------------------------------------------------------------------------
+
+
+def ranks_of_comparison(
+    limit: Limit,
+    sizes: Sequence[int],
+    selection: ScoredRows,
+    shares: Sequence[Share],
+    level: float,
+    *,
+    ordered: bool = False,
+) -> Ints | None:
+    """Return the least and the largest number of rows of each share with the counted answer, shape (m, 2).
+
+    None if no numbers certify the limit. The numbers depend on the selection data alone.
+
+    Parameters
+    ----------
+    limit : Limit
+        A gap or ratio.
+    sizes : sequence of int
+        Numbers of fresh rows of its shares.
+    selection : ScoredRows
+        The selection data with expected losses.
+    shares : sequence of Share
+        The shares with their rows among the selection data.
+    level : float
+        Allowed probability of breaking the limit.
+    ordered : bool, default=False
+        Whether draws order the rows with equal scores, so that all ranks have a threshold.
+    """
+    by_share = [_losses_by_rate(selection, share) for share in shares]
+    options = []
+    for rate in np.linspace(0.5 / RATES, 1.0 - 0.5 / RATES, RATES):
+        if limit.form == GAP:
+            widest = limit.bound
+        else:
+            widest = rate * (1.0 / max(limit.bound, 1e-9) - 1.0)
+        for room in ROOM:
+            window = rate, min(1.0, rate + room * widest)
+            each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
+            ranks = [round(q * (n + 1)) for (q, _), n in zip(each, sizes, strict=True)]
+            options.append((sum(loss for _, loss in each), tuple(map(min, ranks, sizes))))
+    # One answer to all rows keeps a comparison by construction, so a rule that is no better says nothing.
+    constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
+    around = np.zeros(len(shares), dtype=np.intp)
+    if not ordered:
+        around += [
+            _distance(selection, share, n) for share, n in zip(shares, sizes, strict=True)
+        ]
+    factor, gap = limit.pair
+    for reached in dict.fromkeys(ranks for loss, ranks in sorted(options) if loss < constant):
+        least = np.maximum(reached - around, 0)
+        most = np.minimum(reached + around, sizes)
+        if _hopeless(limit, least, most, np.array(sizes)):
+            continue
+        if (
+            probability_within(least.tolist(), most.tolist(), sizes, factor=factor, gap=gap)
+            >= 1.0 - level
+        ):
+            return np.stack([least, most], axis=1)
+    return None
+
+
+def _hopeless(limit: Limit, least: Ints, most: Ints, sizes: Ints) -> bool:
+    """Whether a normal approximation rules out that the rates of two groups are close.
+
+    This spares exact probabilities. No certificate depends on it.
+    """
+    low = (least + 0.5) / (sizes + 1.0)
+    high = (most + 0.5) / (sizes + 1.0)
+    room = limit.rooms(high, low)
+    deviations = limit.deviations(high * (1.0 - high) / (sizes + 2.0))
+    others = ~np.eye(len(sizes), dtype=bool)
+    return bool((room < HOPELESS_ROOM * deviations)[others].any())
+
+
+def _distance(rows: ScoredRows, share: Share, n: int) -> int:
+    """Return the distance to the next threshold between different scores, in ranks of n fresh rows.
+
+    On the selection data `REACHED` of all ranks have a threshold within this distance. Among many more fresh
+    rows also continuous scores may be closer than `RESOLUTION`.
+    """
+    scores = np.sort(rows.scores[share.rows])
+    m = len(scores)
+    _, above = cuts(scores)
+    ranks = np.arange(m + 1)
+    ends = above[::-1]
+    after = np.searchsorted(ends, ranks)
+    distances = np.minimum(
+        np.abs(ends[after] - ranks), np.abs(ranks - ends[np.maximum(after - 1, 0)])
+    )
+    of_ties = int(np.ceil(np.quantile(distances, REACHED) * max(1.0, n / m)))
+    # A number of rows with different scores is spread over a width.
+    several = max(1, int(np.sqrt(m)))
+    widths = scores[several:] - scores[:-several]
+    widths = widths[widths > RESOLUTION]
+    if not len(widths):
+        return of_ties
+    # Expected number of fresh rows within the resolution, and probability that the next row is so close.
+    close = np.quantile(n / m * several * RESOLUTION / widths, REACHED)
+    each = -np.expm1(-close)
+    if each >= 1.0:
+        return n
+    return min(
+        n, of_ties + max(0, int(np.ceil((np.log(TOO_CLOSE) / np.log(each) - 1.0) / 2.0)))
+    )
+
+
+def _losses_by_rate(rows: ScoredRows, share: Share) -> tuple[Floats, Floats]:
+    """Return possible rates of a share, ascending, and the summed loss of its threshold's rows at each."""
+    (place,) = share.places(rows)
+    thresholds, _ = cuts(rows.scores[rows.part(place)])
+    scores = np.sort(rows.scores[share.rows])
+    below = np.searchsorted(scores, thresholds, side="right") / len(scores)
+    if share.answer == 1:
+        rates = 1.0 - below
+    else:
+        rates = below
+    order = np.argsort(rates, kind="stable")
+    return rates[order], rows.loss(place, thresholds)[order]
+
+
+def _best_rate(rates: Floats, losses: Floats, low: float, high: float) -> tuple[float, float]:
+    """Return the rate in a window with the least loss, and this loss; losses are interpolated."""
+    inside = (rates > low) & (rates < high)
+    places = np.r_[low, rates[inside], high]
+    values = np.r_[
+        np.interp([low], rates, losses), losses[inside], np.interp([high], rates, losses)
+    ]
+    best = int(values.argmin())
+    return float(places[best]), float(values[best])
+
+
+def at_ranks(
+    shares: Sequence[Share], reached: Ints, rows: ScoredRows, n_thresholds: int
+) -> Floats | None:
+    """Return thresholds at which the stated numbers of rows get the counted answer, shape (m,).
+
+    None if equal scores leave no such threshold: the limit then has no certificate.
+    """
+    thresholds = np.empty(n_thresholds)
+    for share, (least, most) in zip(shares, reached.tolist(), strict=True):
+        (place,) = share.places(rows)
+        possible, above = cuts(rows.scores[share.rows])
+        if share.answer == 1:
+            counted = above
+        else:
+            counted = len(share.rows) - above
+        apart = np.abs(counted - (least + most) / 2)
+        if apart.min() > (most - least) / 2:
+            return None
+        thresholds[place] = possible[int(apart.argmin())]
+    return thresholds
+
+
+# -- the procedure -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Thresholds at ranks of the fresh scores, for limits on shares of one of two answers.
+
+    Attributes
+    ----------
+    selection, fresh, level
+        As in `Procedure`.
+    """
+
+    selection: Any
+    fresh: FreshRows
+    level: float
+
+    title = "ranks"
+
+    @property
+    def lacks(self) -> str | None:
+        """Why the procedure does not apply; None if it does."""
+        strata = self.fresh.answered.strata
+        if strata.defers:
+            return "rows may be deferred"
+        if losses_of(self.selection.problem.objective, strata) is None:
+            return f"the objective {self.selection.problem.objective} is no sum of losses of two answers"
+        if self.compares and len(self.limits) > 1:
+            return "a gap or ratio is one of several limits"
+        for limit in self.limits:
+            if counted_answer(limit.rate, strata) is None:
+                return f"{limit.rate!r} is no share of rows with one of two answers"
+        if self.compares and not self.fresh.are_apart(self.fresh.samples(self.limits[0].rate)):
+            of = "rows" if self.fresh.clusters is None else "clusters"
+            return f"some {of} are in several groups that {self.limits[0]!r} compares"
+        if not self.shares:
+            return "no group has a limit"
+        if self.family is None:
+            return NO_THRESHOLDS[self.compares]
+        if not self.compares:
+            return None
+        if self.selected_shares is None:
+            return "a compared group has no rows, or none in the selection data"
+        if self.reached is None:
+            return f"no ranks of so many rows certify {self.limits[0]!r} for a rule better than one answer"
+        return None
+
+    def run(self) -> Certified | Refused:
+        """Return the rule of least loss within the ranks; none if it gives all rows one answer."""
+        family, rows, selection, breaks = self.ordered
+        if self.compares:
+            thresholds = at_ranks(self.shares, self.reached, rows, family.n_thresholds)
+            if thresholds is None:
+                why = f"equal scores leave no threshold at the ranks that certify {self.limits[0]!r}"
+                return Refused(self.fresh, GIVEN, why, tested=False)
+        else:
+            thresholds = one_sided(
+                self.shares, self.ranks, rows, family.n_thresholds, selection
+            )
+            if thresholds is None:
+                why = "no threshold keeps all limits on these rows"
+                return Refused(self.fresh, GIVEN, why)
+        if (thresholds <= -BEYOND).all() or (thresholds >= BEYOND).all():
+            why = (
+                "the rule with the least loss within the limits gives every row the same answer"
+            )
+            return Refused(self.fresh, GIVEN, why)
+        drawn = (thresholds,) if breaks is None else breaks.mixture(thresholds)
+        rule = self.selection.at(family, *drawn, fresh=self.fresh.opened)
+        return Certified(rule, self.title, AT_RANKS)
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """The limits."""
+        limits: Sequence[Limit] = self.selection.problem.limits
+        return limits
+
+    @property
+    def compares(self) -> bool:
+        """Whether a limit compares groups."""
+        return any(limit.compares for limit in self.limits)
+
+    @cached_property
+    def shares(self) -> list[Share]:
+        """The limited shares on the fresh rows."""
+        strata = self.fresh.answered.strata
+        shares = []
+        for limit in self.limits:
+            samples = self.fresh.samples(limit.rate)
+            rows_of = [(sample.name, sample.rows) for sample in samples]
+            shares += shares_of(limit, counted_answer(limit.rate, strata), rows_of) or []
+        return shares
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        """How many rows of each share may be beyond its threshold, see `ranks_of`."""
+        assert self.family is not None
+        sizes = [len(share.rows) for share in self.shares]
+        return ranks_of(self.shares, sizes, self.family.n_thresholds, self.level)
+
+    @cached_property
+    def family(self) -> ThresholdFamily | None:
+        """The thresholds: of each group if each share is of one group, otherwise one for all rows."""
+        by_group = self.selection.family(by_group=True)
+        if by_group is not None:
+            rows = scored_fresh(self.selection, by_group, self.fresh)
+            places = [share.places(rows) for share in self.shares]
+            one_each = all(len(place) == 1 for place in places)
+            apart = len({int(place[0]) for place in places if len(place)}) == len(places)
+            if one_each and (apart or not self.compares):
+                return by_group
+        if self.compares:
+            return None
+        return self.selection.family(by_group=False)
+
+    @cached_property
+    def ordered(self) -> tuple[ThresholdFamily, ScoredRows, ScoredRows, TieBreaks | None]:
+        """The family, fresh rows and selection data with scores; the order of ties if the rule may draw."""
+        family = self.family
+        assert family is not None
+        # Expected losses have less noise than labels.
+        selection, data = scored_selection(self.selection, family, expected=self.compares)
+        if not family.by_group:
+            family = self.balanced(family, data, selection.losses)
+            selection = replace(selection, scores=family.scores(data.probabilities))
+        rows = scored_fresh(self.selection, family, self.fresh)
+        if not self.selection.problem.randomized:
+            return family, rows, selection, None
+        # Votes of clusters read the draws themselves.
+        numbers = random_numbers((self.fresh.draws * 2.0**53).astype(np.uint64))
+        breaks = TieBreaks.of(rows, selection, numbers)
+        return family, breaks.rows, breaks.selection, breaks
+
+    def balanced(
+        self, family: ThresholdFamily, data: SelectionData, losses: Floats
+    ) -> ThresholdFamily:
+        """Return the balanced family for the numbers of fresh rows."""
+        selected = {}
+        for limit in self.limits:
+            for share in shares_on(limit, data):
+                if len(share.rows):
+                    selected[limit, share.name] = share
+        shares = []
+        parts = []
+        for share, k in zip(self.shares, self.ranks, strict=True):
+            if k >= 0 and (share.limit, share.name) in selected:
+                shares.append(selected[share.limit, share.name])
+                parts.append(k / len(share.rows))
+        return balanced(family, data, shares, parts, losses)
+
+    @cached_property
+    def selected_shares(self) -> list[Share] | None:
+        """The compared shares on the selection data; None if one has no rows, or no threshold of its own."""
+        assert self.family is not None
+        _, data = self.selection.thresholds(self.family).on_selection
+        named = {
+            share.name: share for share in shares_on(self.limits[0], data) if len(share.rows)
+        }
+        names = [share.name for share in self.shares]
+        if not named.keys() >= set(names) or self.family.n_thresholds != len(names):
+            return None
+        return [named[name] for name in names]
+
+    @cached_property
+    def reached(self) -> Any:
+        """The numbers of rows with the counted answer, see `ranks_of_comparison`."""
+        _, _, selection, breaks = self.ordered
+        assert self.selected_shares is not None
+        return ranks_of_comparison(
+            self.limits[0],
+            [len(share.rows) for share in self.shares],
+            selection,
+            self.selected_shares,
+            self.level,
+            ordered=breaks is not None,
+        )
+
+
+# -- scores of which none are equal ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TieBreaks:
+    """Fresh rows and selection data in one order, by score and number.
+
+    Their scores are places in this order, so a threshold lies between any two. The loss of a row is the mean
+    of the rows with its score, because a number says nothing of a row.
+
+    Pairs of score and number are continuous whatever the population, so ranks leave no ties. A threshold
+    between two rows with equal scores divides the rows with this score: a new row there gets the second
+    answer if its own number is larger. That is a randomised rule, and its true rate is the rate above the
+    threshold.
+    """
+
+    rows: ScoredRows
+    selection: ScoredRows
+    scores: Floats  # shape (n,): of the fresh rows, before
+    ties: Ints  # shape (n,): number of their score; equal for equal scores of one threshold
+    numbers: Floats  # shape (n,): their random numbers
+
+    @classmethod
+    def of(cls, rows: ScoredRows, selection: ScoredRows, numbers: Floats) -> TieBreaks:
+        """Return the order of fresh rows with random numbers, and of selection data."""
+        n = len(rows.scores)
+        scores = np.r_[rows.scores, selection.scores]
+        place = np.r_[rows.place, selection.place]
+        order = np.lexsort((scores, place))
+        starts = np.r_[
+            True, (np.diff(scores[order]) > RESOLUTION) | (np.diff(place[order]) > 0)
+        ]
+        ties = np.empty(len(order), dtype=np.intp)
+        ties[order] = starts.cumsum()
+        every = np.r_[numbers, np.random.default_rng(SEED).random(len(selection.scores))]
+        at = np.empty(len(order))
+        at[np.lexsort((every, ties))] = np.linspace(1.0 - BEYOND, BEYOND - 1.0, len(order))
+        return cls(
+            ScoredRows(at[:n], rows.place, _means(rows.losses, ties[:n])),
+            ScoredRows(at[n:], selection.place, _means(selection.losses, ties[n:])),
+            rows.scores,
+            ties[:n],
+            numbers,
+        )
+
+    def mixture(self, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return thresholds on scores, shape (k, m), and the probability of each draw, shape (k,).
+
+        All thresholds are drawn together. A draw above ``parts`` gives the rows at the threshold the second
+        answer.
+        """
+        low, high, parts = np.array([self._around(k, t) for k, t in enumerate(thresholds)]).T
+        edges = np.unique(np.r_[0.0, parts, 1.0])
+        middles = (edges[1:] + edges[:-1]) / 2
+        return np.where(middles[:, None] >= parts, low, high), np.diff(edges)
+
+    def _around(self, place: int, threshold: float) -> tuple[float, float, float]:
+        """Return the scores around the rows at a threshold, and the part of these rows below it."""
+        if abs(threshold) >= BEYOND:
+            return threshold, threshold, 0.0
+        rows = np.flatnonzero(self.rows.part(place))
+        rows = rows[np.argsort(self.rows.scores[rows])]
+        above = int(np.searchsorted(self.rows.scores[rows], threshold))
+        pair = rows[above - 1 : above + 1]
+        first, second = self.ties[pair]
+        if first < second:
+            middle = float(self.scores[pair].mean())
+            return middle, middle, 0.0
+        tied = self.scores[rows[self.ties[rows] == first]]
+        ends = float(tied.min() - RESOLUTION / 2), float(tied.max() + RESOLUTION / 2)
+        return *ends, float(self.numbers[pair].mean())
+
+
+def _means(losses: Floats, ties: Ints) -> Floats:
+    """Return the mean losses of the rows with equal scores, shape (n, 2)."""
+    _, of = np.unique(ties, return_inverse=True)
+    sums = np.stack([np.bincount(of, column) for column in losses.T], axis=1)
+    means: Floats = (sums / np.bincount(of)[:, None])[of]
+    return means

@@ -1,0 +1,341 @@
+"""Sequences of thresholds, one for each group, each tested up to the first failure.
+
+They serve limits where each rate depends on one threshold alone. The selection data order the thresholds of
+a group: from the one whose certificate is likeliest towards the one with the smallest expected objective. On
+the fresh rows each is tested for all limits of its group at the whole level of the group, up to the first
+failure ([1]_). The order depends on the selection data alone, so all passed thresholds of a group keep its
+limits, except with a probability of at most the level; the one with the smallest objective is taken. The
+groups divide the level. So their rows may depend on each other, as those of several labels of one row do.
+
+If one answer to all rows of a group keeps its limits by construction, this answer needs no test: a
+precision says nothing of a group in which nobody gets the answer. Such a group has this answer if none
+passes, and no part of the level if the selection data promise no certificate.
+
+References
+----------
+.. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
+   Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from tailboost.core.array_types import Floats, Ints
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.procedure import (
+    Certified,
+    Refused,
+    answering,
+    losses_of,
+    scored_fresh,
+    scored_selection,
+    tables_by_answer,
+)
+from tailboost.rates import Limit, Strata
+from tailboost.rates.bounds import each_most_reached
+from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts
+
+# Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
+# the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
+LIKELY = 0.99
+# Predicted power below which a group with an untested answer gets no part of the level.
+# In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more than .2.
+HOPELESS_POWER = 0.05
+SEQUENCE = "fixed sequence"
+IN_SEQUENCE = "Each threshold was tested in a sequence fixed before these rows were used."
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedRate:
+    """A limited rate of one subgroup as a share of errors, by answer."""
+
+    rows: Ints  # numbers of the rows of its groups
+    wrong: Floats  # shape (n, 2): 1 if the row counts against the limit
+    among: Floats  # shape (n, 2): 1 if the row is in the denominator of the rate
+    most: float  # the largest share of errors
+    kept: tuple[
+        bool, bool
+    ]  # by answer: whether no row with this answer counts against the limit
+
+    def errors(self, scores: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
+        """Return numbers of errors and of rows in the denominator at each threshold, shape (m,) each."""
+        order = np.argsort(scores[self.rows], kind="stable")
+        below = np.searchsorted(scores[self.rows][order], thresholds, side="right")
+
+        def summed(table: Floats) -> Floats:
+            first, second = np.vstack([np.zeros(2), table[order].cumsum(axis=0)]).T
+            return np.asarray(first[below] + second[-1] - second[below])
+
+        return summed(self.wrong), summed(self.among)
+
+
+def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRate]:
+    """Return the limited rates of all subgroups; none if a row may count in part, or costs count."""
+    if limit.compares:
+        tables = []
+    else:
+        tables = tables_by_answer(limit.rate, strata)
+    if tables:
+        bounds = limit.bounds([name for name, _, _ in tables]).tolist()
+    else:
+        bounds = []
+    found = []
+    for (_, counted, among), bound in zip(tables, bounds, strict=True):
+        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+            return []
+        if np.isnan(bound):
+            continue
+        wrong, most = (counted, bound) if limit.from_above else (among - counted, 1.0 - bound)
+        # All rows of these groups tell the threshold, also those of a class that does not count.
+        groups = np.unique(strata.combination[(among > 0).any(axis=1)])
+        rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
+        first, second = (wrong == 0.0).all(axis=0).tolist()
+        found.append(
+            LimitedRate(rows, wrong[stratum[rows]], among[stratum[rows]], most, (first, second))
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdPath:
+    """The thresholds of one group in the order of their tests, with predicted power."""
+
+    place: int  # number of the group's threshold
+    thresholds: Floats  # shape (m,)
+    losses: Floats  # shape (m,): summed expected loss on the selection data
+    power: float  # predicted for the first threshold
+    # ±BEYOND for an answer with limits kept by construction; None if there is none
+    constant: float | None
+
+    @classmethod
+    def of(
+        cls,
+        place: int,
+        rows: ScoredRows,
+        limited: Sequence[LimitedRate],
+        asked: Sequence[LimitedRate],
+        ratio: float,
+        level: float,
+    ) -> ThresholdPath:
+        """Return the path of a group from the selection data.
+
+        Parameters
+        ----------
+        place : int
+            Number of the group's threshold.
+        rows : ScoredRows
+            The selection data with expected losses.
+        limited : sequence of LimitedRate
+            The limited rates of the group on the selection data.
+        asked : sequence of LimitedRate
+            The same on the fresh rows. Only their number and definitions are read.
+        ratio : float
+            Fresh rows by selection rows.
+        level : float
+            Of each test.
+        """
+        thresholds, _ = cuts(rows.scores[rows.part(place)])
+        losses = rows.loss(place, thresholds)
+        powers = np.full(len(thresholds), float(len(limited) == len(asked)))
+        for each in limited:
+            powers *= power_of_counts(
+                *each.errors(rows.scores, thresholds), each.most, ratio, level
+            )
+        least = int(losses.argmin())
+        likely = np.flatnonzero(powers >= LIKELY * powers.max())
+        first = int(likely[np.abs(likely - least).argmax()])
+        if first <= least:
+            order = np.arange(first, least + 1)
+        else:
+            order = np.arange(first, least - 1, -1)
+        ends = ((losses[-1], BEYOND, 0), (losses[0], -BEYOND, 1))
+        safe = [
+            (loss, end)
+            for loss, end, answer in ends
+            if all(each.kept[answer] for each in asked)
+        ]
+        if safe:
+            constant = min(safe)[1]
+        else:
+            constant = None
+        return cls(place, thresholds[order], losses[order], float(powers[first]), constant)
+
+
+def power_of_counts(
+    errors: Floats, n: Floats, most: float, ratio: float, level: float
+) -> Floats:
+    """Return the predicted probability of a certificate from fresh rows, for each of the shares."""
+    fresh = (ratio * n).astype(np.intp)
+    passes = each_most_reached(fresh, most, level)
+    rate = (errors + 0.5) / (n + 1.0)
+    spread = np.sqrt(np.maximum(fresh * rate * (1.0 - rate) * (1.0 + ratio), 1e-12))
+    return np.where(passes < 0, 0.0, ndtr((passes + 0.5 - fresh * rate) / spread))
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdTests:
+    """The limited rates and scores by which thresholds are ordered and tested.
+
+    Attributes
+    ----------
+    n_thresholds : int
+        m.
+    limited, rows : list of LimitedRate, ScoredRows
+        Of the fresh rows.
+    selected, selection : list of LimitedRate, ScoredRows
+        Of the selection data, with expected losses.
+    """
+
+    n_thresholds: int
+    limited: list[LimitedRate]
+    rows: ScoredRows
+    selected: list[LimitedRate]
+    selection: ScoredRows
+
+    def thresholds(self, level: float) -> tuple[Floats | None, Floats]:
+        """Return the certified thresholds and those tested first, shape (m,) each.
+
+        The certified ones are None if no threshold passes, or if a group has neither a passing one nor an
+        untested answer.
+        """
+        m = self.n_thresholds
+        asked = _by_place(self.limited, self.rows, m)
+        paths = self.paths(asked, level / m)
+        tested = [
+            path for path in paths if path.constant is None or path.power >= HOPELESS_POWER
+        ]
+        parts = max(1, sum(bool(asked[path.place]) for path in tested))
+        certified = np.full(m, BEYOND)
+        for path in paths:
+            if path.constant is not None:
+                certified[path.place] = path.constant
+        first = certified.copy()
+        complete = True
+        any_passed = False
+        for path in tested:
+            first[path.place] = path.thresholds[0]
+            n_passed = self.n_passed(path, asked[path.place], level / parts)
+            if n_passed:
+                losses = path.losses + self.rows.loss(path.place, path.thresholds)
+                certified[path.place] = path.thresholds[int(losses[:n_passed].argmin())]
+            complete &= n_passed > 0 or path.constant is not None
+            any_passed |= n_passed > 0 and bool(asked[path.place])
+        return certified if complete and any_passed else None, first
+
+    def paths(self, asked: list[list[LimitedRate]], level: float) -> list[ThresholdPath]:
+        """Return the path of each threshold for tests at a level; ``asked`` has its fresh rates."""
+        m = self.n_thresholds
+        ratio = np.count_nonzero(self.rows.place < m) / len(self.selection.scores)
+        selected = _by_place(self.selected, self.selection, m)
+        return [
+            ThresholdPath.of(k, self.selection, selected[k], asked[k], ratio, level)
+            for k in range(m)
+        ]
+
+    def n_passed(
+        self, path: ThresholdPath, limited: Sequence[LimitedRate], level: float
+    ) -> int:
+        """Return the number of thresholds before the first failure."""
+        passed = np.ones(len(path.thresholds), dtype=bool)
+        for each in limited:
+            errors, n = each.errors(self.rows.scores, path.thresholds)
+            passed &= errors <= each_most_reached(n.astype(np.intp), each.most, level)
+        if passed.all():
+            return len(passed)
+        return int(passed.argmin())
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdSequences:
+    """A sequence of thresholds for each group, or one for all rows.
+
+    Attributes
+    ----------
+    selection, fresh, level
+        As in `Procedure`.
+    """
+
+    selection: Any
+    fresh: FreshRows
+    level: float
+
+    title = "sequences of thresholds"
+
+    @property
+    def lacks(self) -> str | None:
+        """Why the procedure does not apply; None if it does."""
+        strata = self.fresh.answered.strata
+        if strata.defers:
+            return "rows may be deferred"
+        if losses_of(self.selection.problem.objective, strata) is None or self.family is None:
+            return f"the rule is no threshold{' for each group' if self.by_group else ''}"
+        if self.fresh.clusters is not None:
+            return "the votes of clusters depend on the answers"
+        for limit in self.limits:
+            if not limited_rates(limit, strata, self.fresh.answered.stratum):
+                return f"{limit!r} compares groups, or counts rows in part"
+        # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
+        rows = self.tests.rows
+        if any(len(np.unique(rows.place[each.rows])) != 1 for each in self.tests.limited):
+            return "a limit has no rows, or rows with several thresholds"
+        return None
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """The limits."""
+        limits: Sequence[Limit] = self.selection.problem.limits
+        return limits
+
+    @property
+    def by_group(self) -> bool:
+        """Whether limits are about groups."""
+        return any(limit.rate.by not in (None, "class") for limit in self.limits)
+
+    @cached_property
+    def family(self) -> ThresholdFamily | None:
+        """The thresholds; None if the rule has none."""
+        return self.selection.family(by_group=self.by_group)
+
+    @cached_property
+    def tests(self) -> ThresholdTests:
+        """The limited rates of fresh rows and selection data, with scores."""
+        assert self.family is not None
+        rows = scored_fresh(self.selection, self.family, self.fresh, between_selected=True)
+        selection, data = scored_selection(self.selection, self.family, expected=True)
+        fresh = self.fresh.answered
+        limited = []
+        selected = []
+        for limit in self.limits:
+            limited += limited_rates(limit, fresh.strata, fresh.stratum)
+            selected += limited_rates(limit, data.strata, data.stratum)
+        return ThresholdTests(self.family.n_thresholds, limited, rows, selected, selection)
+
+    def run(self) -> Certified | Refused:
+        """Return the rule of the passed thresholds of least loss; a refusal is about those tested first."""
+        certified, first = self.tests.thresholds(self.level)
+        if certified is not None:
+            rule = self.selection.at(self.family, certified)
+            return Certified(rule, SEQUENCE, IN_SEQUENCE)
+        # The test of a group has a part of the level, so its limit could pass alone.
+        why = "no threshold of a group passed, because the groups divide the error probability"
+        if self.tests.n_thresholds == 1:
+            why = "no threshold of the score passed"
+        likeliest = answering(self.fresh.judge, self.selection.at(self.family, first))
+        return Refused(self.fresh.by(likeliest), "the likeliest thresholds", why)
+
+
+def _by_place(
+    limited: Sequence[LimitedRate], rows: ScoredRows, m: int
+) -> list[list[LimitedRate]]:
+    """Return the limited rates by the threshold of their rows."""
+    places = [np.unique(rows.place[each.rows]).tolist() for each in limited]
+    return [
+        [each for each, of in zip(limited, places, strict=True) if k in of] for k in range(m)
+    ]
