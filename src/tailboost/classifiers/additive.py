@@ -38,7 +38,6 @@ from tailboost.guarantees.additive_summary import (
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, error
 from tailboost.rows.judged import Judged, answered, cached
-from tailboost.rows.records import Records
 from tailboost.rows.training_set import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import stated as stated_problem
@@ -195,10 +194,6 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
 
     def _checked(self, X: Table) -> Any:
         return checked_table(self, self._learner(), X)
-
-    def _reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows with labels by which a point of a curve is selected."""
-        return Records().reading(self.row_hashes(X), y, features=True)
 
     def _decisions(self, scores: Floats) -> Floats:
         if len(self.classes_) == 2:

@@ -53,7 +53,6 @@ from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
 from tailboost.rows.given import Given
-from tailboost.rows.judged import cached
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.rows.training_set import TrainingSet
@@ -475,7 +474,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         stakes = self._targets
         least = stakes.limit
         if not stakes.indicator:
-            least = least_error_met(float(np.nanmax(self._error_values(self._counts))))
+            least = least_error_met(float(np.nanmax(self._error_values(self._selected.counts))))
         self.max_error_ = np.full(len(self._named.names), round(least, DECIMALS))
 
     def _take_targets(self, max_error: Stated) -> None:
@@ -489,19 +488,11 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return cast("TargetStakes", self.game_.stakes)
 
     @property
-    def _counts(self) -> Floats:
-        """Confusion counts of `predict` on the selection data."""
-        counts: Floats = cached(
-            self, "counts", lambda: self.selection_.predicted(self.ensemble_)
-        )
-        return counts
-
-    @property
     def _useless(self) -> str:
         """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
         if not self._own:
             return ""
-        predicted = self._counts.sum(axis=0)
+        predicted = self._selected.counts.sum(axis=0)
         if np.count_nonzero(predicted) == 1:
             return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
         if self.max_error != "auto":
@@ -509,7 +500,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         constants = self.selection_.constants
         if (
             constants is None
-            or np.nanmax(self._error_values(self._counts)) < constants - TOLERANCE
+            or np.nanmax(self._error_values(self._selected.counts)) < constants - TOLERANCE
         ):
             return ""
         within = " within the error budget" * (self.error_budget is not None)
@@ -533,7 +524,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """
         if self.max_error == "auto" or not self._own:
             return super().limits_met_
-        return self._met(self._counts)
+        return self._met(self._selected.counts)
 
     @property
     def limits_met_randomized_(self) -> bool:
@@ -550,7 +541,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         warn_of_small(self._named, self._pools)
         useless = self._useless
         words = self._rows_kept().words
-        errors = self._error_values(self._counts)
+        errors = self._error_values(self._selected.counts)
         named = list(
             zip(
                 self._named.names.tolist(),

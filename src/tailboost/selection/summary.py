@@ -428,7 +428,7 @@ class Summary(PrintedSummary):
 
 def mixture_summary(
     game: Played | None,
-    combiner: Mixture,
+    selected: Mixture,
     mixture: Floats,
     gap: float,
     bounds: Bounds,
@@ -440,15 +440,15 @@ def mixture_summary(
     Without a ``game``, ``names`` are the names of the candidates, and the reference is the one with the
     smallest mean loss. ``gap`` is the largest optimality gap of any solve.
     """
-    pool = combiner.pool
-    K = combiner.n_classes
-    achieved = combiner.value(mixture)
-    first, named = _reference(game, combiner, names)
+    pool = selected.pool
+    K = selected.n_classes
+    achieved = selected.value(mixture)
+    first, named = _reference(game, selected, names)
     budget = None
-    increase = combiner.problem.error_budget
+    increase = selected.problem.error_budget
     if increase is not None:
         means = pool.mean_losses
-        budget = Budget(increase, float(means.min()), float(means @ mixture), combiner.price)
+        budget = Budget(increase, float(means.min()), float(means @ mixture), selected.price)
     reference = np.zeros(len(mixture))
     reference[first] = 1.0
     promised, observed = bounds
@@ -468,47 +468,47 @@ def mixture_summary(
         promised=promised,
         observed=observed,
         achieved=achieved,
-        achieved_on_all=combiner.on_all(mixture) if combiner.dropped else achieved,
-        dropped=combiner.dropped,
+        achieved_on_all=selected.on_all(mixture) if selected.dropped else achieved,
+        dropped=selected.dropped,
         gap=gap,
-        objective=str(combiner.problem.objective),
+        objective=str(selected.problem.objective),
         measured_on=pool.rows.words,
         fitted=pool.rows.fitted,
-        random_guess_value=combiner.random_guess,
-        reference_value=combiner.value(reference) if combiner.kept_by(reference) else None,
+        random_guess_value=selected.random_guess,
+        reference_value=selected.value(reference) if selected.kept_by(reference) else None,
         reference=named(first),
-        constants_value=combiner.constants,
+        constants_value=selected.constants,
         single=single,
         ignores_features=None not in constants,
-        largest_error=combiner.largest_error(mixture),
+        largest_error=selected.largest_error(mixture),
         beats_random_guess_from=None
-        if combiner.alpha is None
+        if selected.alpha is None
         else beats_random_guess_from(pool),
-        symbols=_symbols(game, combiner, K, (*promised, *observed)),
+        symbols=_symbols(game, selected, K, (*promised, *observed)),
         upper=None
-        if pool.rows.fitted or combiner.majority is not None
-        else combiner.highest(mixture),
+        if pool.rows.fitted or selected.majority is not None
+        else selected.highest(mixture),
         budget=budget,
         draws=len(used) > 1 or bool(getattr(pool.base_models[used[0]], "draws", False)),
-        conditions=combiner.problem.conditions,
-        kept=combiner.kept_by(mixture),
+        conditions=selected.problem.conditions,
+        kept=selected.kept_by(mixture),
     )
 
 
 def _reference(
-    game: Played | None, combiner: Mixture, names: Sequence[str] | None
+    game: Played | None, selected: Mixture, names: Sequence[str] | None
 ) -> tuple[int, Callable[[int], str]]:
     """Return the number of the reference candidate, and a function for the names of candidates."""
     if game is None:
         assert names is not None
         given = names
-        least = int(combiner.pool.by_mean_loss[0])
+        least = int(selected.pool.by_mean_loss[0])
         return (
             least,
             lambda number: given[number] + " (the most accurate candidate)" * (number == least),
         )
     # Plain ERM is the first boosted model, or the first extra candidate of a game over groups.
-    if combiner.with_erm:
+    if selected.with_erm:
         first = game.n_rounds
     else:
         first = 0
@@ -516,16 +516,16 @@ def _reference(
         special = {0: "the balanced model of round 1"}
     else:
         special = {}
-    if combiner.with_erm or not game.stakes.grouped:
+    if selected.with_erm or not game.stakes.grouped:
         special[first] = "plain ERM"
     return first, lambda number: special.get(number, f"the model of round {number + 1}")
 
 
 def _symbols(
-    game: Played | None, combiner: Mixture, n_classes: int, bounds: tuple[Bound, ...]
+    game: Played | None, selected: Mixture, n_classes: int, bounds: tuple[Bound, ...]
 ) -> dict[str, str]:
     """Return the meaning of the symbols in the objective and the bounds."""
-    alpha = combiner.alpha
+    alpha = selected.alpha
     if game is None:
         symbols = {}
     else:
