@@ -132,7 +132,8 @@ class BoostingFit:
         refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
         training = read_training_set(clf, learner, self.given, clf.class_weight)
         trained = training.fingerprints
-        clf.records_ = records_of_fit(learner, trained)
+        records = records_of_fit(learner, trained)
+        clf.records_ = records
         if not self.judging.any_given:
             return training
         X_val = checked_table(clf, learner, self.judging.X)
@@ -140,7 +141,7 @@ class BoostingFit:
         X_val, judged = selection_data(clf, X_val, self.judging, "_val", words)
         training.validation = X_val, noting_seen(trained, X_val, judged)
         hashes = RowHashes(hash_rounded_rows(X_val))
-        clf.records_ = clf.records_.reading(hashes, (), features=True)
+        clf.records_ = records.reading(hashes, (), features=True)
         return training
 
     def open(

@@ -87,11 +87,17 @@ class Given:
             return label_column(self.y, "y")
         return None
 
+    @property
+    def n_labels(self) -> int:
+        """Number of rows with labels."""
+        if self.labels is None:
+            return 0
+        return len(self.labels)
+
     @cached_property
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups of the rows with labels, checked."""
-        n = 0 if self.labels is None else len(self.labels)
-        return checked_columns(self.groups, "groups", n, "X")
+        return checked_columns(self.groups, "groups", self.n_labels, "X")
 
     @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:

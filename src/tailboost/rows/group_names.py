@@ -60,13 +60,10 @@ class GroupNames:
         else:
             crossed = np.empty((0, 1), int)
         names = [column[crossed[:, j]].tolist() for j, column in enumerate(values)]
-        array = list(columns) == [None]
-        return cls(
-            values,
-            None if array else tuple(columns),
-            column_name(groups) if array else None,
-            tuple(zip(*names, strict=True)),
-        )
+        combinations = tuple(zip(*names, strict=True))
+        if list(columns) == [None]:
+            return cls(values, title=column_name(groups), combinations=combinations)
+        return cls(values, tuple(columns), combinations=combinations)
 
     @property
     def titles(self) -> tuple[Any, ...]:

@@ -63,9 +63,8 @@ class TrainingSet:
     def rows(self) -> Rows:
         """Training rows as selection data."""
         words = f"the {len(self.y):,} training rows"
-        if self.clusters is None:
-            hashes = self.hashes
-        else:
+        hashes = self.hashes
+        if self.clusters is not None:
             hashes = self.split_hashes(0)
         used = None
         if len(self.used) < self.n_given:
@@ -82,7 +81,9 @@ class TrainingSet:
 
     def split_hashes(self, seed: int) -> Hashes:
         """Return the hash of each row's cluster, or of its content; equal hashes share a fold."""
-        return hash_rows(self.X if self.clusters is None else self.clusters[:, None], seed=seed)
+        if self.clusters is None:
+            return hash_rows(self.X, seed=seed)
+        return hash_rows(self.clusters[:, None], seed=seed)
 
     def digest(self, classes: NDArray[Any]) -> str:
         """Return a digest of rows, labels, weights and groups, for checkpoints."""
@@ -138,8 +139,6 @@ class Split:
             Advice to add to the message if all rows are equal.
         five_up_to : float, default=inf
             Number of distinct rows beyond which "auto" takes three folds instead of five.
-        name : str, default="cv"
-            Name of the parameter, for messages.
 
         Raises
         ------
@@ -147,36 +146,35 @@ class Split:
             If no rows are left for the fit or for the selection data.
         """
         train = training.rows
-        given = validation
+        stated = validation
         hashes = training.split_hashes(seed)
         places = stratified_places(hashes, numbered_strata(train.y, train.groups), train.weight)
         n_distinct = int(places.max()) + 1
         if validation == "auto":
-            validation = "cv"
+            validation = N_FOLDS
+            if n_distinct > five_up_to:
+                validation = FEW_FOLDS
             if n_distinct > CROSS_FIT_UP_TO:
                 first = np.unique(hashes, return_index=True)[1]
-                smallest = _smallest_unit(train.part(np.isin(np.arange(len(train.y)), first)))
+                smallest = _smallest_unit(train.part(np.isin(np.arange(len(train)), first)))
                 if smallest * HELD_OUT >= LEAST_HELD_OUT:
                     validation = HELD_OUT
-                else:
-                    validation = "cv"
-        if validation == "cv" or validation >= 2:
-            few = given == "auto" and n_distinct > five_up_to
-            k = min(
-                FEW_FOLDS if few else N_FOLDS if validation == "cv" else int(validation),
-                n_distinct,
-            )
+        if validation == "cv":
+            validation = N_FOLDS
+        if validation >= 2:
+            k = min(int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
-                    f"cv={given!r}: all {len(train.y):,} rows of X are the same, so that none can be "
+                    f"cv={stated!r}: all {len(train.y):,} rows of X are the same, so that none can be "
                     f"held out; at least two distinct rows are needed{otherwise}"
                 )
             return cls(folds(places, k), "cv")
         held = held_out(places, validation)
         if not held.any() or held.all():
+            how_many = "only" if held.any() else "no"
             raise ValueError(
-                f"cv={validation:g} leaves {'no' if not held.any() else 'only'} validation rows "
-                f"of {n_distinct} distinct ones; use folds, another fraction or more rows"
+                f"cv={validation:g} leaves {how_many} validation rows of {n_distinct} distinct ones; use "
+                "folds, another fraction or more rows"
             )
         return cls(np.where(held, 0, -1), validation)
 

@@ -436,7 +436,8 @@ class ProbabilityEngine(Engine):
         strata, kind, joined = with_unlabeled(
             labelled.strata, labelled.stratum, self.outputs.rows, more.rows, combination
         )
-        table = replace(more.table(self.outputs.models.average), X=X, groups=combination)
+        outputs = replace(more, models=self.outputs.models)
+        table = replace(outputs.table, X=X, groups=combination)
         probabilities = np.concatenate(
             [labelled.probabilities, stratum_probabilities(p, table)], axis=1
         )

@@ -380,25 +380,13 @@ class Models:
 
 
 @dataclass(frozen=True)
-class UnlabeledOutputs:
-    """Log-probabilities of the models on rows without labels."""
-
-    logs: tuple[Floats, ...]  # of each model, shape (m, K)
-    rows: Rows
-
-    def table(self, average: Average | None) -> LogProbabilities:
-        """Return the log-probabilities by model."""
-        return LogProbabilities.of(self.logs, self.rows.groups, average)
-
-
-@dataclass(frozen=True)
 class ModelOutputs:
     """Out-of-fold log-probabilities of models: all that the selection depends on."""
 
     models: Models
     logs: tuple[Floats, ...]  # log-probabilities of each model, shape (n, K)
     rows: Rows  # the selection data
-    unlabeled: UnlabeledOutputs | None = None  # of further rows without labels
+    unlabeled: ModelOutputs | None = None  # of further rows without labels
 
     @classmethod
     def of(cls, models: Models, logs: Sequence[Floats], rows: Rows) -> ModelOutputs:
@@ -426,7 +414,7 @@ class ModelOutputs:
         """Return the outputs with those of the models on rows without labels, with features X."""
         table = self.models.transform(X)
         logs = tuple(table[i] for i in range(len(self.models.names)))
-        return replace(self, unlabeled=UnlabeledOutputs(logs, rows))
+        return replace(self, unlabeled=ModelOutputs(self.models, logs, rows))
 
     def check_order(self, classes: NDArray[Any]) -> None:
         """Warn if the probabilities of a model fit the labels better in another order of the columns."""

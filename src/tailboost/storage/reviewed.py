@@ -209,7 +209,7 @@ OURS: dict[str, Reviewed] = {
     **_names("tailboost.rates.rate", "Kind", "Limit", "Pairs", "Rate"),
     **_names("tailboost.rates.strata", "Strata"),
     **_names("tailboost.selection.probabilities", "Average", "Calibration", "GroupModel", "ModelOutputs",
-        "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities", "UnlabeledOutputs"),
+        "Models", "PowerDraw", "ProbabilityRule", "StratumProbabilities"),
     **_names("tailboost.selection.score_rule", "ScoreRule"),
     **_names("tailboost.selection.threshold_rule", "ThresholdRule"),
     **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
