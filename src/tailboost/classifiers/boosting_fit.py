@@ -130,6 +130,7 @@ class BoostingFit:
         cv = clf.get_params(deep=False).get("cv", "auto")
         refuse_validation(self.given, self.judging, cv)
         refuse_learner(clf.estimator, learner, regressors_allowed=regressors_allowed)
+        refuse_folder(clf, learner)
         training = read_training_set(clf, learner, self.given, clf.class_weight)
         trained = training.fingerprints
         records = records_of_fit(learner, trained)
@@ -194,22 +195,10 @@ class BoostingFit:
         )
 
     def kept(self, learner: Whole | CrossFit, training: TrainingSet) -> Learner:
-        """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one.
-
-        Raises
-        ------
-        InvalidParameterError
-            If the learner is not a net: its rounds are fitted again in the time that files would take.
-        """
+        """Return a learner that keeps its candidates in ``checkpoint_dir``, if there is one."""
         clf = self.classifier
         if clf.checkpoint_dir is None:
             return learner
-        base = last_step(clf._learner())
-        if not getattr(base, "keeps_rounds", False):
-            raise InvalidParameterError(
-                f"The 'checkpoint_dir' parameter of {type(clf).__name__} must be None for "
-                f"{type(base).__name__}: rounds are kept for nets (TorchClassifier) alone"
-            )
         identity = identify(clf, training.digest(clf.classes_), self.entropy)
         return Kept.open(learner, clf.checkpoint_dir, identity, self.interrupted)
 
@@ -263,6 +252,16 @@ class BoostingFit:
             )
         clf._settle(position.played, select(position))
         return position
+
+
+def refuse_folder(classifier: Any, learner: Model) -> None:
+    """Raise InvalidParameterError if a learner of tables is given a folder: its rounds are fitted again."""
+    base = last_step(learner)
+    if classifier.checkpoint_dir is not None and not getattr(base, "keeps_rounds", False):
+        raise InvalidParameterError(
+            f"The 'checkpoint_dir' parameter of {type(classifier).__name__} must be None for "
+            f"{type(base).__name__}: rounds are kept for nets (TorchClassifier) alone"
+        )
 
 
 def results_at(
