@@ -40,9 +40,9 @@ from tailboost.solvers import (
     worst_mean_curve,
 )
 
-# If `predict` violates the limits, mixtures within limits tighter by these shares join the choice. In 240 fits
-# (five tables, limits of .1 to .4) they changed six rules: there the largest error of a subgroup on other rows
-# fell by .020 ± .008, the overall error by .028 ± .014.
+# If `predict` violates the limits, mixtures within limits tighter by these shares join the choice. In 240
+# fits (five tables, limits of .1 to .4) they changed six rules: there the largest error of a subgroup on
+# other rows fell by .020 ± .008, the overall error by .028 ± .014.
 SHARES = (0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 # The curve of a CVaR has nearly as many corners as rows. Refinement ends if the curve is this close to
 # straight lines, or has this many points.
