@@ -275,9 +275,10 @@ class RowWords:
             row = int(np.flatnonzero(np.isin(at, culprits))[0])
             k = at[row]
             raise ValueError(
-                f"batch {batch!r}: {sizes[k]} of its rows equal row {row} of X, and {n_used[k]} of their "
-                f"labels were used. Only {here[k]} of them are given now, and nothing shows which: give all "
-                "rows of the batch again, or row ids (id=) from the first look on"
+                f"batch {batch!r}: {sizes[k]} of its rows equal row {row} of X, and "
+                f"{n_used[k]} of their labels were used. Only {here[k]} of them are given "
+                "now, and nothing shows which: give all rows of the batch again, or row ids "
+                "(id=) from the first look on"
             )
         # The pairs of row and outcome, numbered over both looks.
         pairs = np.concatenate([key[used], at[labelled]]) * n_outcomes
@@ -315,8 +316,9 @@ class RowWords:
         """Return the reason why a row is not one of the batch."""
         if sizes:
             return (
-                f"batch {batch!r} has {sizes} rows equal to row {row} of X, and {here} are given now: give "
-                "the rows of the batch again, and further rows as another batch"
+                f"batch {batch!r} has {sizes} rows equal to row {row} of X, and {here} are "
+                "given now: give the rows of the batch again, and further rows as another "
+                "batch"
             )
         words = {"ids": "id", "content": "features", "groups": "groups", "clusters": "clusters"}
         for other in ("groups", "clusters", "content"):
@@ -325,12 +327,12 @@ class RowWords:
             # Without ids, features identify a row: rows with other features are other rows.
             if same.any() and (other != "content" or "id" in known.given):
                 return (
-                    f"batch {batch!r}: row {row} of X was given with other {words[other]} at the first look; "
-                    f"give it with the same {words[other]}"
+                    f"batch {batch!r}: row {row} of X was given with other {words[other]} at "
+                    f"the first look; give it with the same {words[other]}"
                 )
         return (
-            f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, and further "
-            "rows as another batch"
+            f"row {row} of X is no row of batch {batch!r}: give the rows of the batch again, "
+            "and further rows as another batch"
         )
 
     @staticmethod
@@ -356,13 +358,13 @@ class RowWords:
         same = bool((used <= now).all())
         if same:
             return (
-                f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than those used "
-                "with its label; give the costs of the earlier look"
+                f"batch {batch!r}: row {row} of X, or a row equal to it, has other costs than "
+                "those used with its label; give the costs of the earlier look"
             )
         return (
-            f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of X: the used "
-            f"labels are {counted(before)}; now they are {counted(given.labels)}. A used label cannot be "
-            "taken back: give it as it was"
+            f"batch {batch!r}: labels that were used have changed. Rows equal to row {row} of "
+            f"X: the used labels are {counted(before)}; now they are {counted(given.labels)}. "
+            "A used label cannot be taken back: give it as it was"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -502,8 +504,9 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
             continue
         if len(rows := np.flatnonzero(np.isin(ids, other.ids))):
             raise LeakageError(
-                f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, the first of them "
-                f"row {rows[0]}. An id must identify a row; for rows of the same person give clusters="
+                f"id: {len(rows):,} of the {len(ids):,} rows were in batch {other.name!r}, "
+                f"the first of them row {rows[0]}. An id must identify a row; for rows of the "
+                "same person give clusters="
             )
     others = [each for each in earlier if ids is None or each.ids is None]
     compared = list[tuple[str, RowCounts, RowCounts]]()
@@ -518,9 +521,10 @@ def refuse_repeated(batch: GivenRows, ids: Hashes | None, earlier: Sequence[Give
         if chance * len(compared) <= LABELS_LEVEL:
             here, there = own.beside(counts)
             raise LeakageError(
-                f"X: {np.minimum(here, there).sum():,} of {here.sum():,} rows have an equal row of their own "
-                f"in {name}. Fresh batches agree as much with a probability of at most {chance:.1g}: rows "
-                "were given twice. If these are different rows, give row ids (id=) with each batch"
+                f"X: {np.minimum(here, there).sum():,} of {here.sum():,} rows have an equal "
+                f"row of their own in {name}. Fresh batches agree as much with a probability "
+                f"of at most {chance:.1g}: rows were given twice. If these are different "
+                "rows, give row ids (id=) with each batch"
             )
 
 

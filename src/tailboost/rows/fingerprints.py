@@ -826,8 +826,8 @@ def refuse_used(
         shared = rows.shared_with(earlier, equal_rows)
         if shared:
             raise LeakageError(
-                f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} of the rule. "
-                "Give fresh rows"
+                f"{name}: {shared:,} of these {rows.contents.n_rows:,} rows are {earlier.use} "
+                "of the rule. Give fresh rows"
             )
 
 

@@ -165,8 +165,8 @@ def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | N
     )
     if not lists or not set(lists) <= {"class", "group"} or not are_lists:
         raise ValueError(
-            "subgroups must be a list of all groups, or a dict of such lists with the keys 'class' and "
-            f"'group', got {subgroups!r}"
+            "subgroups must be a list of all groups, or a dict of such lists with the keys "
+            f"'class' and 'group', got {subgroups!r}"
         )
     if "group" in lists and groups is None:
         raise ValueError(f"subgroups={subgroups!r} lists groups, but groups is not given")

@@ -141,8 +141,8 @@ def rows_among(groups: Groups, rows: Rows) -> Mask:
     if n != rows.n_given:
         n_rows = rows.n_given or len(rows)
         raise ValueError(
-            f"groups has {n} entries, but the selection data are {rows.words}, from a table of {n_rows:,} "
-            "rows: give one group for each of these rows"
+            f"groups has {n} entries, but the selection data are {rows.words}, from a table "
+            f"of {n_rows:,} rows: give one group for each of these rows"
         )
     if rows.used is None:
         return np.ones(n, dtype=np.bool_)

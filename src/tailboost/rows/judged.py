@@ -406,8 +406,8 @@ def refuse_other_rule(certificate: Any, model: Model, name: str) -> None:
     known = certificate.rule is not None and judged(model).rule_digest is not None
     if known and not is_about(certificate, model):
         raise ValueError(
-            f"{name} is about another rule than that of this {type(last_step(model)).__name__}: certify this "
-            "rule from fresh rows"
+            f"{name} is about another rule than that of this "
+            f"{type(last_step(model)).__name__}: certify this rule from fresh rows"
         )
 
 

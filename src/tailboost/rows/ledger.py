@@ -49,13 +49,13 @@ def spent_by_next(earlier: Sequence[Attempt], attempts: int | None) -> float:
     left = 1.0 - sum(each.spent for each in earlier)
     if attempts is not None and len(earlier) >= attempts:
         raise ValueError(
-            f"attempts={attempts}: {len(earlier)} attempt{'s were' if len(earlier) > 1 else ' was'} made "
-            "before this one"
+            f"attempts={attempts}: {len(earlier)} "
+            f"attempt{'s were' if len(earlier) > 1 else ' was'} made before this one"
         )
     if not may_follow(earlier, attempts):
         raise ValueError(
-            f"no error probability is left after {len(earlier)} attempts. A new fit or selection on other "
-            "rows starts again"
+            f"no error probability is left after {len(earlier)} attempts. A new fit or "
+            "selection on other rows starts again"
         )
     return left * (SPENT_EACH if attempts is None else 1.0 / (attempts - len(earlier)))
 
@@ -100,8 +100,8 @@ def attempts_of(previous: Any) -> tuple[Attempt, ...]:
     )
     if not attempts and not isinstance(previous, NotCertifiedError):
         raise ValueError(
-            "previous must be the result of the previous attempt: the NotCertifiedError, the classifier or "
-            f"its certificate_; got {type(previous).__name__}"
+            "previous must be the result of the previous attempt: the NotCertifiedError, the "
+            f"classifier or its certificate_; got {type(previous).__name__}"
         )
     return attempts
 
@@ -241,6 +241,7 @@ def _refuse_spent(rows: UsedRows, attempts: Sequence[Attempt], equal_rows: Equal
     if used:
         raise LeakageError(
             f"X_cal: an earlier attempt had these rows: of the {rows.contents.n_rows:,} rows, "
-            f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. Give rows that "
-            f"no attempt had ({len(attempts)} attempt{'' if len(attempts) == 1 else 's'} on record)"
+            f"{', '.join(used)}. Repeated tests on the same rows do not keep the confidence. "
+            f"Give rows that no attempt had ({len(attempts)} "
+            f"attempt{'' if len(attempts) == 1 else 's'} on record)"
         )

@@ -276,6 +276,7 @@ def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
     contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
     if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
         raise LeakageError(
-            "X: equal_rows='natural', but the labels of these rows agree with those of the equal rows of "
-            "the fit more often than in 999 of 1,000 random draws: they are copies"
+            "X: equal_rows='natural', but the labels of these rows agree with those of the "
+            "equal rows of the fit more often than in 999 of 1,000 random draws: they are "
+            "copies"
         )

@@ -162,14 +162,14 @@ def refuse_known(
     """
     if equal_rows == "copies" and too_many(equal, compared):
         raise LeakageError(
-            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them. Errors "
-            "there are smaller than on new rows: give rows that were not used to train or select the "
-            "classifier. If features take so few values that fresh rows equal training rows, and "
-            f"nobody copied a row, set {EQUAL_BY_NATURE}"
+            f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them. "
+            "Errors there are smaller than on new rows: give rows that were not used to "
+            "train or select the classifier. If features take so few values that fresh rows "
+            f"equal training rows, and nobody copied a row, set {EQUAL_BY_NATURE}"
         )
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(
-            f"{name}: equal_rows='natural', but {equal / compared:.0%} of these rows equal rows of the "
-            f"fit, and only {known.repeated:.0%} of the rows of the fit equal one another. "
-            "Some of these rows must be copies"
+            f"{name}: equal_rows='natural', but {equal / compared:.0%} of these rows equal "
+            f"rows of the fit, and only {known.repeated:.0%} of the rows of the fit equal one "
+            "another. Some of these rows must be copies"
         )

@@ -43,14 +43,14 @@ RULES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("selection", "X_unlabeled", "rate of costs"),
      "X_unlabeled: costs of the rows are limited or minimised, and these have none"),
     (("selection", "X_unlabeled", "clusters"),
-     "clusters and X_unlabeled were both given, but the clusters of rows without labels are not "
-     "known"),
+     "clusters and X_unlabeled were both given, but the clusters of rows without labels are "
+     "not known"),
     (("selection", "X_unlabeled", "X_unlabeled without rows"),
      "X_unlabeled is empty: it needs at least one row"),
     # -- rows without labels beside fresh ones
     (("one batch", "no y"),
-     "y_cal is needed: no rule of this {model} was selected, and rows without labels select none. "
-     "Select on rows with labels first: tune(model, X, y, ...)"),
+     "y_cal is needed: no rule of this {model} was selected, and rows without labels select "
+     "none. Select on rows with labels first: tune(model, X, y, ...)"),
     (("fresh", "no X_unlabeled", "groups_unlabeled"),
      "groups_unlabeled was given without X_unlabeled"),
     (("fresh", "X", "no y", "X_unlabeled"),
@@ -89,19 +89,19 @@ RULES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("rate of costs", "kept rows"),
      "costs of the rows are not kept with the model: give X, y and costs"),
     (("certificate", "rate of costs", "no costs"),
-     "{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) possible cost "
-     "of any answer to any row; the given rows do not show it"),
+     "{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
+     "possible cost of any answer to any row; the given rows do not show it"),
     (("certificate", "rate of costs", "no cost_range"),
-     "{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) possible cost "
-     "of any answer to any row; the given rows do not show it"),
+     "{rate!r} is a mean of costs by row: give costs=, and cost_range=(smallest, largest) "
+     "possible cost of any answer to any row; the given rows do not show it"),
     # -- a classifier, or an array of answers
     (("array of answers", "training_rows"),
      "training_rows: model is an array of answers, so there are no rows to compare"),
     (("array of answers", "X"),
      "X must be None if model is an array of answers, got {model}"),
     (("array of answers", "rate of deferral", "no deferred"),
-     "deferred is needed: {rate!r} counts deferred rows, and an array of answers does not show them; "
-     "give deferred=, a mask that is True for a deferred row"),
+     "deferred is needed: {rate!r} counts deferred rows, and an array of answers does not "
+     "show them; give deferred=, a mask that is True for a deferred row"),
     (("classifier", "deferred"),
      "deferred goes with an array of answers: a classifier knows its deferred rows"),
     (("classifier", "no X"), "X is needed: model is a classifier"),

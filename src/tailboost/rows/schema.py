@@ -465,8 +465,8 @@ def refuse_kinds(column: Column, what: str) -> str:
     kind = str(pandas.api.types.infer_dtype(values, skipna=True))
     if kind.startswith(("date", "time", "period")):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); drop the column "
-            "or turn it into numbers, for instance days before a fixed day"
+            f"{what} holds dates or times (such as {str(values.dropna().iloc[0])[:40]!r}); "
+            "drop the column or turn it into numbers, for instance days before a fixed day"
         )
     if kind in (
         "mixed",
@@ -654,8 +654,8 @@ def _warn_of_numbers(categories: list[Any], n: int, name: Any) -> None:
         np.isnan(_number_or_nan(c)) for c in categories
     ):
         warn_user(
-            f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all of them "
-            f"different. For amounts use X[{name!r}].astype(float)"
+            f"X, column {name!r}: its {len(categories):,} categories are numbers, nearly all "
+            f"of them different. For amounts use X[{name!r}].astype(float)"
         )
 
 

@@ -36,8 +36,9 @@ def unit_name(unit: Any) -> str:
 def deferral_words(n_deferred: int, n: int) -> str:
     """Return the text on deferred rows in rates, errors and certificates."""
     return (
-        f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no miss, and stays "
-        "among the rows of a class or group; the error among answered rows and precisions exclude it."
+        f"{n_deferred:,} of the {n:,} rows are deferred. A deferred row is no error and no "
+        "miss, and stays among the rows of a class or group; the error among answered rows "
+        "and precisions exclude it."
     )
 
 

@@ -165,16 +165,16 @@ class Split:
             k = min(int(validation), n_distinct)
             if k < 2:
                 raise ValueError(
-                    f"cv={stated!r}: all {len(train.y):,} rows of X are the same, so that none can be "
-                    f"held out; at least two distinct rows are needed{otherwise}"
+                    f"cv={stated!r}: all {len(train.y):,} rows of X are the same, so that "
+                    f"none can be held out; at least two distinct rows are needed{otherwise}"
                 )
             return cls(folds(places, k), "cv")
         held = held_out(places, validation)
         if not held.any() or held.all():
             how_many = "only" if held.any() else "no"
             raise ValueError(
-                f"cv={validation:g} leaves {how_many} validation rows of {n_distinct} distinct ones; use "
-                "folds, another fraction or more rows"
+                f"cv={validation:g} leaves {how_many} validation rows of {n_distinct} "
+                "distinct ones; use folds, another fraction or more rows"
             )
         return cls(np.where(held, 0, -1), validation)
 
