@@ -32,7 +32,7 @@ from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import Split, TrainingSet
-from tailboost.selection.probabilities import Average, logs_of
+from tailboost.selection.outputs import Average, logs_of
 
 SEED = 0
 # Random cuts: bins of a column, sets of random thresholds, trees, rate. Chosen on the tables CHOSEN_ON of

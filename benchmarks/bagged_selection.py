@@ -25,7 +25,7 @@ from _record import opened, rounded, write
 
 import tailboost as tb
 from tailboost.rows.rows import Rows
-from tailboost.selection.probabilities import Average, logs_of
+from tailboost.selection.outputs import Average, logs_of
 
 SHARES, ROUNDS, EVERY = (0.0, 0.5, 0.75, 0.9375), 32, 4  # of Hedge
 PREFERENCES = np.linspace(0.0, 1.0, 11)

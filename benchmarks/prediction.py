@@ -39,7 +39,7 @@ from tailboost.classifiers.default_models import TableKind, default_estimators
 from tailboost.learners import HistBoostClassifier, hist
 from tailboost.learners.hist import BoostSession
 from tailboost.selection import probabilities
-from tailboost.selection.probabilities import Average, logs_of
+from tailboost.selection.outputs import Average, logs_of
 
 MANY, TEST_ROWS, ROWS = 100_000, 20_000, 10_000
 FAST = {"MOST_TREES": 150, "LEAST_WAIT": 15, "STEP": 5}

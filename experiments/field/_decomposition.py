@@ -41,7 +41,7 @@ from tailboost.learners.foreign import set_seeds
 from tailboost.learners.protocols import AveragingLearner, Partitioned
 from tailboost.learners.table import OpenTable
 from tailboost.rows.training_set import Split, TrainingSet
-from tailboost.selection.probabilities import Average, logs_of
+from tailboost.selection.outputs import Average, logs_of
 
 Floats = NDArray[np.float64]
 Found = dict[str, Any]

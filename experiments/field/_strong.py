@@ -22,7 +22,7 @@ from experiments._tables import LOADERS, Data, without_rare_classes
 from experiments.field._classes import MOST, SETS, STRONGEST
 from experiments.tradeoff import CLASSES, Measured, of_opponents, of_ours, preferences
 from tailboost.rows.rows import Rows
-from tailboost.selection.probabilities import Average, logs_of
+from tailboost.selection.outputs import Average, logs_of
 
 #: Our methods, and their estimators.
 OURS: dict[str, Any] = {"default": None, "strong": "strong"}

@@ -63,8 +63,8 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from tailboost.guarantees.recheck import Recheck as Recheck
     from tailboost.guarantees.recheck import RecheckedBound as RecheckedBound
     from tailboost.learners.scores import Scores as Scores
+    from tailboost.selection.candidates import RulePart as RulePart
     from tailboost.selection.curve import Curve as Curve
-    from tailboost.selection.probabilities import RulePart as RulePart
     from tailboost.selection.problem import CVaR as CVaR
     from tailboost.selection.problem import WorstRow as WorstRow
     from tailboost.selection.rule import Rule as Rule
@@ -101,7 +101,7 @@ _MODULES = {
     "guarantees.recheck": "Recheck RecheckedBound",
     "learners.scores": "Scores",
     "selection.problem": "CVaR WorstRow",
-    "selection.probabilities": "RulePart",
+    "selection.candidates": "RulePart",
     "selection.rule": "Rule",
     "selection.threshold_rule": "ThresholdRule",
     "storage": "load_model load_rule save_model",

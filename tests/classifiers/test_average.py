@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 
 from tailboost import RobustMixtureClassifier
 from tailboost.rows.rows import Rows
-from tailboost.selection.probabilities import GRAIN, IDLE, PSEUDO_ROWS, Average
+from tailboost.selection.outputs import GRAIN, IDLE, PSEUDO_ROWS, Average
 
 
 def noisy_probabilities(rng, y, K, strength):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tailboost import RobustMixtureClassifier
-from tailboost.selection.probabilities import better_order
+from tailboost.selection.outputs import better_order
 
 RNG = np.random.default_rng(0)
 

@@ -10,7 +10,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.classifiers.robust_mixture import RobustMixtureClassifier
 from tailboost.rates import Answered
-from tailboost.selection.rate_table import outlook
+from tailboost.selection.intervals import outlook
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost import rates
-from tailboost.selection.probabilities import RulePart
+from tailboost.selection.candidates import RulePart
 from tailboost.selection.rule import Rule
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "rule.schema.json"

@@ -11,7 +11,7 @@ pd = pytest.importorskip("pandas")
 
 import tailboost as tb
 from tailboost.core.score_kinds import KINDS, score_kind
-from tailboost.selection.probabilities import RulePart
+from tailboost.selection.candidates import RulePart
 from tailboost.selection.threshold_rule import ThresholdRule
 
 INF, NAN = float("inf"), float("nan")

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
-from tailboost.selection.rate_table import outlook
+from tailboost.selection.intervals import outlook
 
 # Standard errors of the simulated probability.
 CLOSE = 3 * np.sqrt(0.25 / 2000)

@@ -8,8 +8,9 @@ from scipy.stats import binomtest
 
 from tailboost import rates
 from tailboost.rates import Answered, Objective
+from tailboost.selection.intervals import fold_spread
 from tailboost.selection.program import Program
-from tailboost.selection.rate_table import RateTable, fold_spread
+from tailboost.selection.rate_table import RateTable
 
 COST = rates.cost([[0.0, 1.0], [20.0, 0.0]])
 

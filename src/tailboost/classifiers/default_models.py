@@ -126,8 +126,6 @@ def default_estimators(kind: TableKind | None = None) -> Named:
     """
     if kind is None:
         kind = TableKind()
-    else:
-        kind = kind
     size = next(size for most, size in BOOSTED if kind.n_rows <= most)
     boosted = ("boosted", HistBoostClassifier(**size))
     if kind.is_text:

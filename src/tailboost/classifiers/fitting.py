@@ -26,7 +26,7 @@ from tailboost.learners.scores import Scores, only_scores
 from tailboost.learners.table import OpenTable
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import Split, TrainingSet
-from tailboost.selection.probabilities import ModelOutputs, Models
+from tailboost.selection.outputs import ModelOutputs, Models
 
 Estimators = Sequence[tuple[str, Any]]
 # A fitted classifier, and the class number of each column of its probabilities.

@@ -50,7 +50,7 @@ from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
 from tailboost.selection.data import SelectionData, ThresholdFamily, cuts, quotient
-from tailboost.selection.probabilities import LEAST_PROBABILITY
+from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateLine, RateTable
 from tailboost.selection.rule import digest_of_rule

@@ -45,7 +45,7 @@ from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probabilities import Models, averaging
+from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
 from tailboost.selection.program import Program
 from tailboost.selection.selected import warn_of_limits

@@ -84,7 +84,7 @@ from tailboost.rows.records import Records
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, can_defer
 from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.probabilities import Models, averaging, check_named, stacked
+from tailboost.selection.outputs import Models, averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.rule import Rule, digest_of_rule

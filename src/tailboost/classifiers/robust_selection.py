@@ -42,7 +42,7 @@ from tailboost.selection.answers import OpenedRows, shares
 from tailboost.selection.answers import deferred as deferred_rows
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows
 from tailboost.selection.engine import ProbabilityEngine
-from tailboost.selection.probabilities import LogProbabilities, ModelOutputs, Models, stacked
+from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.selection import Selection
 

@@ -46,16 +46,15 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import RemoteSelectionData
-from tailboost.selection.probabilities import (
+from tailboost.selection.outputs import (
     LogProbabilities,
     ModelOutputs,
     Models,
-    StratumProbabilities,
     averaging,
     check_named,
     stacked,
-    stratum_probabilities,
 )
+from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
 from tailboost.selection.problem import Problem, strata_of
 
 # Number of distinct rows on which candidates are made.

@@ -9,12 +9,8 @@ import numpy as np
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats, Mask
-from tailboost.selection.probabilities import (
-    LogProbabilities,
-    Models,
-    StratumProbabilities,
-    stratum_probabilities,
-)
+from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
 from tailboost.selection.score_rule import scores_in
 
 

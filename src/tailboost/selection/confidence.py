@@ -9,9 +9,9 @@ import numpy as np
 
 from tailboost.core.array_types import Floats
 from tailboost.rates import ROUNDING, Limit, Strata
+from tailboost.selection.intervals import OVERDISPERSION, CountedRate, decided_rates, outlook
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import Best, Program
-from tailboost.selection.rate_table import OVERDISPERSION, CountedRate, decided_rates, outlook
 
 # The most standard errors by which limits are tightened, and the number of selections with such limits.
 MOST_ERRORS = 3.0

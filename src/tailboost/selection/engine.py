@@ -19,6 +19,7 @@ from tailboost.core.long_work import steps
 from tailboost.rates import InfeasibleLimitsError, Objective, error
 from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rules import refuse
+from tailboost.selection.candidates import POWERS, PowerDraw, ProbabilityRule
 from tailboost.selection.confidence import confident
 from tailboost.selection.curve import SLACK
 from tailboost.selection.data import (
@@ -30,11 +31,8 @@ from tailboost.selection.data import (
     with_unlabeled,
 )
 from tailboost.selection.mixture import Counts, Mixture
+from tailboost.selection.outputs import ModelOutputs
 from tailboost.selection.probabilities import (
-    POWERS,
-    ModelOutputs,
-    PowerDraw,
-    ProbabilityRule,
     StratumProbabilities,
     group_features,
     has_group_features,
@@ -400,17 +398,14 @@ class ProbabilityEngine(Engine):
                 group_features(p, table), rows.y, numbers, rows.weight, strata
             )
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
-        if problem.needs_costs:
-            costs = costs
-        else:
+        if not problem.needs_costs:
             costs = None
         data = SelectionData(
             strata, stratum, rows.base, p.predict(table.pooled, groups, combination), costs
         )
+        words = rows.words
         if p.estimates_groups:
-            words = f"{rows.words}, groups estimated out of fold"
-        else:
-            words = rows.words
+            words += ", groups estimated out of fold"
         engine = cls(
             outputs,
             p,
@@ -490,12 +485,11 @@ class ProbabilityEngine(Engine):
         titles: tuple[Any, ...] = ()
         if self.names is not None:
             titles = self.names.titles
-        if titles != (None,):
-            wanted = problem.columns(titles)
-        else:
-            wanted = [0] * problem.needs_groups
+        wanted = {titles[j] for j in problem.columns(titles)}
+        if titles == (None,):
+            wanted = {None}
         has_groups = not problem.needs_groups or (
-            bool(strata.columns) and {titles[j] for j in wanted} <= set(strata.columns)
+            bool(strata.columns) and wanted <= set(strata.columns)
         )
         has_costs = (not problem.needs_costs) or self.data.costs is not None
         all_columns = any(rate.by in ("group", "cell") for rate in problem.rates)

@@ -18,6 +18,7 @@ from tailboost.rows.group_names import GroupNames
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import Pool as Candidates
 from tailboost.selection.data import SelectionData
+from tailboost.selection.intervals import CountedRate, fold_spread
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
     SLIGHT,
@@ -30,7 +31,6 @@ from tailboost.selection.program import (
     solve,
     within_budget,
 )
-from tailboost.selection.rate_table import CountedRate, fold_spread
 from tailboost.solvers import (
     MixtureCurve,
     MixtureSolution,

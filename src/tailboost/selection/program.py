@@ -73,45 +73,48 @@ class Program:
         scale = objective.rate.scale(strata)
         terms = objective.rate.terms(strata)
         if terms.is_ratio:
-            level = level
-        else:
-            level = 0.0
-        if terms.is_ratio:
             linear = terms.beyond(np.full(len(terms.names), level))
         else:
+            level = 0.0
             linear = terms.linear
         each = linear[terms.defined] / scale
         if not len(each):
             raise ValueError(
                 f"objective: there are no rows that {objective.rate!r} counts among"
             )
-        rows: list[tuple[Floats, float, int, float, int]] = []
+        rows: list[tuple[Floats, float, float, int, int]] = []
         n_free = 0
         if objective.worst:
             cost = TIE_PRICE * OVERALL_ERROR.terms(strata).linear[0]
-            rows = [(C, -1.0, 0, 0.0, -1) for C in each]
+            rows = [(C, 0.0, -1.0, 0, -1) for C in each]
             n_free = 1
         else:
             cost = each[0]
         for number, limit in enumerate(limits):
             shared = n_free
             for row in limit.rows(strata):
+                variable = -1
                 if row.free:
                     variable = shared
-                else:
-                    variable = -1
-                n_free = max(n_free, variable + 1)
-                rows.append((row.matrix, row.free, variable, row.bound, number))
-        matrix, free, of_variable, bound, of_limit = (
-            zip(*rows, strict=True) if rows else ((),) * 5
+                    n_free = shared + 1
+                rows.append((row.matrix, row.bound, row.free, variable, number))
+
+        def column(place: int, kind: Any) -> Any:
+            return np.array([row[place] for row in rows], dtype=kind)
+
+        return cls(
+            strata,
+            objective,
+            tuple(limits),
+            cost.ravel(),
+            column(0, np.float64).reshape(len(rows), cost.size),
+            column(1, np.float64),
+            column(2, np.float64),
+            column(3, np.intp),
+            column(4, np.intp),
+            scale,
+            level,
         )
-        matrices = np.array(matrix, dtype=np.float64).reshape(len(rows), cost.size)
-        bounds = np.array(bound, dtype=np.float64)
-        coefficients = np.array(free, dtype=np.float64)
-        variables = np.array(of_variable, dtype=np.intp)
-        numbers = np.array(of_limit, dtype=np.intp)
-        columns = matrices, bounds, coefficients, variables, numbers
-        return cls(strata, objective, tuple(limits), cost.ravel(), *columns, scale, level)
 
     @property
     def n_free(self) -> int:
@@ -289,8 +292,8 @@ class Master:
             places = [n_free + j]
             entries = [-1.0]
             if program.variable[j] >= 0:
-                places = [*places, int(program.variable[j])]
-                entries = [*entries, float(program.free[j])]
+                places.append(int(program.variable[j]))
+                entries.append(float(program.free[j]))
             at = np.array(places, dtype=np.int32)
             highs.addRow(-infinity, float(program.bound[j]), len(at), at, np.array(entries))
         highs.addRow(1.0, 1.0, 0, [], [])
@@ -418,13 +421,12 @@ def _grow_once(pool: Pool, program: Program) -> Solution:
         before = master.n_candidates
         cost, rows = np.split(program.column(pool.counts[add(costs)]), [1])
         gain = solved.value - float(cost[0] + solved.duals @ (rows - program.bound))
-        better = gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before
-        if better:
+        if gain > TOLERANCE * max(1.0, abs(solved.value)) and master.n_candidates > before:
             idle = 0
         else:
-            idle = idle + 1
-        for _ in range(LOOKS if idle else 0):
-            add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
+            idle += 1
+            for _ in range(LOOKS):
+                add(costs * np.exp(rng.normal(scale=LOOK_SPREAD, size=(len(costs), 1))))
         if idle >= IDLE_ROUNDS // 2 and solved.slack > SLACK and master.raise_price():
             idle = 0
         if idle >= IDLE_ROUNDS:

@@ -18,10 +18,10 @@ from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.rules import refuse
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.probabilities import (
+from tailboost.selection.candidates import RulePart
+from tailboost.selection.outputs import (
     LEAST_PROBABILITY,
     SUM_TOLERANCE,
-    RulePart,
     check_named,
     logs_of,
     stacked,

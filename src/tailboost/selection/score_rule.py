@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.selection.candidates import ProbabilityRule
 from tailboost.selection.data import Candidate, Singles, decide, expected_costs
-from tailboost.selection.probabilities import LogProbabilities, ProbabilityRule
+from tailboost.selection.outputs import LogProbabilities
 from tailboost.selection.threshold_rule import ThresholdRule, decimals_between
 
 

@@ -44,6 +44,13 @@ from tailboost.selection.data import (
     expected_costs,
     plain_state,
 )
+from tailboost.selection.intervals import (
+    REFIT,
+    LimitsOutlook,
+    below_noise,
+    effective_rows,
+    outlook,
+)
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import Problem
 from tailboost.selection.program import (
@@ -56,14 +63,7 @@ from tailboost.selection.program import (
     overall_errors,
     solve,
 )
-from tailboost.selection.rate_table import (
-    REFIT,
-    LimitsOutlook,
-    RateTable,
-    below_noise,
-    effective_rows,
-    outlook,
-)
+from tailboost.selection.rate_table import RateTable
 from tailboost.selection.summary import NO_SHARE, Summary, mixture_summary
 
 # Maximum number of subgroups in a warning.

@@ -16,7 +16,8 @@ from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
-from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
+from tailboost.selection.candidates import RulePart
+from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.rule import (
     are_different,
     group_numbers,

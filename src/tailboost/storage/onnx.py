@@ -24,7 +24,8 @@ from tailboost.learners.forest import TableForest
 from tailboost.learners.linear import FURTHEST, KERNEL_WIDTH, TableLinear
 from tailboost.learners.screened import ScreenedBoost
 from tailboost.learners.table import ClassProbabilities
-from tailboost.selection.probabilities import LEAST_PROBABILITY, RulePart
+from tailboost.selection.candidates import RulePart
+from tailboost.selection.outputs import LEAST_PROBABILITY
 from tailboost.selection.rule import Rule, tie_break
 
 try:

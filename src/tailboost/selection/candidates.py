@@ -1,0 +1,225 @@
+"""Candidates that answer by the outputs of models, as members of an ensemble and as plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import softmax
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.selection.data import Candidate, decide, expected_costs
+from tailboost.selection.outputs import LogProbabilities, Models
+from tailboost.selection.probabilities import StratumProbabilities, stratum_probabilities
+
+# The most class weights that the name of a rule shows.
+MOST_WEIGHTS = 10
+# Class weights that differ by a smaller fraction are printed as equal.
+EQUAL_WEIGHTS = 1e-9
+# Powers β of the probabilities; labels are drawn from the result.
+POWERS = (0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class RulePart:
+    """One selected candidate: action costs on an average of log-probabilities, or a draw from this average.
+
+    With ``z_k = Σ_i weights[i] · log max(p_i,k, least_probability) + offsets[k]`` the expected cost of the
+    action a is ``Σ_k exp(z_k) · action_costs[g][k][a]``. Here g is the group of the row for a group-aware
+    rule, otherwise 0. The cheapest action is taken, the first of equal ones. Actions are the classes in their
+    order and, if rows may be deferred, deferral. A draw has no action costs: it draws labels in proportion to
+    ``exp(power · z_k)``.
+
+    Attributes
+    ----------
+    weight : float
+        Mixture weight λ, in (0, 1].
+    weights : dict
+        Weight of the log-probabilities of each model; empty for a constant.
+    offsets : list of float
+        One for each class.
+    action_costs : list of lists, shape (groups or 1, K, actions), or None
+        Cost of an action in a class; None for a draw.
+    power : float or None
+        Power of the probabilities, for a draw.
+    inferred : bool
+        Whether groups are estimated from the features. Then ``action_costs`` are by group, weighted by the
+        probability of each group.
+    """
+
+    weight: float
+    weights: dict[str, float]
+    offsets: list[float]
+    action_costs: list[list[list[float]]] | None = None
+    power: float | None = None
+    inferred: bool = False
+
+    @property
+    def defers(self) -> bool:
+        """Whether the candidate may defer rows."""
+        return self.action_costs is not None and len(self.action_costs[0][0]) > len(
+            self.offsets
+        )
+
+    def logs(self, logs: Mapping[str, Floats], n: int) -> Floats:
+        """Return z, shape (n, K), from the logarithms of the models' probabilities."""
+        z = np.zeros((n, len(self.offsets))) + self.offsets
+        for name, weight in self.weights.items():
+            z = z + weight * logs[name]
+        return z
+
+    @property
+    def plain(self) -> RulePart:
+        """The same rule without learned weight and offsets, for one model of two classes.
+
+        The learned weight w and the offsets b do not change the order of the rows, so the action costs can
+        contain them. With the savings s of a right label, the second label is predicted if
+        ``p_1^w e^{b_1} s_1 > p_0^w e^{b_0} s_0``.
+        """
+        costs = self.action_costs
+        if len(self.weights) != 1 or costs is None or self.inferred or len(costs[0][0]) != 2:
+            return self
+        ((name, weight),) = self.weights.items()
+        Q = np.array(costs)
+        saved = np.stack([Q[:, 0, 1] - Q[:, 0, 0], Q[:, 1, 0] - Q[:, 1, 1]], axis=1) * np.exp(
+            self.offsets
+        )
+        if weight <= 0 or (saved <= 0).any():
+            return self
+        saved = (saved / saved.max(axis=1, keepdims=True)) ** (1.0 / weight)
+        action_costs = [[[0.0, first], [second, 0.0]] for first, second in saved.tolist()]
+        return replace(self, weights={name: 1.0}, offsets=[0.0, 0.0], action_costs=action_costs)
+
+
+def log_weights(
+    models: Models, model: int | None = None
+) -> tuple[dict[str, float], list[float]]:
+    """Return weights and offsets of log-probabilities: those of one model, or of the average."""
+    average = models.average
+    names = models.names
+    if model is not None:
+        return {names[model]: 1.0}, [0.0] * models.n_classes
+    if average is None:
+        return dict.fromkeys(names, 1.0 / len(names)), [0.0] * models.n_classes
+    return {
+        names[i]: float(average.weights[i]) for i in average.asked.tolist()
+    }, average.offset.tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityRule:
+    """A candidate as a member of an ensemble: it answers by the models' probabilities."""
+
+    table_: Models
+    source: tuple[int, ...]  # numbers of the models that it reads
+    probabilities: StratumProbabilities
+    candidate: Candidate
+
+    @property
+    def rule(self) -> Any:
+        """The thresholds that answer; None if costs of actions on probabilities do."""
+        return None
+
+    def predict_table(self, table: LogProbabilities) -> Ints:
+        """Return class numbers, shape (n,); deferred rows get the label that would be answered."""
+        costs = self._costs(table)
+        return decide(costs if len(costs) == 1 else costs[: self.probabilities.n_classes])
+
+    def defers_table(self, table: LogProbabilities) -> Mask:
+        """Return which rows are deferred, shape (n,)."""
+        if not self.defers:
+            return np.zeros(table.n_rows, dtype=bool)
+        deferred: Mask = decide(self._costs(table)) == self.probabilities.n_classes
+        return deferred
+
+    def as_part(self, *, plain: bool = True) -> RulePart:
+        """Return the rule as numbers and lists.
+
+        With ``plain`` the rule reads the model's own probabilities if possible, without learned weights.
+        """
+        K = self.probabilities.n_classes
+        p = self.probabilities
+        by_group = self.candidate.action_costs.reshape(K, len(p.combinations), -1).transpose(
+            1, 0, 2
+        )
+        if self.candidate.is_constant:
+            return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=p.infers)
+        if p.factors is not None:
+            by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
+        part = RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.infers)
+        if plain:
+            return part.plain
+        return part
+
+    @property
+    def weighs_groups(self) -> bool:
+        """Whether the rule weighs p(group | x, y), which is learned from the features."""
+        return self.probabilities.estimates_groups and not self.candidate.is_constant
+
+    @property
+    def defers(self) -> bool:
+        """Whether the rule may defer rows."""
+        return self.candidate.action_costs.shape[1] > self.probabilities.n_classes
+
+    def _costs(self, table: LogProbabilities) -> Floats:
+        if self.candidate.is_constant:
+            ones = np.ones((1, 1), dtype=np.float32)
+            return np.repeat(
+                expected_costs(ones, self.candidate.action_costs[:1]), table.n_rows, axis=1
+            )
+        return expected_costs(
+            stratum_probabilities(self.probabilities, table), self.candidate.action_costs
+        )
+
+    def words(self, classes: Any) -> str:
+        """Return a name for people: the models, and the class weights."""
+        K = len(classes)
+        costs = self.candidate.action_costs
+        if self.candidate.is_constant:
+            return f"constant {classes[int(costs[0, :K].argmin())]}"
+        weights = costs[:, :K].max(axis=1) - costs[:, :K].min(axis=1)
+        if np.ptp(weights) <= EQUAL_WEIGHTS * weights.max():
+            return self.table_.words()
+        least = weights[weights > 0].min()
+        shown = [f"{weight / least:.3g}" for weight in weights[:MOST_WEIGHTS]]
+        ratio = " : ".join(shown + ["…"] * (len(weights) > MOST_WEIGHTS))
+        return f"{self.table_.words()}, {'class' if len(costs) == K else 'subgroup'} weights {ratio}"
+
+
+@dataclass(frozen=True)
+class PowerDraw:
+    """Candidate with labels drawn from sharpened or flattened probabilities, ``P(k) ∝ p_k(x)^β``."""
+
+    table_: Models  # the models, shared by all candidates
+    model: int | None  # number of the model; None for the average
+    power: float  # β > 0
+    draws: ClassVar[bool] = True
+    weighs_groups: ClassVar[bool] = False
+    rule: ClassVar[Any] = None  # as of `ProbabilityRule`
+
+    def predict_table(self, table: LogProbabilities) -> Floats:
+        """Return the label distribution, shape (n, K)."""
+        if self.model is None:
+            logs = table.pooled
+        else:
+            logs = table[self.model]
+        return np.asarray(softmax(self.power * logs, axis=1))
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """Numbers of the models behind the probabilities."""
+        if self.model is None:
+            return tuple(self.table_.pooled_models)
+        return (self.model,)
+
+    def as_part(self) -> RulePart:
+        """Return the candidate as plain numbers."""
+        return RulePart(1.0, *log_weights(self.table_, self.model), power=self.power)
+
+    def words(self, classes: object) -> str:
+        """Return a name for people."""
+        return f"{self.table_.words(self.model)} drawn" + (
+            "" if self.power == 1.0 else f" ^{self.power:g}"
+        )

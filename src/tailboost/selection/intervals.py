@@ -1,0 +1,445 @@
+"""Counted rates with intervals for new rows, and the probability of keeping limits there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Mask
+from tailboost.rates import GAP, ROUNDING, Limit, Rate, Strata
+from tailboost.rates import Terms as RateTerms
+from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.subgroups import unit_name
+from tailboost.selection.data import quotient
+from tailboost.selection.problem import SPREAD
+
+# Standard deviation between the rates of a subgroup under models of folds and under their refit, as a share
+# of the range of the rate. On 33 tables (benchmarks/quality.py) .94 of the class errors on test rows were
+# inside with .015, .86 with 0 and .96 with .02, at widths of .11, .09 and .12; .017 of the errors were above.
+REFIT = 0.015
+# Rates of fewer effective rows have no interval. At 10 rows its width is .6 of the range.
+LEAST_ROWS = 10
+# Variance of rates on new rows about the counted ones, in binomial variances: 1 is the noise of the counts,
+# .25 the selection on the same rows.
+OVERDISPERSION = 1.25
+# Draws of the confusion counts: the standard error of a probability is at most .011.
+DRAWS = 2_000
+# Normal numbers drawn at once.
+BLOCK = 2_000_000
+# The most subgroups named in a sentence.
+FEW = 4
+
+
+def effective_rows(terms: RateTerms, strata: Strata, counts: Floats) -> Floats:
+    """Return the effective number of rows behind each rate, ``(Σ w)² / Σ w²``, shape (m,)."""
+    n_strata = len(strata.mass)
+    among = (terms.bottom[:, :n_strata] * counts[:n_strata]).sum(axis=2)
+    squares = (among * _row_weight(strata)).sum(axis=1)
+    return quotient(among.sum(axis=1) ** 2, squares)
+
+
+def _row_weight(strata: Strata) -> Floats:
+    """Return the mass of one effective row of each stratum, shape (S,); 0 of a stratum without rows."""
+    return quotient(strata.mass, strata.size)
+
+
+def refit_spread(rate: Rate, strata: Strata, spread: float = REFIT) -> float:
+    """Return the standard deviation of a rate under a refit, ``spread`` as a share of its range.
+
+    With no more than the usual spread, the overall error and the overall cost do not vary.
+    """
+    if rate.by is None and rate.kind in ("error", "cost") and spread <= REFIT:
+        return 0.0
+    least, most = rate.range(strata)
+    return spread * (most - least)
+
+
+def fold_spread(rate: Rate, strata: Strata, folds: Sequence[Floats]) -> float:
+    """Return the standard deviation of rates under a refit, from the confusion counts of each fold.
+
+    Between models of F folds the rates of a subgroup have a variance σ² in excess of the binomial one. It is
+    estimated by moments over all subgroups and rules. The rate of one more model differs from their mean with
+    variance σ² (1 + 1/F). The result is at least `REFIT`. For each rule, ``folds`` has the out-of-fold
+    confusion counts by fold, shape (F, S, A).
+    """
+    terms = rate.terms(strata)
+    n_strata = len(strata.mass)
+    weight = _row_weight(strata)
+    top, bottom = (of[:, :n_strata] for of in (terms.top, terms.bottom))
+    beyond = slope = 0.0
+    for counts in folds:
+        among = np.einsum("msa,fsa->fms", bottom, counts)
+        mass = among.sum(axis=2)
+        squares = among @ weight
+        n = quotient(mass**2, squares)
+        values = np.einsum("msa,fsa->fm", top, counts) / np.where(mass > 0, mass, 1.0)
+        total = n.sum(axis=0)
+        mean = (n * values).sum(axis=0) / np.where(total > 0, total, 1.0)
+        binomial = np.maximum((n > 0).sum(axis=0) - 1, 0) * mean * (1.0 - mean)
+        beyond += float(((n * (values - mean) ** 2).sum(axis=0) - binomial).sum())
+        slope += float((total - (n**2).sum(axis=0) / np.where(total > 0, total, 1.0)).sum())
+    if slope <= 0 or beyond <= 0:
+        return REFIT
+    variance = beyond / slope * (1.0 + 1.0 / len(folds[0]))
+    return max(REFIT, float(np.sqrt(variance)))
+
+
+def binomial_arms(
+    share: Floats, rows: Floats, spread: float = 0.0, confidence: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the ends of Clopper–Pearson intervals of shares, shape (m,) each.
+
+    The shares are in [0, 1], and ``rows`` are effective numbers of rows. The arms are lengthened in
+    quadrature by a further standard deviation, ``spread``. The confidence is that of each interval.
+    """
+    share = np.clip(share, 0.0, 1.0)
+    low, high = clopper_pearson_interval(share, rows, confidence)
+    more = SPREAD * spread
+    return (
+        np.maximum(share - np.hypot(share - low, more), 0.0),
+        np.minimum(share + np.hypot(high - share, more), 1.0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRate:
+    """Rates of one rule by subgroup, with 95 % intervals for new rows."""
+
+    terms: RateTerms
+    values: Floats  # shape (m,): the rates; NaN without rows
+    rows: Floats  # shape (m,): effective rows behind each rate
+    # Shape (m,): rows of a binomial rate with the same variance; differs from `rows` for costs alone.
+    binomial_rows: Floats
+    range: tuple[float, float]  # of the values
+    spread: float  # standard deviation under a refit, as a share of the range
+    reasons: dict[str, Mask]  # why subgroups have no interval, shape (m,) each
+
+    @classmethod
+    def of(
+        cls, rate: Rate, strata: Strata, counts: Floats, refit: bool, spread: float = REFIT
+    ) -> CountedRate:
+        """Return the rates of a rule from its confusion counts, shape (W, A).
+
+        ``refit`` tells whether refits answer instead of the counted models. ``spread`` is the standard
+        deviation of a rate under a refit, as a share of its range; NaN if it is not known.
+        """
+        terms, (least, most) = rate.terms(strata), rate.range(strata)
+        values = terms.values(counts)
+        rows = effective_rows(terms, strata, counts)
+        width = max(most - least, 1e-300)
+        binomial_rows = rows
+        if rate.matrix is not None:
+            p = (np.nan_to_num(values, nan=least) - least) / width
+            squares = _second_moments(terms, len(strata.mass), counts, least) / width**2
+            largest = p * (1.0 - p)
+            # One more row has the largest possible variance, because costs may vary more on new rows.
+            variance = (rows * np.maximum(squares - p**2, 0.0) + largest) / (rows + 1.0)
+            binomial_rows = rows * quotient(largest, variance, 1.0)
+        elif rate.is_weighted:
+            binomial_rows = rows * _ratio_efficiency(terms, len(strata.mass), counts, values)
+        unknown = refit and bool(np.isnan(spread))
+        decided = decided_rates(terms, strata, counts)
+        of_refit = 0.0
+        if refit:
+            of_refit = refit_spread(rate, strata, spread) / width
+        reasons = {
+            "its costs on new rows have no known range": np.full(len(values), rate.needs_costs),
+            "refitted models answer, and one held-out part does not show how they differ":
+                np.full(len(values), unknown),
+            f"fewer than {LEAST_ROWS} rows": rows < LEAST_ROWS,
+            "the rule gives an answer to all rows or to none, which decides the rate": decided,
+        }  # fmt: skip
+        return cls(terms, values, rows, binomial_rows, (least, most), of_refit, reasons)
+
+    @property
+    def known(self) -> Mask:
+        """Which subgroups have an interval, shape (m,)."""
+        known: Mask = ~np.isnan(self.values) & ~np.any(list(self.reasons.values()), axis=0)
+        return known
+
+    def ends(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the ends of the intervals, shape (m,) each; NaN without an interval."""
+        (least, most), known = self.range, self.known
+        ends = np.full((2, len(known)), np.nan)
+        if known.any():
+            p = (self.values[known] - least) / max(most - least, 1e-300)
+            arms = binomial_arms(p, self.binomial_rows[known], self.spread, confidence)
+            ends[:, known] = least + (most - least) * np.array(arms)
+        return ends[0], ends[1]
+
+    def compared(self, limit: Limit) -> tuple[float, float]:
+        """Return the interval of a gap or ratio over all pairs of subgroups; NaN if a subgroup has none.
+
+        The arms of two rates are added in quadrature, for a ratio on the log scale [1]_. The upper end of a
+        gap is the highest of all pairs, which include the pair of the true gap. The lower end is the highest
+        of all pairs at the level of Bonferroni, because all intervals have to hold.
+
+        References
+        ----------
+        .. [1] G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures: a general
+           approach", Statistics in Medicine 27, 2008.
+        """
+        counted = ~np.isnan(self.values)
+        m = int(counted.sum())
+        if m < 2 or (counted & ~self.known).any():
+            return float("nan"), float("nan")
+        ends = (self.values, *self.ends(), *self.ends(1.0 - 0.05 / (m * (m - 1) / 2)))
+        rate, low, high, lowest, highest = (
+            of[counted] if limit.form == GAP else np.log(np.maximum(of[counted], 1e-300))
+            for of in ends
+        )
+        apart = rate[:, None] - rate
+        more = np.hypot((high - rate)[:, None], rate - low)
+        less = np.hypot((rate - lowest)[:, None], highest - rate)
+        least = max(0.0, float((apart - less).max()))
+        most = float((apart + more)[~np.eye(m, dtype=bool)].max())
+        if limit.form == GAP:
+            return least, min(most, self.range[1] - self.range[0])
+        return float(np.exp(-most)), float(np.exp(-least))
+
+    def lacking(self, rate: Rate) -> list[str]:
+        """Return why subgroups have no interval, a sentence for each reason."""
+        sentences = []
+        for reason, concerned in self.reasons.items():
+            places = np.flatnonzero(concerned & ~np.isnan(self.values)).tolist()
+            if not places:
+                continue
+            names = [self.terms.names[i] for i in places]
+            of = ""
+            if names[0] is not None:
+                of = " of " + ", ".join(map(unit_name, names[:FEW]))
+            if len(names) > FEW:
+                of += f" and {len(names) - FEW} more"
+            sentences.append(f"no interval for {rate}{of}: {reason}")
+        return sentences
+
+
+def _second_moments(terms: RateTerms, n_strata: int, counts: Floats, least: float) -> Floats:
+    """Return the mean square of costs less ``least``, for a matrix of costs, shape (m,)."""
+    squares = (terms.top[:, :n_strata] - least) ** 2
+    among = terms.bottom[:, :n_strata] * counts[:n_strata]
+    total = among.sum(axis=(1, 2))
+    return (among * squares).sum(axis=(1, 2)) / np.where(total > 0, total, 1.0)
+
+
+def _ratio_efficiency(
+    terms: RateTerms, n_strata: int, counted: Floats, values: Floats
+) -> Floats:
+    """Return the variance p (1 − p) of a share over that of a ratio with weighted rows, shape (m,).
+
+    The variance of Σ t / Σ b is that of the mean of t − p b over the squared mean of b (delta method).
+    """
+    top = terms.top[:, :n_strata]
+    bottom = terms.bottom[:, :n_strata]
+    counts = counted[:n_strata]
+    p = np.nan_to_num(values)
+    squares = (counts * (top - p[:, None, None] * bottom) ** 2).sum(axis=(1, 2))
+    weight = (counts * bottom).sum(axis=(1, 2))
+    # `effective_rows` counts a row with denominator b as b rows.
+    return quotient(p * (1.0 - p) * weight, squares, 1.0)
+
+
+def decided_rates(terms: RateTerms, strata: Strata, counts: Floats) -> Mask:
+    """Return the rates that no new row can change, because some actions are never taken, shape (m,)."""
+    n_strata = len(strata.mass)
+    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    inside = (terms.bottom[:, :n_strata] > 0) & used
+    top = terms.top[:, :n_strata]
+    largest = np.where(inside, top, -np.inf).max(axis=(1, 2))
+    decided: Mask = inside.any(axis=(1, 2)) & (
+        largest == np.where(inside, top, np.inf).min(axis=(1, 2))
+    )
+    return decided
+
+
+# -- the probability that limits hold --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LimitsOutlook:
+    """Probability of keeping all limits on new rows, an estimate from the selection data.
+
+    For gaps and ratios it is too small.
+
+    Parameters
+    ----------
+    probability : float
+        Fraction of simulated confusion counts within all limits.
+    confidence : float
+        The asked confidence.
+    fewest : tuple of (str, float) or None
+        The limited subgroup with the fewest effective rows, and their number.
+    """
+
+    probability: float
+    confidence: float
+    fewest: tuple[str, float] | None
+
+    @property
+    def sentence(self) -> str:
+        """The reached confidence as a sentence without a full stop; empty if it is not reached."""
+        if self.probability < self.confidence:
+            return ""
+        return (
+            f"on new rows all limits hold together with a probability of at least {self.confidence:g}, by an "
+            "estimate from the confusion counts of this rule"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outlook as plain types, for JSON."""
+        return {
+            "probability": self.probability,
+            "confidence": self.confidence,
+            "fewest": None if self.fewest is None else list(self.fewest),
+        }
+
+
+def outlook(
+    limits: Sequence[Limit],
+    strata: Strata,
+    counts: Floats,
+    refit: bool,
+    confidence: float = 0.9,
+    spread: float = REFIT,
+) -> LimitsOutlook | None:
+    """Return the probability of keeping all limits on new rows of the same distribution, by simulation.
+
+    Each draw adds normal noise of 1.25 Poisson variances to the confusion counts of each stratum and action.
+    So limits on the same rows are satisfied or violated together. If refitted models answer, each rate of a
+    subgroup also has the noise of a refit. A shift common to all subgroups does not change gaps and ratios.
+    ``refit`` and ``spread`` are those of `CountedRate.of`. The result is None without limits, for costs of
+    rows, and under a refit of unknown spread.
+    """
+    if (
+        not limits
+        or any(limit.rate.needs_costs for limit in limits)
+        or (refit and np.isnan(spread))
+    ):
+        return None
+    excess = np.stack(_excesses(limits, strata, counts, spread if refit else 0.0), axis=1)
+    holds = (excess <= ROUNDING).all(axis=1)
+    sizes = []
+    for limit in limits:
+        terms = limit.rate.terms(strata)
+        rows = effective_rows(terms, strata, counts)
+        if limit.compares:
+            bounded = np.ones(len(rows), bool)
+        else:
+            bounded = ~np.isnan(limit.bounds(terms.names))
+        names = [str(limit.rate) if name is None else unit_name(name) for name in terms.names]
+        sizes += [(rows[i], names[i]) for i in np.flatnonzero(bounded & (rows > 0))]
+    fewest = min(
+        ((name, float(n)) for n, name in sizes), key=lambda pair: pair[::-1], default=None
+    )
+    return LimitsOutlook(float(holds.mean()), confidence, fewest)
+
+
+def _excesses(
+    limits: Sequence[Limit], strata: Strata, counts: Floats, spread: float
+) -> list[Floats]:
+    """Return the violation of each limit in each draw, negative if it has room, shape (DRAWS,)."""
+    n_strata = len(strata.mass)
+    used = (counts[:n_strata].sum(axis=0) > 0) & (strata.mass > 0)[:, None]
+    cells = np.flatnonzero(used)
+    flat = counts[:n_strata].ravel()[cells]
+    # A cell without a count is as uncertain as one with a pseudo-count; pseudo-counts of a stratum sum to 1.
+    pseudo = 1.0 / max(int(used.any(axis=0).sum()) - 1, 1)
+    weight = np.repeat(_row_weight(strata), counts.shape[1])[cells]
+    deviation = np.sqrt(OVERDISPERSION * weight * (np.maximum(flat, 0.0) + pseudo * weight))
+    families = [(limit, limit.rate.terms(strata)) for limit in limits]
+    distances: list[list[Floats]] = [[] for _ in limits]
+    random = np.random.default_rng(0)
+    step = max(1, min(DRAWS, BLOCK // max(len(cells), 1)))
+    for first in range(0, DRAWS, step):
+        size = min(step, DRAWS - first)
+        drawn = flat + deviation * random.standard_normal((size, len(cells)))
+        for place, (limit, terms) in zip(distances, families, strict=True):
+            top, bottom = (
+                drawn @ of[:, :n_strata].reshape(len(terms.names), -1)[:, cells].T
+                for of in (terms.top, terms.bottom)
+            )
+            values = quotient(top, bottom, np.nan)
+            if spread > REFIT or (spread > 0 and not limit.compares):
+                noise = random.standard_normal(values.shape)
+                values = values + refit_spread(limit.rate, strata, spread) * noise
+            place.append(limit.distance(terms.names, values))
+    return [np.concatenate(of) for of in distances]
+
+
+# -- limits below their noise ---------------------------------------------------------------------------
+
+# Rates of little noise. A gap or ratio is reported as below its noise only if it is so for these rates.
+CALM_GAP = 0.1
+CALM_RATIO = 0.5
+
+
+def below_noise(limit: Limit, strata: Strata) -> str | None:
+    """Return why so few rows cannot show that a limit holds; None if they can.
+
+    The check needs no predictions. It assumes the least possible noise for the smallest subgroup, or for the
+    smallest two subgroups of a gap or ratio.
+    """
+    if limit.rate.is_ratio or limit.rate.kind == "cost":
+        return None  # their rows or their range depend on the predictions
+    terms = limit.terms(strata)
+    counts = np.zeros((len(strata.mass), strata.n_actions))
+    counts[:, 0] = strata.mass
+    if strata.mean_costs is not None:
+        counts = np.concatenate([counts, 0 * counts])
+    sizes = effective_rows(terms, strata, counts)
+    units = ["the whole" if name is None else unit_name(name) for name in terms.names]
+    if limit.compares:
+        return _comparison_below_noise(limit, sizes, units)
+    bounds = limit.bounds(terms.names)
+    lacking = [units[i] for i in np.flatnonzero((sizes <= 0) & ~np.isnan(bounds))]
+    if lacking:
+        return (
+            f"{limit}: {', '.join(lacking[:FEW])} has no rows, so that nothing is known of it"
+        )
+    for i in np.argsort(sizes, kind="stable").tolist():
+        best = 0
+        sign = "≤"
+        room = bounds[i]
+        shown = undetected = 1.0 - 0.05 ** (1.0 / max(sizes[i], 1e-300))
+        if not limit.from_above:
+            best = 1
+            sign = "≥"
+            room = 1.0 - bounds[i]
+            shown = 1.0 - undetected
+        if sizes[i] > 0 and undetected > room > 0:
+            return (
+                f"{limit}: {units[i]} has {sizes[i]:,.0f} rows; even an estimate of {best} there shows only "
+                f"{sign} {shown:.2g} (95 %)"
+            )
+    return None
+
+
+def _comparison_below_noise(limit: Limit, sizes: Floats, units: list[str]) -> str | None:
+    """Return why so few rows cannot show that a limit on a gap or ratio holds; None if they can."""
+    order = np.argsort(sizes, kind="stable")
+    smallest = order[sizes[order] > 0][:2]
+    if len(smallest) < 2:
+        absent = [units[i] for i in np.flatnonzero(sizes <= 0)]
+        reason = f"{limit}: only one subgroup has rows, so there is nothing to compare"
+        if absent:
+            reason += f"; {', '.join(absent[:FEW])} has no rows"
+        return reason
+    if limit.form == GAP:
+        p = CALM_GAP
+        allowed = limit.bound
+        variance = p * (1 - p)
+    else:
+        p = CALM_RATIO
+        allowed = 1.0 - limit.bound
+        variance = (1 - p) / p
+    noise = SPREAD * np.sqrt(variance * (1 / sizes[smallest]).sum())
+    if noise <= allowed:
+        return None
+    names = " and ".join(f"{units[i]} has {sizes[i]:,.0f} rows" for i in smallest)
+    return (
+        f"{limit}: {names}, between which the {limit.form} is not known to better than "
+        f"± {noise:.2g} (95 %, if the rates are {p:g}); on fresh rows it may well be broken"
+    )
