@@ -353,7 +353,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         return self._fit(given, judging, fit_params)
 
     def _play(self, fit: BoostingFit) -> None:
-        self._check_arguments(fit.given.groups)
+        refuse_contradictions(self, fit.given.groups)
         training = fit.read()
         name_subgroups(self, self.subgroups, training)
         terms = self._terms
@@ -366,7 +366,17 @@ class WorstClassBoostClassifier(MixtureClassifier):
         named = self._named
         self.max_error_ = allowed_errors(self.max_error, named.names.tolist(), named.kind)
         learner = fit.open(training, self.cv, known_classes=True)
-        stakes = self._stakes(training, learner, round_seed(fit.entropy, 0))
+        stakes = target_stakes(
+            training,
+            learner.judged,
+            self._pools,
+            self.max_error_,
+            terms.indicator,
+            self.shrinkage,
+        )
+        if stakes.indicator and self.max_error == "auto":
+            first = round_seed(fit.entropy, 0)
+            stakes = with_least_allowed(stakes, learner, first, 0.5 - terms.edge)
         self.gamma_ = terms.edge if terms.indicator else None
         self.eta_ = eta_for(self.eta, float(self._pools.count), terms.rounds)
         pool = Pool(learner.judged, training.n_classes)
@@ -375,7 +385,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         if not terms.votes and self.include_constants:
             pool = pool.with_constants()
         counts = counts_of(self, learner.judged)
-        problem = self._problem_on(counts)
+        problem = problem_of(self, counts)
         voting = terms.votes
         mixture = Mixture(problem, pool, counts, even=voting, with_erm=not voting)
         game = Game(
@@ -396,67 +406,10 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _default_learner(self) -> Any:
         return HistBoostClassifier(n_estimators=N_TREES, max_depth=DEPTH, n_jobs=self.n_jobs)
 
-    def _check_arguments(self, groups: Groups) -> None:
-        """Raise ValueError if parameters contradict each other or the groups."""
-        if groups is None and self.subgroups in ("group", "cell"):
-            raise ValueError(f"subgroups={self.subgroups!r} needs groups in fit")
-        if groups is not None and self.subgroups == "class":
-            raise ValueError(
-                "subgroups='class' has no use for groups; use subgroups='auto', 'group' or 'cell'"
-            )
-        if self.until_met and self.max_error == "auto":
-            raise ValueError("until_met=True needs max_error")
-        if not self.randomized and self.combine == "vote":
-            raise ValueError(
-                "randomized=False needs combine='mixture' (or 'auto'): a vote has several members"
-            )
-        if self.error_budget is not None and self.combine == "vote":
-            raise ValueError(
-                "error_budget needs combine='mixture' (or 'auto'): a vote has equal weights"
-            )
-
     @property
     def _terms(self) -> Terms:
         """Which game is played."""
         return Terms.of(self, self._pools.count)
-
-    # -- the game ------------------------------------------------------------------------------------
-
-    def _stakes(self, training: TrainingSet, learner: Any, seed: int) -> TargetStakes:
-        """Return what subgroups lose; the indicator game may have to find the allowed error first."""
-        stakes = target_stakes(
-            training,
-            learner.judged,
-            self._pools,
-            self.max_error_,
-            self._terms.indicator,
-            self.shrinkage,
-        )
-        if not stakes.indicator or self.max_error != "auto":
-            return stakes
-        return with_least_allowed(stakes, learner, seed, 0.5 - self._terms.edge)
-
-    def _problem_on(self, counts: Counts) -> Problem:
-        """Return the objective and the limits of the parameters."""
-        by_subgroup = error(by=self._named.kind)
-        aim: Rate | Largest = largest(by_subgroup)
-        limits: tuple[Limit, ...] = ()
-        if self.max_error != "auto":
-            names = counts.strata.subgroups(self._named.kind)[0]
-            named = [names[code] for code in self._named.codes]
-            allowed = dict(zip(named, self.max_error_.tolist(), strict=True))
-            # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
-            limit = by_subgroup <= allowed
-            limits = (replace(limit, strict=self._terms.indicator),)
-        # The published vote minimises the largest error for any limits.
-        if limits and not (self._terms.votes and self._terms.indicator):
-            aim = error()
-        return Problem(
-            Objective.of(aim),
-            limits,
-            error_budget=self.error_budget,
-            randomized=self.randomized,
-        )
 
     @property
     def stated_limits(self) -> tuple[Limit, ...]:
@@ -486,27 +439,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
     @property
     def _targets(self) -> TargetStakes:
         return cast("TargetStakes", self.game_.stakes)
-
-    @property
-    def _useless(self) -> str:
-        """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
-        if not self._own:
-            return ""
-        predicted = self._selected.counts.sum(axis=0)
-        if np.count_nonzero(predicted) == 1:
-            return f"predict answers {self.classes_[int(predicted.argmax())]!s} to all rows"
-        if self.max_error != "auto":
-            return ""
-        constants = self.selection_.constants
-        if (
-            constants is None
-            or np.nanmax(self._error_values(self._selected.counts)) < constants - TOLERANCE
-        ):
-            return ""
-        within = " within the error budget" * (self.error_budget is not None)
-        return (
-            f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
-        )
 
     def _met(self, counts: Floats) -> bool:
         """Whether a rule with these confusion counts satisfies ``max_error_``."""
@@ -539,7 +471,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     def _warn(self) -> None:
         super()._warn()
         warn_of_small(self._named, self._pools)
-        useless = self._useless
+        useless = uselessness(self)
         words = self._rows_kept().words
         errors = self._error_values(self._selected.counts)
         named = list(
@@ -739,6 +671,68 @@ class GroupDROBoostClassifier(MixtureClassifier):
 
 
 # -- the targets of subgroups -----------------------------------------------------------------------------
+
+
+def refuse_contradictions(clf: WorstClassBoostClassifier, groups: Groups) -> None:
+    """Raise ValueError if parameters contradict each other or the groups."""
+    if groups is None and clf.subgroups in ("group", "cell"):
+        raise ValueError(f"subgroups={clf.subgroups!r} needs groups in fit")
+    if groups is not None and clf.subgroups == "class":
+        raise ValueError(
+            "subgroups='class' has no use for groups; use subgroups='auto', 'group' or 'cell'"
+        )
+    if clf.until_met and clf.max_error == "auto":
+        raise ValueError("until_met=True needs max_error")
+    if not clf.randomized and clf.combine == "vote":
+        raise ValueError(
+            "randomized=False needs combine='mixture' (or 'auto'): a vote has several members"
+        )
+    if clf.error_budget is not None and clf.combine == "vote":
+        raise ValueError(
+            "error_budget needs combine='mixture' (or 'auto'): a vote has equal weights"
+        )
+
+
+def problem_of(clf: WorstClassBoostClassifier, counts: Counts) -> Problem:
+    """Return the objective and the limits of the parameters."""
+    by_subgroup = error(by=clf._named.kind)
+    aim: Rate | Largest = largest(by_subgroup)
+    limits: tuple[Limit, ...] = ()
+    if clf.max_error != "auto":
+        names = counts.strata.subgroups(clf._named.kind)[0]
+        named = [names[code] for code in clf._named.codes]
+        allowed = dict(zip(named, clf.max_error_.tolist(), strict=True))
+        # ℓ_k = I(R_k ≥ 1 − θ), equation (6): the loss of a class with an error of exactly max_error is 1.
+        limit = by_subgroup <= allowed
+        limits = (replace(limit, strict=clf._terms.indicator),)
+    # The published vote minimises the largest error for any limits.
+    if limits and not (clf._terms.votes and clf._terms.indicator):
+        aim = error()
+    return Problem(
+        Objective.of(aim),
+        limits,
+        error_budget=clf.error_budget,
+        randomized=clf.randomized,
+    )
+
+
+def uselessness(clf: WorstClassBoostClassifier) -> str:
+    """Reason why the predictions are useless whatever limits they satisfy; "" if they are useful."""
+    if not clf._own:
+        return ""
+    predicted = clf._selected.counts.sum(axis=0)
+    if np.count_nonzero(predicted) == 1:
+        return f"predict answers {clf.classes_[int(predicted.argmax())]!s} to all rows"
+    if clf.max_error != "auto":
+        return ""
+    constants = clf.selection_.constants
+    if (
+        constants is None
+        or np.nanmax(clf._error_values(clf._selected.counts)) < constants - TOLERANCE
+    ):
+        return ""
+    within = " within the error budget" * (clf.error_budget is not None)
+    return f"predict is no better than the best mixture of constants{within} ({constants:.3g})"
 
 
 def name_subgroups(clf: Any, kind: str, training: TrainingSet) -> None:
