@@ -256,9 +256,7 @@ class LinearSession:
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
         """Return a model fitted on ``rows``; ``classes_`` are the class numbers of these rows."""
-        if rows is None:
-            weight = weight
-        else:
+        if rows is not None:
             weight = np.where(rows, weight, 0.0)
         present = np.unique(self.y[weight > 0.0])
         if len(present) == 1:

@@ -312,8 +312,6 @@ class GivenModel(ClassifierMixin, BaseEstimator):
         labels = getattr(self.model, "classes_", None)
         if labels is None:
             labels = getattr(self.model, "class_labels", None)
-        else:
-            labels = labels
         if labels is None:
             self.classes_ = np.unique(label_vector(y))
         else:

@@ -180,9 +180,7 @@ def best_stump(
     V = float(squares.sum())
     sign = 2.0 * y - 1.0
     parts = [(sign * terms, float(sign @ terms), float(terms.sum())) for terms in (w, squares)]
-    if variance_weight:
-        parts = parts
-    else:
+    if not variance_weight:
         parts = parts[:1]
     best = (-1, 0, 0)
     least = np.inf

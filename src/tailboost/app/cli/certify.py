@@ -126,10 +126,6 @@ def certify(
             labelled.certify(data, csv, asked, cluster, confidence), as_json, require
         )
         return
-    if cost_range is None:
-        between = None
-    else:
-        between = _two_numbers("--cost-range", cost_range)
     stored = score_rules.read_model(model)
     classifier = stored.classifier
     by_rates = asked or (targets is None and stated_by(classifier).limits)
@@ -140,10 +136,7 @@ def certify(
     with stored.labelled_rows(
         data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
     ) as rows:
-        if costs is None:
-            table = None
-        else:
-            table = stated.CostTable.read(costs, labels, rows.y, data, csv)
+        table = stated.CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
             classifier,
             rows.features,
@@ -152,8 +145,8 @@ def certify(
             groups=rows.groups,
             max_error=stated.targets_by_label(targets, classifier.classes_, columns),
             rates=[stated.in_table_terms(one, labels, columns, table) for one in asked] or None,
-            costs=None if table is None else table.by_row,
-            cost_range=between,
+            costs=table.by_row,
+            cost_range=_two_numbers("--cost-range", cost_range),
             equal_rows=equal_rows,
             clusters=rows.clusters,
             training_rows=stored.features_of(training_rows, csv),
@@ -182,7 +175,9 @@ def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
         raise typer.Exit(shared.fail(f"not certified: {lacking}", NOT_CERTIFIED))
 
 
-def _two_numbers(option: str, text: str) -> tuple[float, float]:
+def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
     try:
         low, high = map(shared.read_number, text.split(","))
     except ValueError:
@@ -335,9 +330,7 @@ def _calibrate_model(
     stored = score_rules.read_model(model)
     if isinstance(stored, score_rules.StoredRule):
         shared.check_output("--model", out, model, selection, previous, *fresh.files)
-        if selection is None:
-            stored = stored
-        else:
+        if selection is not None:
             stored = stored.selected_again(selection, fresh.csv)
     else:
         check_model_output(out, model, previous, *fresh.files)
@@ -391,12 +384,9 @@ def _calibrate_model(
 def _attempts_in(previous: Path | None) -> Any:
     """Return the recorded attempts of a file; None without any."""
     if previous is None:
-        ledger = None
-    else:
-        ledger = score_rules.read_model(previous).read_ledger()
-    if ledger is not None and ledger.attempts:
-        return ledger
-    return None
+        return None
+    ledger = score_rules.read_model(previous).read_ledger()
+    return ledger if ledger.attempts else None
 
 
 @contextmanager
@@ -447,9 +437,7 @@ def _calibrate_scores(
             given = Given(
                 rows.features, rows.y, rows.groups, rows.clusters, training_rows=trained_on
             )
-            if more is None:
-                given = given
-            else:
+            if more is not None:
                 given = replace(given, **more.unlabeled())
             batch = selection.one_batch(given, allowed, list(selection.limits) or None)
             with _missing_said(None, batch.classifier.records_.ledger):
@@ -524,15 +512,11 @@ def card(
             raise shared.BadInput(f"--out: {str(path)!r} must end in .md or .html")
     targets = stated.read_targets(max_error)
     stored = score_rules.read_model(model)
-    if group is None:
-        columns = stored.group_columns
-    else:
-        columns = group
-    if monitor is not None and not monitor.exists():
-        raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
-    if monitor is None:
-        monitored = None
-    else:
+    columns = stored.group_columns if group is None else group
+    monitored = None
+    if monitor is not None:
+        if not monitor.exists():
+            raise shared.BadInput(f"--monitor: there is no file {str(monitor)!r}")
         monitored = read_state(monitor, stored, "--monitor")[1]
     with stored.labelled_rows(
         data, csv, target, Reading(Purpose.MEASURE, columns, cluster)

@@ -100,10 +100,7 @@ def fit(
     arguments |= {"clusters": clusters} if has_fit_parameter(classifier, "clusters") else {}
     if columns:  # methods of other libraries take one column of groups
         arguments["groups"] = table.groups if chosen.ours else joint_groups(table.groups)
-    if unlabeled is None:
-        more = None
-    else:
-        more = _without_labels(unlabeled, csv, table, columns)
+    more = _without_labels(unlabeled, csv, table, columns)
     pipeline = _fitted(classifier, chosen, table, arguments, more)
 
     no_features = [*(drop or []), *([] if cluster is None else [cluster]), *ids]
@@ -206,10 +203,7 @@ def _use_costs(
 ) -> dict[str, Any]:
     """Spell the rates of a classifier as the table does; return the argument ``costs`` of ``fit``."""
     labels = table.target_names.tolist()
-    if costs is None:
-        cost_table = None
-    else:
-        cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
+    cost_table = stated.CostTable.read(costs, labels, table.target, data, csv)
     params = classifier.get_params(deep=False)
     if "limits" in params:
         objective = stated.in_table_terms(params["objective"], labels, group, cost_table)
@@ -219,19 +213,21 @@ def _use_costs(
         ]
         classifier.set_params(objective=objective, limits=limits)
         used = [stated.rate_of(one) for one in (params["objective"], *params["limits"])]
-        if cost_table is not None and not any(
+        if costs is not None and not any(
             rate is not None and rate.needs_costs for rate in used
         ):
             raise shared.BadInput("--costs: neither --objective nor --limit names cost()")
-    if cost_table is None or cost_table.by_row is None:
+    if cost_table.by_row is None:
         return {}
     return {"costs": cost_table.by_row}
 
 
 def _without_labels(
-    path: Path, csv: options.CsvFormat, table: Table, group: Sequence[str]
-) -> NewRows:
-    """Read rows without labels, with the columns of the training table."""
+    path: Path | None, csv: options.CsvFormat, table: Table, group: Sequence[str]
+) -> NewRows | None:
+    """Read rows without labels, with the columns of the training table; None without a file."""
+    if path is None:
+        return None
     with shared.bad_input("--unlabeled: "):
         raw = datasets.read_raw(path, *csv)
         absent = [name for name in table.data if name not in raw]

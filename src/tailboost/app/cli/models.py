@@ -180,13 +180,9 @@ class StoredModel:
     @property
     def target(self) -> str | None:
         """The name of the target column; None if it is unknown."""
-        if self.encoder is None:
-            schema = None
-        else:
-            schema = self.encoder.schema_.target
-        if schema is None:
+        if self.encoder is None or self.encoder.schema_.target is None:
             return self.notes.get("target")
-        return schema.name
+        return self.encoder.schema_.target.name
 
     @property
     def group_columns(self) -> list[str]:
@@ -256,8 +252,6 @@ class StoredModel:
             )  # absent after an array
             if {*scores} <= {*features}:
                 features = features[scores]
-            else:
-                features = features
         with bad_input(f"{data}: "):
             if isinstance(self.model, Pipeline) and len(self.model.steps) > 1:
                 features = self.model[:-1].transform(features)

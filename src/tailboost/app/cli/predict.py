@@ -50,10 +50,7 @@ def predict(
         shared.check_output("--out", out, model, data)
     if id_column in ("row", "prediction", "deferred", "margin"):
         raise shared.BadInput(f"--id: the output has its own column {id_column!r}")
-    if id_column is None:
-        unused = []
-    else:
-        unused = [id_column]
+    unused = [] if id_column is None else [id_column]
     with shared.warnings_as_lines():
         labelled = LabelFile.read_if_several(model)
         if labelled is not None:

@@ -226,16 +226,10 @@ def measured_rates(
     """
     classifier = stored.classifier
     labels = classifier.classes_.tolist()
-    if costs is None:
-        table = None
-    else:
-        table = CostTable.read(costs, labels, rows.y, rows.path, csv)
-    if table is None:
-        by_row = None
-    else:
-        by_row = table.by_row
+    table = CostTable.read(costs, labels, rows.y, rows.path, csv)
     named = [in_table_terms(each, labels, rows.group_columns, table) for each in stated]
-    named = [each for each in named if by_row is not None or not rate_of(each).needs_costs]
+    if table.by_row is None:
+        named = [each for each in named if not rate_of(each).needs_costs]
     if not named:
         return None
     groups = stored.group_arguments(rows)
@@ -246,7 +240,7 @@ def measured_rates(
         deferred=classifier.defers(rows.features, **groups)
         if judged(classifier).can_defer
         else None,
-        costs=by_row,
+        costs=table.by_row,
         labels=classifier.classes_,
     )
     return RateTable.measured(named, answered, f"the {len(rows.y):,} rows of {rows.path.name}")
@@ -265,7 +259,7 @@ def print_rates(table: RateTable) -> None:
 
 @dataclass(frozen=True)
 class CostTable:
-    """Costs of predictions: a matrix by true label, or an array by row; columns in the order of labels."""
+    """Costs of predictions: a matrix by true label, an array by row, or none; columns as the labels."""
 
     labels: tuple[Any, ...]
     matrix: Any = (
@@ -281,9 +275,11 @@ class CostTable:
 
     @classmethod
     def read(
-        cls, path: Path, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat
+        cls, path: Path | None, classes: Sequence[Any], y: Column, data: Path, csv: CsvFormat
     ) -> CostTable:
-        """Read a file of costs for the rows of DATA, which have the labels y."""
+        """Read a file of costs for the rows of DATA, which have the labels y; no costs without a file."""
+        if path is None:
+            return cls(tuple(classes))
         with bad_input(f"--costs {path}: "):
             table = datasets.read_frame(path, *csv)
             names = {str(label): label for label in classes}

@@ -408,8 +408,6 @@ class RuleSelection:
         limits = tuple(rates.checked_limits(content["limits"]))
         if "(" in (objective or ""):
             objective = rates.parse(objective)
-        else:
-            objective = objective
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 

@@ -124,8 +124,6 @@ class CVaRCurveDisplay(Display):
         """
         if name is None:
             name = type(estimator).__name__
-        else:
-            name = name
         if not reweight:
             kwargs |= {
                 "alphas": alphas,

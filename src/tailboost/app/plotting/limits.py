@@ -146,8 +146,6 @@ class LimitsDisplay(Display):
         """
         if name is None:
             name = f"rates on these {len(np.asarray(y_true)):,} rows"
-        else:
-            name = name
         answered = Answered.of(
             np.asarray(y_true), np.asarray(y_pred), groups=groups, deferred=deferred
         )

@@ -239,23 +239,14 @@ class MonitorDisplay(Display):
         high = max(seen)
         room = max(0.15 * (high - low), 0.02 * max(abs(high), abs(low)), 1e-3)
         ax.set_ylim(low - room, high + 2 * room)
-        if alarm is None:
-            mark = "✓ no alarm"
-        else:
-            mark = "✗ alarm"
+        mark = "✓ no alarm" if alarm is None else "✗ alarm"
         # The bound has a line of its own: a long name is cut, a bound never.
-        if np.isnan(self.lower[j]):
-            least = []
-        else:
-            least = [f"≥ {down(self.lower[j])}"]
-        if np.isnan(self.upper[j]):
-            most = []
-        else:
-            most = [f"≤ {up(self.upper[j])}"]
-        lines = {
-            "bold": f"{mark}: {self.names[j]}",
-            "normal": f"bound {' and '.join([*least, *most])}",
-        }
+        bounds = []
+        if not np.isnan(self.lower[j]):
+            bounds.append(f"≥ {down(self.lower[j])}")
+        if not np.isnan(self.upper[j]):
+            bounds.append(f"≤ {up(self.upper[j])}")
+        lines = {"bold": f"{mark}: {self.names[j]}", "normal": f"bound {' and '.join(bounds)}"}
         for height, (weight, words) in zip((1.6, 0.6), lines.items(), strict=True):
             place = offset_copy(ax.transAxes, ax.figure, y=LINE * height, units="points")
             fitted_text(ax, 0.0, 1.0, words, margin=NUMBERS, weight=weight, transform=place)

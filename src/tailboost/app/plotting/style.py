@@ -88,12 +88,6 @@ def fitted_text(
     return ax.text(x, y, words, transform=place, va="center", parse_math=False, **options)
 
 
-def titled(ax: Axes, name: str | None) -> None:
-    """Set the title of axes, at the left; none if there is no name."""
-    if name:
-        ax.set_title(name, loc="left", fontsize="medium", wrap=True, parse_math=False)
-
-
 def keyed(ax: Axes, **options: Any) -> None:
     """Add a legend if there are named artists; names are text, never mathematics."""
     if ax.get_legend_handles_labels()[1]:
@@ -149,4 +143,5 @@ def finish_bars(ax: Axes, low: float, high: float, words: str, name: str | None)
     ax.set_yticks([])
     ax.spines[["left", "top", "right"]].set_visible(False)
     ax.set_xlabel(words)
-    titled(ax, name)
+    if name:
+        ax.set_title(name, loc="left", fontsize="medium", wrap=True, parse_math=False)

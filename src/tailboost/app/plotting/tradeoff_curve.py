@@ -133,8 +133,6 @@ class TradeOffDisplay(Display):
         """
         if name is None:
             name = type(estimator).__name__
-        else:
-            name = name
         curve = estimator.tradeoff(*rates)
         about_rows = {"sample_weight": sample_weight, "groups": groups}
         drawn = {SELECTED: estimator, **plain_models(estimator), **(others or {})}
