@@ -1,4 +1,7 @@
-"""CONTRIBUTING.md tells every file to touch: five additions to a copy of the package, made as it says."""
+"""CONTRIBUTING.md tells every file to touch: additions to a copy of the package, made as it says.
+
+In a second copy each addition has a mistake, which the test of the right one has to see.
+"""
 
 import json
 import math
@@ -16,6 +19,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
 
+from scipy.optimize import linprog
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
@@ -25,7 +29,7 @@ from tailboost import rates
 PACKAGE = Path(tb.__file__).parent
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-# Addition: file: text at its end, or (text before, text) for an entry.
+# Addition: file: text at its end, or pairs of the text before and the text.
 ADDED = {
     "A rate.": {
         "rates/rate.py": """
@@ -103,12 +107,12 @@ class EvenBoostClassifier(CVaRBoostClassifier):
 from tailboost.classifiers.yours import EvenBoostClassifier
 __all__ += ["EvenBoostClassifier"]
 """,
-        "app/registry.py": (
+        "app/registry.py": [(
             "METHODS: dict[str, Method] = {\n    m.name: m\n    for m in (\n",
             '        Method.of(classifiers.EvenBoostClassifier, "Even", "even weights", randomized=True),\n',
-        ),
-        "storage/reviewed.py": ("OURS: dict[str, Reviewed] = {\n",
-            '    **_names("tailboost.classifiers.yours", "EvenOverRows"),\n'),
+        )],
+        "storage/reviewed.py": [("OURS: dict[str, Reviewed] = {\n",
+            '    **_names("tailboost.classifiers.yours", "EvenOverRows"),\n')],
     },
     "A bound for certificates.": {
         "guarantees/rate_bounds.py": """
@@ -127,27 +131,65 @@ def count(data: options.Data, csv: options.CsvFormat = options.CSV) -> None:
     """Count the rows of a table."""
     shared.tell(f"{len(read_raw(data, *csv))} rows")
 ''',
-        "app/cli/app.py": (
-            '    "Study": {\n', '        "count": ("yours.count", "Count the rows of a table."),\n'
-        ),
+        "app/cli/app.py": [
+            ('    "Study": {\n', '        "count": ("yours.count", "Count the rows of a table."),\n')
+        ],
+    },
+    "A ball of distributions.": {
+        "solvers/worst_case.py": """
+def _total_variation(d, p, radius):
+    order = np.argsort(d, kind="stable")
+    mass = np.cumsum(p[order])
+    w = np.empty_like(p)
+    w[order] = np.diff(np.maximum(mass - radius, 0.0), prepend=0.0)
+    w[d == 0] += radius * p[d == 0] / p[d == 0].sum()
+    eta = float(d[order][np.searchsorted(mass, radius)])
+    return _Best(w, float(p @ np.maximum(d, eta)) - radius * eta, eta, "closed-form")
+
+BALLS["tv"] = Ball(_total_variation, lambda mass, share: share - mass, smooths=False)
+""",
+    },
+    "A form of the rule.": {
+        "selection/threshold_rule.py": [(
+            "    certificate: Any = field(default=None, compare=False, repr=False)\n",
+            """
+    def to_ranges(self):
+        if self.groups is not None:
+            raise ValueError("ranges of a rule for each group are several tables")
+        ends = ["" if low is None else repr(low) for low, _ in self.bands[0]]
+        return "".join(f"{end},{action}\\n" for end, (_, action) in zip(ends, self.bands[0]))
+""",
+        )],
+    },
+    "An option of the shell.": {
+        "app/cli/inspect.py": [
+            ("    python: Annotated[\n        bool, typer.Option(\"--python\", "
+             "help=\"Print a Python function without imports.\")\n    ] = False,\n",
+             "    ranges: Annotated[bool, typer.Option(help=\"Print the ranges as CSV.\")] = False,\n"),
+            ("    decision_rule = classifier.rule_\n",
+             "    if ranges:\n        print(decision_rule.to_ranges(), end='')\n        return\n"),
+        ],
     },
 }  # fmt: skip
-CALLS = """
-import json, sys, warnings
-import numpy as np
-import tailboost as tb
-from tailboost import rates
-from tailboost.app.registry import get_method
-
-warnings.simplefilter("ignore")
-folder, found = sys.argv[1], {}
-data = np.load(folder + "/data.npz")
-s, y, losses = data["s"], data["y"], data["losses"]
+# Mistakes: a part of an addition, and what stands there instead.
+MISTAKES = {
+    "A rate.": ("(1.0 - _class(K, A, k)) * _answer", "(1.0 - 0.5 * _class(K, A, k)) * _answer"),
+    "A weight player with its classifier.": (
+        "        return state\n\n    def update",
+        "        return state * (1.0 + (state.cumsum() > 0.5)) / 1.5\n\n    def update",
+    ),
+    "A bound for certificates.": ("(2.0 * len(values))", "len(values)"),
+    "A command.": ("len(read_raw(data, *csv))", "len(read_raw(data, *csv).columns)"),
+    "A ball of distributions.": ('    order =', '    radius *= 2.0\n    order ='),
+    "A form of the rule.": ("repr(low)", "repr(round(low, 1))"),
+    "An option of the shell.": ("    if ranges:\n", "    if not ranges:\n"),
+}  # fmt: skip
+CALLS = {
+    "A rate.": """
 rule = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], limits=["false_discovery(1) <= 20%"])
 found["rule"] = rule.predict(s[600:, None]).tolist()
 (bound,) = tb.certify(rule, s[600:, None], y[600:], rates=[rates.false_discovery(1) <= 0.3]).bounds
 found["rate"] = str(bound.rate), bound.estimate, bound.upper
-g = data["g"]
 limits = ["burden(by=group) <= {f: 50%}"]
 free = tb.tune(tb.Scores(0, 1), s[:600, None], y[:600], groups=g[:600], limits=limits, by_group=True)
 found["shares"] = [
@@ -171,17 +213,64 @@ for call in (
         call()
     except ValueError as refusal:
         found["unlike"].append(str(refusal))
+""",
+    "A bound for certificates.": """
 mean = tb.certify_losses(losses).bound("mean")
 found["losses"] = mean.upper, mean.method
+""",
+    "A weight player with its classifier.": """
 clf = get_method("evenboost").make(random_state=0).set_params(n_estimators=3).fit(s[:300, None], y[:300])
 found["player"] = type(clf).__name__, clf.game_.trace.effective_size.tolist()
 tb.save_model(clf, folder + "/even.model")
 loaded = tb.load_model(folder + "/even.model")
 found["stored"] = bool((loaded.predict(s[:, None]) == clf.predict(s[:, None])).all())
+""",
+    "A ball of distributions.": """
+found["worst"] = worst_case_weights(losses, "tv", radius=0.2, base=base).value
+robust = tb.DROBoostClassifier(n_estimators=2, uncertainty="tv", radius=0.05, random_state=0)
+robust.fit(s[:300, None], y[:300])
+found["weights"] = robust.worst_case_weights_.tolist()
+""",
+    "A form of the rule.": """
+plain = tb.tune(tb.Scores("s", 1), pd.DataFrame({"s": s[:600]}), y[:600], limits=["miss(1) <= 20%"]).rule_
+found["ranges"] = plain.to_ranges()
+ends = np.array([low for low, _ in plain.bands[0] if low is not None])
+found["scores"] = np.concatenate([s, ends, np.nextafter(ends, 0.0)]).tolist()
+found["decided"] = plain.predict(np.array(found["scores"])).tolist()
+""",
+    "An option of the shell.": """
+table = pd.DataFrame({"s": s[:600], "y": y[:600]})
+table.to_csv(folder + "/scores.csv", index=False)
+tune = ["tune", folder + "/scores.csv", "--score", "s", "--target", "y", "--limit", "miss(1) <= 20%"]
+run([*tune, "--out", folder + "/rule.json"])
+found["printed"] = run(["rule", folder + "/rule.json", "--ranges"])
+""",
+    "A command.": """
+found["counted"] = run(["count", folder + "/rows.csv"])
+""",
+}
+DRIVER = """
+import json, sys, traceback, warnings
+import numpy as np
+import pandas as pd
+from typer.testing import CliRunner
+import tailboost as tb
+from tailboost import rates
+from tailboost.app import cli
+from tailboost.app.registry import get_method
+from tailboost.solvers import worst_case_weights
+
+warnings.simplefilter("ignore")
+folder, found = sys.argv[1], {}
+data = np.load(folder + "/data.npz")
+s, y, losses, g, base = (data[name] for name in ("s", "y", "losses", "g", "base"))
+run = lambda words: CliRunner().invoke(cli.app, words).stdout
+for heading, calls in json.load(open(folder + "/calls.json")).items():
+    try:
+        exec(calls, globals())
+    except Exception:
+        found["failed: " + heading] = traceback.format_exc()
 json.dump(found, open(folder + "/found.json", "w"))
-from tailboost.app.cli import main
-sys.argv[1:] = ["count", folder + "/rows.csv"]
-main()
 """
 RNG = np.random.default_rng(0)
 S = RNG.random(1200)
@@ -190,34 +279,52 @@ DATA = {
     "y": (RNG.random(1200) < S).astype(int),
     "losses": RNG.random(200),
     "g": RNG.choice(["f", "m"], 1200, p=[0.4, 0.6]),
+    "base": RNG.dirichlet(np.ones(200)),
 }
+
+
+def results(folder, mistakes):
+    """Return the results of the calls in a copy of the package with all additions, or mistakes in them."""
+    copy = folder / "src" / "tailboost"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for heading, files in ADDED.items():
+        right, wrong = mistakes.get(heading, ("", ""))
+        places = 0
+        for name, added in files.items():
+            old = (copy / name).read_text(encoding="utf-8") if (copy / name).exists() else ""
+            for before, text in added if isinstance(added, list) else [(old, added)]:
+                assert not before or old.count(before) == 1, (name, before)
+                places += text.count(right) if right else 0
+                new = before + (text.replace(right, wrong) if right else text)
+                old = old.replace(before, new) if before else new
+            (copy / name).parent.mkdir(exist_ok=True)
+            (copy / name).write_text(old, encoding="utf-8")
+        assert places == bool(right), heading
+    np.savez(folder / "data.npz", **DATA)
+    (folder / "rows.csv").write_text("a,b\n1,x\n2,y\n3,z\n")
+    (folder / "calls.json").write_text(json.dumps(CALLS))
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(folder)],
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "found.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """The results of calls in a copy of the package with all additions."""
-    folder = tmp_path_factory.mktemp("contributed")
-    copy = folder / "src" / "tailboost"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for files in ADDED.values():
-        for name, text in files.items():
-            old = (copy / name).read_text(encoding="utf-8") if (copy / name).exists() else ""
-            if isinstance(text, tuple):
-                assert old.count(text[0]) == 1, name
-                new = old.replace(text[0], "".join(text))
-            else:
-                new = old + text
-            (copy / name).write_text(new, encoding="utf-8")
-    np.savez(folder / "data.npz", **DATA)
-    (folder / "rows.csv").write_text("a,b\n1,x\n2,y\n")
-    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+    """The results with all additions."""
+    found = results(tmp_path_factory.mktemp("contributed"), {})
+    failed = [words for name, words in found.items() if name.startswith("failed")]
+    assert not failed, failed[0]
+    return found
 
-    done = subprocess.run(
-        [sys.executable, "-c", CALLS, str(folder)],
-        env=environment, cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads((folder / "found.json").read_text()) | {"counted": done.stdout}
+
+@pytest.fixture(scope="module")
+def mistaken(tmp_path_factory):
+    """The results with a mistake in each addition."""
+    return results(tmp_path_factory.mktemp("mistaken"), MISTAKES)
 
 
 @pytest.mark.parametrize("heading", ADDED)
@@ -277,7 +384,56 @@ def test_a_bound_is_used_by_certificates(extended):
 
 
 def test_a_command_is_run(extended):
-    assert extended["counted"] == "2 rows\n"
+    assert extended["counted"] == "3 rows\n"
+
+
+def test_a_ball_has_its_largest_loss_and_a_classifier(extended):
+    """By a linear program over w, u ≥ |w − p|; the classifier's weights are in the ball."""
+    losses, p = DATA["losses"], DATA["base"]
+    n = len(p)
+    eye = np.eye(n)
+    found = linprog(
+        np.r_[-losses, np.zeros(n)],
+        A_ub=np.block([[eye, -eye], [-eye, -eye], [np.zeros((1, n)), np.full((1, n), 0.5)]]),
+        b_ub=np.r_[p, -p, 0.2],
+        A_eq=np.r_[np.ones(n), np.zeros(n)][None],
+        b_eq=[1.0],
+    )
+    assert extended["worst"] == pytest.approx(-found.fun, abs=1e-9)
+    w = np.array(extended["weights"])
+    assert w.sum() == pytest.approx(1.0)
+    assert np.abs(w - 1 / len(w)).sum() / 2 == pytest.approx(0.05)
+
+
+def test_a_form_of_the_rule_answers_as_predict_does(extended):
+    """Also at the thresholds, and at the numbers just below them."""
+    lines = [line.split(",") for line in extended["ranges"].splitlines()]
+    ends = [float(end or "-inf") for end, _ in lines]
+    place = np.searchsorted(ends, extended["scores"], side="right") - 1
+    assert [int(lines[k][1]) for k in place] == extended["decided"]
+    assert len(set(extended["decided"])) == 2
+
+
+def test_an_option_is_read_by_its_command(extended):
+    assert extended["printed"] == extended["ranges"]
+
+
+SEEN_BY = {
+    "A rate.": test_a_rate_has_limits_tables_text_and_certificates,
+    "A weight player with its classifier.": test_a_player_has_a_classifier_for_comparisons_and_files,
+    "A bound for certificates.": test_a_bound_is_used_by_certificates,
+    "A command.": test_a_command_is_run,
+    "A ball of distributions.": test_a_ball_has_its_largest_loss_and_a_classifier,
+    "A form of the rule.": test_a_form_of_the_rule_answers_as_predict_does,
+    "An option of the shell.": test_an_option_is_read_by_its_command,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heading", ADDED)
+def test_a_mistake_in_an_addition_is_seen(heading, mistaken):
+    with pytest.raises((AssertionError, KeyError)):
+        SEEN_BY[heading](mistaken)
 
 
 class Frame:
