@@ -19,11 +19,6 @@ class StatedTargets:
     max_error: dict[Any, float] | None = None
     limits: tuple[Limit, ...] = ()
 
-    @property
-    def needs_groups(self) -> bool:
-        """Whether a limit is about groups."""
-        return any(limit.rate.needs_groups for limit in self.limits)
-
 
 def stated_by(model: Model) -> StatedTargets:
     """Return the certified errors of a classifier or, without certified errors, what its fit states."""
