@@ -495,6 +495,8 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """Return the rules within other limits, without a confidence, on the same selection data."""
         return self._answering(self._selection.within(limits, 0), limits)
 
+    log_odds = None
+
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
         if self.can_defer or not by_group or any(map(_is_of_rows, self.limits)):

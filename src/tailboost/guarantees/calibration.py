@@ -43,6 +43,7 @@ from tailboost.guarantees.procedure import (
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall, limit_bounds
 from tailboost.guarantees.recheck import percent
+from tailboost.guarantees.score_path import ScorePath
 from tailboost.guarantees.stated import stated_by
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
@@ -55,7 +56,7 @@ from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 __all__ = ["calibrate_selected"]
 
 #: The simplest first: a later one runs if no earlier one applies.
-PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, Path)
+PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, ScorePath, Path)
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
     "Draws divide the rows with equal scores (randomized=True), and other limits need no such threshold. No "

@@ -130,6 +130,8 @@ class Reweighted:
         """The rates of the objective and the limits on the selection data."""
         return self.classifier.estimates
 
+    log_odds = None
+
     def family(self, *, by_group: bool) -> None:
         """Return None: the rule has no thresholds."""
 

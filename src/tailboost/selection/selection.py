@@ -13,8 +13,9 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats
 from tailboost.rates import Limit
 from tailboost.selection.curve import front
-from tailboost.selection.data import ThresholdFamily, plain_state
+from tailboost.selection.data import Candidate, ThresholdFamily, plain_state
 from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
 from tailboost.selection.score_rule import ScoreRule
@@ -155,6 +156,24 @@ class Selection:
         if others:
             return plain
         return ThresholdFamily.of(first.candidate, data.strata, by_group=False) or plain
+
+    @property
+    def log_odds(self) -> LogOdds | None:
+        """The score of two labels on the selection data; None without one, or for rules of another form."""
+        labelled = self.engine.labelled
+        data = labelled.in_memory
+        if self.problem.over_rows or data is not labelled or data.row is not None:
+            return None
+        if data.costs is not None or self.problem.error_budget is not None:
+            return None
+        if data.strata.n_classes != 2 or data.strata.has_unlabeled:
+            return None
+        return LogOdds.of(data, by_group=self.engine.probabilities.group_aware)
+
+    def by(self, candidate: Candidate) -> Selection:
+        """Return the rule of a candidate; nothing is selected."""
+        rule = self.engine.named(self.problem, [candidate], np.ones(1))
+        return replace(self, rule=self.engine.answering(rule))
 
     def thresholds(self, family: ThresholdFamily) -> Thresholds:
         """Return a family of rules on the selection data and on further rows."""

@@ -1,0 +1,416 @@
+"""A path of rules on one score in which all limits have the same predicted power.
+
+A rule has two thresholds for each group, or for all rows: below the first the answer is the first label, from
+the second on it is the second label, and between them a human decides. For a rule r and a limit j, let z_j(r)
+be the probit of the predicted probability that r passes the exact test of limit j on the fresh rows, with the
+noise of the selection data and of the fresh rows. It is infinite if the limit is kept by construction, as a
+limit on misses where nobody gets the other answer. For z from high to low, the path has the rule of least
+loss among those whose smallest z_j(r) is at least z. So no limit is tightened that has room, and those that
+force the rule share the risk.
+
+The path is a function of the selection data alone. Each rule in turn is tested for all limits, each at the
+whole level, up to the first failure; the last rule that passed is certified. It breaks a limit with a
+probability of at most the level: the first rule of the path that breaks a limit must have passed the test of
+this limit ([1]_).
+
+References
+----------
+.. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn then Test: Calibrating
+   Predictive Algorithms to Achieve Risk Control", Annals of Applied Statistics 19, 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.rates import GAP, Limit, Strata
+from tailboost.rates.bounds import each_most_reached
+from tailboost.rates.pair_test import pair_p_value
+
+# Probits of the predicted probability of each limit, along the path.
+STEPS = np.arange(3.5, -1.31, -0.15)
+# Probits of a limit that is kept by construction, and of one that no count of the fresh rows passes.
+ALWAYS, NEVER = 9.0, -9.0
+# Rows at the rate of all subgroups, by which the rows of a subgroup are joined.
+PRIOR = 3.0
+# Prices at quantiles of the chances.
+QUANTILES = 81
+FIRST, SECOND, DEFERRED = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Rules by the numbers of the first values in their middle and in their upper range, (K, m) each."""
+
+    low: Ints
+    high: Ints
+
+    def __getitem__(self, which: Ints | Mask) -> Bands:
+        return Bands(self.low[which], self.high[which])
+
+    @property
+    def distinct(self) -> Bands:
+        """Each rule once."""
+        m = self.low.shape[1]
+        both = np.unique(np.hstack([self.low, self.high]), axis=0)
+        return Bands(both[:, :m], both[:, m:])
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Weights of the selection data by stratum and value of the score."""
+
+    weights: Floats  # shape (S, V)
+    place: Ints  # shape (S,): number of the thresholds of each stratum
+
+    @cached_property
+    def below(self) -> Floats:
+        """Weight below each value, shape (S, V + 1)."""
+        sums = self.weights.cumsum(axis=1)
+        return np.hstack([np.zeros((len(sums), 1)), sums])
+
+    @property
+    def n_values(self) -> int:
+        """V."""
+        return self.weights.shape[1]
+
+    @property
+    def n_places(self) -> int:
+        """Number m of pairs of thresholds."""
+        return int(self.place.max()) + 1
+
+    def answered(self, bands: Bands) -> Floats:
+        """Return the weight of each stratum with each answer, shape (K, S, 3)."""
+        strata = np.arange(len(self.place))
+        lower = self.below[strata, bands.low[:, self.place]]
+        upper = self.below[strata, bands.high[:, self.place]]
+        return np.stack([lower, self.below[:, -1] - upper, upper - lower], axis=2)
+
+    def never(self, bands: Bands) -> Mask:
+        """Return whether no row of a stratum can get an answer, shape (K, S, 3)."""
+        low = bands.low[:, self.place]
+        high = bands.high[:, self.place]
+        return np.stack([low == 0, high == self.n_values, low == high], axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedFamily:
+    """The limited rates of a family, as shares of rows that count against the limit.
+
+    Attributes
+    ----------
+    limit : Limit
+        The limit.
+    wrong, among : ndarray of shape (m, S, 3)
+        1 for strata and answers that count against the limit, and in the denominator.
+    most : ndarray of shape (m,)
+        The largest share; of a gap or ratio, which compares the shares, NaN.
+    """
+
+    limit: Limit
+    wrong: Floats
+    among: Floats
+    most: Floats
+
+    @classmethod
+    def of(cls, limit: Limit, strata: Strata) -> LimitedFamily | None:
+        """Return the family; None if rows count in part."""
+        names, counted, among = limit.rate.by_subgroup(strata)
+        if not {*np.unique(counted), *np.unique(among)} <= {0.0, 1.0}:
+            return None
+        without_deferral = ((0, 0), (0, 0), (0, 3 - strata.n_actions))
+        counted = np.pad(counted, without_deferral)
+        among = np.pad(among, without_deferral)
+        if limit.compares:
+            return cls(limit, counted, among, np.full(len(names), np.nan))
+        bounds = limit.bounds(names)
+        stated = ~np.isnan(bounds)
+        if limit.from_above:
+            return cls(limit, counted[stated], among[stated], bounds[stated])
+        wrong = among - counted
+        return cls(limit, wrong[stated], among[stated], 1.0 - bounds[stated])
+
+    def probits(self, cells: Cells, bands: Bands, ratio: float, level: float) -> Floats:
+        """Return the probit of the predicted probability of a pass of each rate, shape (K, m).
+
+        A gap or ratio has the smallest one of all pairs of subgroups, shape (K, 1).
+        """
+        answered = cells.answered(bands)
+        errors = np.tensordot(answered, self.wrong, axes=((1, 2), (1, 2)))
+        rows = np.tensordot(answered, self.among, axes=((1, 2), (1, 2)))
+        if self.limit.compares:
+            return self._of_pairs(errors, rows, ratio, level)
+        counts_against = (self.wrong > 0)[None] & ~cells.never(bands)[:, None]
+        kept = ~counts_against.any(axis=(2, 3))
+        fresh = (ratio * rows).astype(np.intp)
+        allowed = np.empty(fresh.shape)
+        for j, most in enumerate(self.most):
+            sizes, of = np.unique(fresh[:, j], return_inverse=True)
+            allowed[:, j] = each_most_reached(sizes, float(most), level)[of]
+        of_all = (errors.sum(axis=1, keepdims=True) + 0.5) / (
+            rows.sum(axis=1, keepdims=True) + 1.0
+        )
+        rates = (errors + PRIOR * of_all) / (rows + PRIOR)
+        if len(self.most) == 1:
+            rates = of_all
+        spread = np.sqrt(np.maximum(fresh * rates * (1.0 - rates) * (1.0 + ratio), 1e-12))
+        probits = np.where(allowed < 0, NEVER, (allowed + 0.5 - fresh * rates) / spread)
+        return np.where(kept, ALWAYS, np.clip(probits, NEVER, ALWAYS))
+
+    def _of_pairs(self, errors: Floats, rows: Floats, ratio: float, level: float) -> Floats:
+        rates = (errors + 0.5) / (rows + 1.0)
+        variances = rates * (1.0 - rates) / np.maximum(rows, 1.0)
+        factor, gap = self.limit.pair
+        room = gap - factor * rates[:, :, None] + rates[:, None, :]
+        here = np.sqrt(factor**2 * variances[:, :, None] + variances[:, None, :])
+        there = here / np.sqrt(ratio)
+        probits = (room + ndtri(level) * there) / np.maximum(np.hypot(here, there), 1e-12)
+        probits[:, np.eye(rates.shape[1], dtype=bool)] = ALWAYS
+        smallest = np.clip(probits.min(axis=(1, 2)), NEVER, ALWAYS)
+        return smallest[:, None]
+
+    def passes(self, counts: Floats, never: Mask, level: float) -> bool:
+        """Return whether counts of fresh rows pass the tests of all rates.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (S, 3)
+            Numbers of rows by stratum and answer.
+        never : ndarray of bool, shape (S, 3)
+            Whether no row of the stratum can get the answer.
+        level : float
+            Of each test. All must pass, so none needs a correction.
+        """
+        errors = np.tensordot(self.wrong, counts, axes=2).astype(np.intp)
+        rows = np.tensordot(self.among, counts, axes=2).astype(np.intp)
+        if self.limit.compares:
+            return self._pairs_pass(errors, rows, level)
+        kept = ~((self.wrong > 0) & ~never).any(axis=(1, 2))
+        most = [
+            each_most_reached(rows[[j]], float(most), level)[0]
+            for j, most in enumerate(self.most)
+        ]
+        passed = (rows > 0) & (errors <= np.array(most))
+        return bool((kept | passed).all())
+
+    def _pairs_pass(self, errors: Ints, rows: Ints, level: float) -> bool:
+        factor, gap = self.limit.pair
+        for i, j in zip(*np.nonzero(~np.eye(len(rows), dtype=bool)), strict=True):
+            counts = (int(errors[i]), int(errors[j])), (int(rows[i]), int(rows[j]))
+            if pair_p_value(*counts, factor=factor, gap=gap) > level:
+                return False
+        return True
+
+    def restricts(self, answer: int) -> Mask:
+        """Return which rates count this answer alone against the limit, shape (m,)."""
+        counts = self.wrong.max(axis=1) > 0
+        alone: Mask = counts[:, answer] & (counts.sum(axis=1) == 1)
+        return alone
+
+    @property
+    def strata(self) -> Mask:
+        """Whether the rows of a stratum count in a rate, shape (m, S)."""
+        counts: Mask = self.among.max(axis=2) > 0
+        return counts
+
+
+@dataclass(frozen=True, eq=False)
+class EqualPower:
+    """The path for limited families on the selection data.
+
+    Attributes
+    ----------
+    cells : Cells
+        Weights by stratum and value: half the rows with their labels, half with expected ones.
+    families : sequence of LimitedFamily
+        The limits.
+    losses : ndarray of shape (S, 3)
+        The objective: the loss of each answer by stratum.
+    chances : ndarray of shape (m, V)
+        Probability of the second label by thresholds and value, ascending in the value.
+    ratio : float
+        Fresh rows by selection rows.
+    level : float
+        Of each test.
+    defers : bool
+        Whether rows may be deferred.
+    """
+
+    cells: Cells
+    families: Sequence[LimitedFamily]
+    losses: Floats
+    chances: Floats
+    ratio: float
+    level: float
+    defers: bool
+
+    def path(self) -> tuple[Bands, Floats]:
+        """Return the rules in the order of their tests, and the smallest probit of each.
+
+        None gives all rows one answer. There is no rule if the score has one value.
+        """
+        bands = self.candidates()
+        never_given = self.cells.never(bands).all(axis=1)
+        bands = bands[never_given.sum(axis=1) < 2]
+        if not len(bands.low):
+            return bands, np.empty(0)
+        probits = self.smallest(bands)
+        loss = np.tensordot(self.cells.answered(bands), self.losses, axes=((1, 2), (0, 1)))
+        order: list[int] = []
+        for step in STEPS:
+            likely = np.flatnonzero(probits >= min(step, probits.max()))
+            best = int(likely[loss[likely].argmin()])
+            if not order or loss[best] < loss[order[-1]]:
+                order.append(best)
+        places = np.array(order)
+        return bands[places], probits[places]
+
+    def smallest(self, bands: Bands) -> Floats:
+        """Return the smallest probit of all limits for each rule, shape (K,)."""
+        each = [
+            family.probits(self.cells, bands, self.ratio, self.level)
+            for family in self.families
+        ]
+        smallest: Floats = np.hstack(each).min(axis=1)
+        return smallest
+
+    # -- candidates ----------------------------------------------------------------------------------
+
+    def candidates(self) -> Bands:
+        """Return thresholds as loose as each probit allows, and at prices."""
+        if any(family.limit.compares for family in self.families):
+            return self._comparable()
+        if not self.defers:
+            return self._thresholds()
+        upper, lower = self._loosest()
+        quantiles = np.quantile(
+            np.repeat(
+                self.chances.ravel(), np.ceil(self._rows_by_value()).astype(np.intp).ravel()
+            ),
+            np.linspace(0.0, 1.0, QUANTILES),
+            method="nearest",
+        )
+        caps = np.append(np.linspace(0.02, 0.5, 13), 1.0)
+        prices = np.unique(np.append(np.linspace(0.0, 1.0, 101), quantiles))
+        low = np.minimum(upper[:, None], self._cut(caps)[None])[:, :, None]
+        high = np.maximum(np.maximum(low, lower[:, None, None]), self._cut(prices)[None, None])
+        m = self.cells.n_places
+        low = np.broadcast_to(low, high.shape).reshape(-1, m)
+        return Bands(low, high.reshape(-1, m)).distinct
+
+    def _thresholds(self) -> Bands:
+        """Return one threshold for each place: all of them, or prices within the loosest ones."""
+        m = self.cells.n_places
+        if m == 1:
+            every = np.arange(self.cells.n_values + 1)[:, None]
+            return Bands(every, every)
+        upper, lower = self._loosest()
+        price = self._cut(np.linspace(0.0, 1.0, 201))[None]
+        at = np.minimum(np.maximum(price, lower[:, None]), upper[:, None]).reshape(-1, m)
+        return Bands(at, at).distinct
+
+    def _loosest(self) -> tuple[Ints, Ints]:
+        """Return the largest first and the smallest second threshold by step and place, (k, m) each.
+
+        They have the probit of the step in all limits on one answer, whose rows have these thresholds alone.
+        """
+        m = self.cells.n_places
+        V = self.cells.n_values
+        every = np.repeat(np.arange(V + 1)[:, None], m, axis=1)
+        single = Bands(every, every)
+        upper = np.full((len(STEPS), m), V)
+        lower = np.zeros((len(STEPS), m), dtype=np.intp)
+        for family in self.families:
+            if family.limit.compares:
+                continue
+            probits = family.probits(self.cells, single, self.ratio, self.level)
+            places = [np.unique(self.cells.place[inside]) for inside in family.strata]
+            of_first = family.restricts(FIRST)
+            of_second = family.restricts(SECOND)
+            for j, place in enumerate(places):
+                if len(place) != 1:
+                    continue
+                if of_first[j]:
+                    falling = np.minimum.accumulate(probits[:, j])
+                    last = np.maximum((falling >= STEPS[:, None]).sum(axis=1) - 1, 0)
+                    upper[:, place[0]] = np.minimum(upper[:, place[0]], last)
+                if of_second[j]:
+                    rising = np.minimum.accumulate(probits[::-1, j])
+                    first = V - np.maximum((rising >= STEPS[:, None]).sum(axis=1) - 1, 0)
+                    lower[:, place[0]] = np.maximum(lower[:, place[0]], first)
+        both = np.unique(np.hstack([upper, lower]), axis=0)
+        return both[:, :m], both[:, m:]
+
+    def _comparable(self) -> Bands:
+        """Return one threshold for each place, at which the compared shares are in a common window."""
+        m = self.cells.n_places
+        V = self.cells.n_values
+        upper, lower = self._loosest()
+        price = self._cut(np.array([0.3, 0.4, 0.5]))[None]
+        wish = np.minimum(np.maximum(price, lower[:, None]), upper[:, None]).reshape(-1, m)
+        found = []
+        for family in self.families:
+            if not family.limit.compares:
+                continue
+            shares = self._shares(family)
+            if shares is None:
+                continue
+            levels = np.linspace(0.0, 1.0, 101)
+            parts = np.linspace(0.0, 1.0, 11)
+            largest = np.repeat(levels, len(parts))
+            part = np.tile(parts, len(levels))
+            factor, gap = family.limit.pair
+            if family.limit.form == GAP:
+                smallest = largest - part * gap
+            else:
+                smallest = largest * (1.0 - part * (1.0 - factor))
+            places = np.arange(m)
+            wished = shares[places, np.unique(wish, axis=0)]
+            aims = np.clip(wished[:, None], smallest[:, None], largest[:, None]).reshape(-1, m)
+            rising = shares[:, -1] >= shares[:, 0]
+            at = np.stack(
+                [
+                    np.searchsorted(shares[g], aims[:, g])
+                    if rising[g]
+                    else np.searchsorted(-shares[g], -aims[:, g] - 1e-12)
+                    for g in range(m)
+                ],
+                axis=1,
+            )
+            found.append(np.minimum(at, V))
+        every = np.repeat(np.arange(V + 1)[:, None], m, axis=1)
+        at = np.unique(np.vstack([*found, every]), axis=0)
+        return Bands(at, at)
+
+    def _shares(self, family: LimitedFamily) -> Floats | None:
+        """Return the compared share of each place at each threshold, (m, V + 1); None if places share it."""
+        m = self.cells.n_places
+        every = np.repeat(np.arange(self.cells.n_values + 1)[:, None], m, axis=1)
+        answered = self.cells.answered(Bands(every, every))
+        errors = np.tensordot(answered, family.wrong, axes=((1, 2), (1, 2)))
+        rows = np.tensordot(answered, family.among, axes=((1, 2), (1, 2)))
+        shares = np.zeros((m, self.cells.n_values + 1))
+        seen = np.zeros(m, dtype=bool)
+        for j, inside in enumerate(family.strata):
+            place = np.unique(self.cells.place[inside])
+            if len(place) != 1 or seen[place[0]]:
+                return None
+            seen[place[0]] = True
+            shares[place[0]] = errors[:, j] / np.maximum(rows[:, j], 1e-12)
+        return shares
+
+    def _rows_by_value(self) -> Floats:
+        """Return the weight by thresholds and value, shape (m, V)."""
+        rows = np.zeros((self.cells.n_places, self.cells.n_values))
+        np.add.at(rows, self.cells.place, self.cells.weights)
+        return rows
+
+    def _cut(self, prices: Floats) -> Ints:
+        """Return the first value whose chance is at least a price, shape (prices, m)."""
+        return np.stack([np.searchsorted(row, prices) for row in self.chances], axis=1)

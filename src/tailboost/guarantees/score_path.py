@@ -1,0 +1,121 @@
+"""The procedure of `calibrate` for several limits on a rule of one score: a path of equal predicted power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tailboost.core.array_types import Floats
+from tailboost.guarantees.equal_power import Bands, Cells, EqualPower, LimitedFamily
+from tailboost.guarantees.fresh_rows import FreshRows
+from tailboost.guarantees.procedure import Certified, Refused, answering, losses_of
+from tailboost.rates import Limit, Strata
+from tailboost.selection.log_odds import LogOdds
+
+# Least probit of the likeliest rule; below it other rules may be likelier.
+WORTHWHILE = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePath:
+    """Tests of rules on one score, in which all limits have the same predicted power.
+
+    Attributes
+    ----------
+    selection, fresh, level
+        As in `Procedure`.
+    """
+
+    selection: Any
+    fresh: FreshRows
+    level: float
+
+    title = "path of equal power"
+
+    @cached_property
+    def lacks(self) -> str | None:
+        """Why the procedure does not apply; None if it does."""
+        if self.odds is None:
+            return "the rule is no pair of thresholds on one score"
+        strata = self.odds.data.strata
+        if losses_of(self.selection.problem.objective, strata) is None:
+            return f"the objective {self.selection.problem.objective} is no sum of losses of the answers"
+        if self.fresh.clusters is not None:
+            return "the votes of clusters depend on the answers"
+        if len(families_of(self.limits, strata)) < len(self.limits):
+            return "rows count in part in a limit"
+        if self.path[1].max(initial=-np.inf) < WORTHWHILE:
+            return "no rule on one score is likely to keep all limits"
+        return None
+
+    @property
+    def limits(self) -> Sequence[Limit]:
+        """The limits."""
+        limits: Sequence[Limit] = self.selection.problem.limits
+        return limits
+
+    @cached_property
+    def odds(self) -> LogOdds | None:
+        """The score of the rows of the selection data."""
+        odds: LogOdds | None = self.selection.log_odds
+        return odds
+
+    @cached_property
+    def path(self) -> tuple[Bands, Floats]:
+        """The rules in the order of their tests; of the fresh rows only their number is read."""
+        assert self.odds is not None
+        strata = self.odds.data.strata
+        losses = losses_of(self.selection.problem.objective, strata)
+        assert losses is not None
+        return EqualPower(
+            Cells(self.odds.weights, self.odds.places),
+            families_of(self.limits, strata),
+            np.pad(losses, ((0, 0), (0, 3 - strata.n_actions))),
+            self.odds.chances,
+            len(self.fresh) / self.odds.n_rows,
+            self.level,
+            strata.defers,
+        ).path()
+
+    def run(self) -> Certified | Refused:
+        """Return the last rule before the first failure."""
+        assert self.odds is not None
+        strata = self.fresh.answered.strata
+        stratum = self.fresh.answered.stratum
+        families = families_of(self.limits, strata)
+        places = self.odds.places_of(strata)
+        never = Cells(np.zeros((len(places), len(self.odds.values))), places).never(
+            self.path[0]
+        )
+        passed = None
+        for number, selection in enumerate(self.rules()):
+            of_rule = self.fresh.by(answering(self.fresh.judge, selection))
+            counts = np.zeros((len(places), 3))
+            np.add.at(counts, (stratum, of_rule.answered.actions), 1.0)
+            if not all(family.passes(counts, never[number], self.level) for family in families):
+                break
+            passed = selection
+        if passed is None:
+            return Refused(of_rule, "the likeliest rule", "")
+        made = (
+            "The rule is the last one before a failure in a sequence fixed before these rows were used. All "
+            "limits without room have the same predicted power in it."
+        )
+        return Certified(passed, "fixed sequence", made)
+
+    def rules(self) -> Iterator[Any]:
+        """Yield the selections of the rules of the path."""
+        assert self.odds is not None
+        bands, _ = self.path
+        for low, high in zip(bands.low, bands.high, strict=True):
+            yield self.selection.by(self.odds.candidate(low, high))
+
+
+def families_of(limits: Sequence[Limit], strata: Strata) -> list[LimitedFamily]:
+    """Return the limited families in which rows count whole."""
+    families = [LimitedFamily.of(limit, strata) for limit in limits]
+    return [family for family in families if family is not None]

@@ -1,0 +1,219 @@
+"""The path of equal predicted power: brute force, predictions beside simulations, exact tests, validity."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, binomtest, norm
+
+import tailboost as tb
+from tailboost import rates
+from tailboost.guarantees.equal_power import STEPS, Bands, Cells, EqualPower, LimitedFamily
+
+LEVEL = 0.05
+CLASSES = np.repeat([0, 1], 2)  # of the strata of two groups
+MISSES = np.array([[0, 0, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]], dtype=float)
+ALARMS = np.array([[0, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=float)
+
+
+def strata(*, defers=False):
+    """Return the strata of two classes and two groups."""
+    return rates.Strata(
+        (0, 1),
+        ("g",),
+        (("a", "b"),),
+        np.array([[0], [1]]),
+        np.full(4, 0.25),
+        np.full(4, 100.0),
+        defers=defers,
+    )
+
+
+def drawn(n, V, seed, uninformative=False):
+    """Return weights by stratum and value: the label is likelier the larger the value."""
+    rng = np.random.default_rng(seed)
+    value, group = rng.integers(V, size=n), rng.integers(2, size=n)
+    chance = 0.5 if uninformative else (value + 0.5) / V
+    y = (rng.random(n) < chance).astype(int)
+    weights = np.zeros((4, V))
+    np.add.at(weights, (2 * y + group, value), 1.0)
+    return weights
+
+
+def counted(weights, t):
+    """Return misses, false alarms, positives and negatives of the answers 1 from a value on."""
+    negatives, positives = weights[:2].sum(axis=0), weights[2:].sum(axis=0)
+    return positives[:t].sum(), negatives[t:].sum(), positives.sum(), negatives.sum()
+
+
+def probit(errors, n, most, ratio, never):
+    """Return the probit of the docstring, for a rate of all rows."""
+    if never:
+        return 9.0
+    fresh = int(ratio * n)
+    passing = [k for k in range(fresh + 1) if binom.cdf(k, fresh, most) <= LEVEL]
+    if not passing:
+        return -9.0
+    rate = (errors + 0.5) / (n + 1)
+    return float(
+        np.clip((passing[-1] + 0.5 - fresh * rate) / np.sqrt(fresh * rate * (1 - rate) * (1 + ratio)), -9, 9)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_path_is_that_of_brute_force(seed):
+    V, ratio = 12, 2.0
+    weights = drawn(150, V, seed)
+    limits = [rates.miss(1) <= 0.35, rates.false_alarm(1) <= 0.4]
+    families = [LimitedFamily.of(limit, strata()) for limit in limits]
+    chances = ((np.arange(V) + 0.5) / V)[None]
+    losses = MISSES + ALARMS
+    bands, probits = EqualPower(
+        Cells(weights, np.zeros(4, dtype=int)), families, losses, chances, ratio, LEVEL, False
+    ).path()
+    by_t = {}
+    for t in range(V + 1):
+        missed, alarms, positives, negatives = counted(weights, t)
+        z = min(probit(missed, positives, 0.35, ratio, t == 0), probit(alarms, negatives, 0.4, ratio, t == V))
+        by_t[t] = z, missed + alarms
+    expected = []
+    for step in STEPS:
+        allowed = [t for t, (z, _) in by_t.items() if z >= min(step, max(z for z, _ in by_t.values()))]
+        best = min(allowed, key=lambda t: by_t[t][1])
+        if not expected or by_t[best][1] < by_t[expected[-1]][1]:
+            expected.append(best)
+    assert bands.low[:, 0].tolist() == bands.high[:, 0].tolist() == expected
+    assert probits == pytest.approx([by_t[t][0] for t in expected])
+
+
+def test_predicted_probabilities_are_those_of_fresh_rows():
+    """Of the rules with about the same prediction, whatever their true rates, about this share pass."""
+    rng, ratio, most, n = np.random.default_rng(0), 2.0, 0.2, 200
+    family = LimitedFamily.of(rates.miss(1) <= most, strata())
+    at_one = Bands(np.ones((1, 1), dtype=int), np.ones((1, 1), dtype=int))
+    true = rng.uniform(0.05, 0.3, size=3000)
+    errors = rng.binomial(n, true)
+    fresh = rng.binomial(int(ratio * n), true)
+    passes = binom.cdf(fresh, int(ratio * n), most) <= LEVEL
+    by_count = {}
+    for count in np.unique(errors):
+        weights = np.array([[0, 0], [0, 0], [count, n - count], [0, 0]], dtype=float)
+        cells = Cells(weights, np.zeros(4, int))
+        by_count[count] = norm.cdf(family.probits(cells, at_one, ratio, LEVEL))[0, 0]
+    said = np.array([by_count[count] for count in errors])
+    for low, high in ((0.02, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 0.98)):
+        inside = (said >= low) & (said < high)
+        assert inside.sum() > 100
+        assert passes[inside].mean() == pytest.approx(said[inside].mean(), abs=0.08)
+
+
+def test_tests_are_exact_and_spare_what_is_kept_by_construction():
+    rng = np.random.default_rng(1)
+    limits = [rates.miss(1, by="g") <= 0.3, rates.false_alarm(1) <= 0.3, rates.precision(1) >= 0.6]
+    outcomes = set()
+    for _ in range(200):
+        counts = rng.integers(0, 40, size=(4, 3)).astype(float) * [[0.3, 1, 0.2]] // 1
+        never = np.zeros((4, 3), dtype=bool)
+        for limit in limits:
+            passed = LimitedFamily.of(limit, strata(defers=True)).passes(counts, never, LEVEL)
+            if limit.rate.kind == "miss":
+                each = [(counts[2 + g, 0], counts[2 + g].sum(), 0.3) for g in (0, 1)]
+            elif limit.rate.kind == "false_alarm":
+                each = [(counts[:2, 1].sum(), counts[:2].sum(), 0.3)]
+            else:
+                each = [(counts[:2, 1].sum(), counts[:, 1].sum(), 0.4)]
+            exact = all(
+                n > 0 and binomtest(int(k), int(n), p, alternative="less").pvalue <= LEVEL for k, n, p in each
+            )
+            assert passed == exact
+            outcomes.add((limit.rate.kind, passed))
+    assert len(outcomes) >= 5
+    nobody_missed = np.zeros((4, 3), dtype=bool)
+    nobody_missed[:, 0] = True
+    family = LimitedFamily.of(limits[0], strata())
+    assert family.passes(np.zeros((4, 3)), nobody_missed, LEVEL)
+    assert not family.passes(np.zeros((4, 3)), ~nobody_missed, LEVEL)
+
+
+def table(n, seed, shares=(0.6, 0.35, 0.05)):
+    """Return scores, labels and groups; the last group is small."""
+    rng = np.random.default_rng(seed)
+    g = rng.choice(len(shares), n, p=shares)
+    y = (rng.random(n) < 0.35).astype(int)
+    s = 1 / (1 + np.exp(-(rng.normal(size=n) + 1.6 * y - 1.0)))
+    return pd.DataFrame({"s": s}), y, pd.DataFrame({"g": g})
+
+
+def calibrated(X, y, groups, limits, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tb.calibrate(tb.Scores("s", 1), X, y, groups=groups, limits=limits, attempts=1, **given)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_several_limits_are_certified_by_the_exact_tests_of_fresh_rows(by_group):
+    """Each limit passes its test on the certifying rows, or no row can break it; human review is used."""
+    X, y, groups = table(3000, 0)
+    limits = ["miss(1, by=g) <= 10%", "deferred() <= 40%"]
+    rule = calibrated(X, y, groups, limits, by_group=by_group)
+    assert "the same predicted power" in " ".join(rule.certificate_.notes)
+    assert {bound.subgroup for bound in rule.certificate_.bounds} == {0, 1, 2, None}
+    new, labels, new_groups = table(40_000, 1)
+    given = {"groups": new_groups} if by_group else {}
+    answers, deferred = rule.predict(new, **given), rule.defers(new, **given)
+    for g in range(3):
+        ill = (labels == 1) & (new_groups["g"] == g).to_numpy()
+        assert ((answers == 0) & ~deferred)[ill].mean() <= 0.12
+    assert 0.05 < deferred.mean() <= 0.4
+    safe = np.mean(labels == 0)  # of the answer 1 to all rows
+    assert np.mean((answers != labels) & ~deferred) < safe / 2
+
+
+def test_a_small_group_gets_an_answer_that_keeps_its_limit_by_construction():
+    X, y, groups = table(1200, 2, shares=(0.6, 0.385, 0.015))
+    rule = calibrated(X, y, groups, ["miss(1, by=g) <= 10%", "deferred() <= 40%"], by_group=True)
+    small = pd.DataFrame({"s": np.linspace(0, 1, 101)})
+    given = {"groups": pd.DataFrame({"g": np.full(101, 2)})}
+    assert not ((rule.predict(small, **given) == 0) & ~rule.defers(small, **given)).any()
+
+
+THREE = [("miss", None, 0.3), ("false_alarm", None, 0.5), ("deferred", None, 0.2)]
+# Number of thresholds, of values, and limits.
+SETTINGS = {
+    "misses, false alarms, deferral": (1, 20, THREE),
+    "misses by group, false alarms, deferral": (2, 20, [("miss", "g", 0.3), *THREE[1:]]),
+    "few values": (1, 10, THREE),
+    "error and deferral": (1, 20, [("error", None, 0.2), ("deferred", None, 0.6)]),
+    "misses and false alarms by group": (2, 20, [("miss", "g", 0.5), ("false_alarm", "g", 0.5)]),
+    "a precision and misses": (1, 20, [("precision", None, 0.5), ("miss", None, 0.5)]),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("n", [300, 1500])
+def test_at_the_boundary_at_most_the_level_is_certified(name, n):
+    """The score says nothing of the label, so no rule keeps all limits, each by a little: 1,000 draws."""
+    m, V, stated = SETTINGS[name]
+    defers = any(kind == "deferred" for kind, *_ in stated)
+    limits = []
+    for number, (kind, by, bound) in enumerate(stated):
+        rate = getattr(rates, kind)(*([] if kind in ("error", "deferred") else [1]), by=by)
+        beyond = 1e-4 * (number == 0)
+        limits.append(rate >= bound + beyond if kind == "precision" else rate <= bound - beyond)
+    families = [LimitedFamily.of(limit, strata(defers=defers)) for limit in limits]
+    place = np.tile(np.arange(2), 2) if m == 2 else np.zeros(4, dtype=int)
+    losses = np.array([[0, 1, 0.2], [0, 1, 0.2], [1, 0, 0.2], [1, 0, 0.2]])
+    chances = np.repeat(((np.arange(V) + 0.5) / V)[None], m, axis=0)
+    false = 0
+    for seed in range(1000):
+        selecting, fresh = (
+            drawn(k, V, [seed, j, n], uninformative=True) for j, k in enumerate((int(0.3 * n), n))
+        )
+        path = EqualPower(Cells(selecting, place), families, losses, chances, 1 / 0.3, LEVEL, defers)
+        bands, _ = path.path()
+        cells = Cells(fresh, place)
+        counts, never = cells.answered(bands)[0], cells.never(bands)[0]  # of the first rule: a pass is false
+        false += all(family.passes(counts, never, LEVEL) for family in families)
+    assert binom.sf(false - 1, 1000, LEVEL) > 0.001
