@@ -107,8 +107,6 @@ def certify(
     check_equal_rows(equal_rows)
     if hasattr(model, "to_local"):
         model = model.to_local()
-    else:
-        model = model
     if not hasattr(model, "predict") or not hasattr(model, "classes_"):
         raise TypeError(f"model must be a fitted classifier, got {type(model).__name__}")
     stated, max_error = requested_rates(model, rates, max_error, asked)
@@ -358,8 +356,6 @@ def calibrate(
     """
     if hasattr(model, "to_local"):
         model = model.to_local()
-    else:
-        model = model
     # Refuses rows that do not belong together.
     if X_cal is not None:
         partitions(X_cal, DaskColumn("y_cal", y_cal), DaskColumn("groups", groups))

@@ -20,9 +20,8 @@ from tailboost.guarantees.certificates import (
     Price,
     check_unlabeled,
     error_names,
+    errors_within,
     read_rates,
-    targets_every,
-    targets_of,
     unlisted,
 )
 from tailboost.guarantees.fresh_rows import (
@@ -115,7 +114,7 @@ def calibrate_selected(
         opens=True,
     )
     if max_error is not None:
-        stated = [errors_within(max_error, fresh)]
+        stated = [_limit_on_errors(max_error, fresh)]
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
     selection = within(selection_of(model), stated)
@@ -186,6 +185,14 @@ def _refuse_unselected(model: Any, limits: Any) -> None:
         raise ValueError(f"limits: a {name} takes no limits on rates; give max_error")
 
 
+def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:
+    """Return ``max_error`` as a limit on the errors of fresh rows; raise if no error is limited."""
+    limit = errors_within(max_error, error_names(fresh))
+    if limit is None:
+        raise ValueError(f"max_error={max_error!r} sets no target below 1")
+    return limit
+
+
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
     """Raise if limits are about groups, and the selection data of a boosting classifier have none."""
     about = [limit for limit in limits if limit.rate.needs_groups]
@@ -194,24 +201,6 @@ def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
             f"{about[0]!r}: this {type(model).__name__} was fitted without groups, so its selection data "
             "have no groups; fit it with groups="
         )
-
-
-def errors_within(max_error: Any, fresh: FreshRows) -> Limit:
-    """Return ``max_error`` as a limit on the errors of classes, groups or cells of fresh rows.
-
-    Raises
-    ------
-    ValueError
-        If it names no subgroup of one kind, or no error is limited.
-    """
-    targets = targets_of(max_error, error_names(fresh))
-    if not targets:
-        raise ValueError(f"max_error={max_error!r} sets no target below 1")
-    kind = next(kind for kind, _ in targets)
-    if not isinstance(max_error, Mapping):
-        return ERRORS[kind] <= float(max_error)
-    rest = {None: float(max_error[None])} if targets_every(max_error) else {}
-    return ERRORS[kind] <= {name: bound for (_, name), bound in targets.items()} | rest
 
 
 def within(selection: Any, limits: list[Limit]) -> Any:
@@ -348,13 +337,12 @@ def _with_one_answer(fresh: FreshRows, limits: Sequence[Limit]) -> list[str]:
     """Return the names of limited groups whose rows have one answer, if not all rows have."""
     answered = fresh.answered
     found = dict[str, None]()
-    if answered.actions.ndim > 1 or len(np.unique(answered.actions)) == 1:
+    if answered.draws or len(np.unique(answered.actions)) == 1:
         return []
-    for by in dict.fromkeys(limit.rate.by for limit in limits):
+    kinds = dict.fromkeys(limit.rate.by for limit in limits)
+    for by in [kind for kind in kinds if kind not in (None, "class", "cell")]:
         names, inside = answered.strata.subgroups(by)
-        for name, unit in (
-            zip(names, inside, strict=True) if by not in (None, "class", "cell") else ()
-        ):
+        for name, unit in zip(names, inside, strict=True):
             there = answered.actions[unit[answered.stratum]]
             if len(there) and (there == there[0]).all():
                 found[unit_name(name)] = None
@@ -365,23 +353,16 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
     """Warn if every row gets one answer, or if such a rule also keeps the targets and errs no more."""
     answered = fresh.answered
     strata = answered.strata
-    randomised = answered.actions.ndim > 1
-    if randomised:
-        answers = np.zeros(2)
-    else:
-        answers = np.unique(answered.actions)
+    if answered.draws:
+        return
+    answers = np.unique(answered.actions).tolist()
     if len(answers) == 1:
-        if answers[0] < strata.n_classes:
-            answer = repr(strata.classes[int(answers[0])])
-        else:
-            answer = HUMAN_REVIEW
+        answer = [*map(repr, strata.classes), HUMAN_REVIEW][answers[0]]
         warn_user(
             f"the targets are certified only for a constant classifier: predict answers {answer} to every "
             "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
         )
-    if (
-        len(answers) == 1 or randomised or strata.n_classes in answers
-    ):  # deferral has no such comparison
+    if len(answers) == 1 or strata.n_classes in answers:  # deferral has no such comparison
         return
     error = fresh.samples(ERRORS["mean"])[0].mean
     for number, label in enumerate(strata.classes):

@@ -44,7 +44,7 @@ from tailboost.guarantees.recheck import (
     rows_unnamed,
 )
 from tailboost.guarantees.stated import stated_by
-from tailboost.rates import GAP, RATIO, Expression, as_expression, parse
+from tailboost.rates import GAP, RATIO, Expression, Limit, as_expression, parse
 from tailboost.rates.bounds import band_cvar, band_shift, cvar_of_mean, shift_of_mean, tail_band
 from tailboost.rates.strata import CELL, CLASS, GROUP, names_in
 from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
@@ -685,8 +685,6 @@ def targets_of(
             )
         if about:
             kind = about[0]
-        else:
-            kind = kind
         max_error = {None: 1.0, **max_error}
     else:
         max_error = check_number(max_error, "max_error", 0, 1)
@@ -712,6 +710,23 @@ def _by_value(name: Any) -> Any:
             return name[0], name[1][-1]
         return name[1]
     return name
+
+
+def errors_within(max_error: Stated, names: Mapping[Kind, Sequence[Any]]) -> Limit | None:
+    """Return ``max_error`` as a limit on the errors of one kind; None if no error is limited.
+
+    The parameters, and the errors that are raised, are those of `targets_of`.
+    """
+    targets = targets_of(max_error, names)
+    if not targets:
+        return None
+    kind = next(kind for kind, _ in targets)
+    if not isinstance(max_error, Mapping):
+        return ERRORS[kind] <= float(max_error)
+    bounds: dict[Any, float] = {name: bound for (_, name), bound in targets.items()}
+    if targets_every(max_error):
+        bounds[None] = float(max_error[None])
+    return ERRORS[kind] <= bounds
 
 
 def targets_every(max_error: Stated) -> bool:
@@ -745,7 +760,7 @@ def certificate_of(
         notes = tuple(_notes_of_rates(rates, fresh))
         return Certificate(rates, confidence, len(fresh), notes, **about)
     names = error_names(fresh)
-    allowed = targets_of(max_error, names)
+    limit = errors_within(max_error, names)
     parts: list[str] = list(names)
     parts += (
         ["tail"] if "randomised" in fresh.rules and (request.tails or request.radii) else []
@@ -754,11 +769,10 @@ def certificate_of(
     bounds: list[CertifiedBound] = []
     empty: dict[str, list[str]] = {}
     for kind in names:
-        targets = {name: target for (k, name), target in allowed.items() if k == kind}
-        every = targets_every(max_error)
-        families = [
-            RateFamily.of_errors(kind, fresh, r, targets, of_every=every) for r in fresh.rules
-        ]
+        rate: Expression = ERRORS[kind]
+        if limit is not None and limit.rate == rate:
+            rate = limit
+        families = [RateFamily.of(rate, fresh, kind, rule) for rule in fresh.rules]
         by_rule = shared_bounds(families, level)
         m = len(names[kind])
         bounds += [

@@ -124,8 +124,7 @@ class FreshRows:
         None  # the training rows of the model, as the caller names them
     )
     opened: tuple[Any, ...] = ()  # the rows as ``opened`` of the model returns them, in parts
-    # Returns ``answered`` and ``drawn`` of another model for these rows.
-    ask: _Questions | None = None
+    fresh: Fresh | None = None  # the rows without answers
     judge: Any = None  # the model of ``answered``, or the array of answers
     final: Any = (
         None  # the classifier at the end of the model, or behind an array of answers, if known
@@ -208,8 +207,8 @@ class FreshRows:
 
     def by(self, model: Model) -> FreshRows:
         """Return the same rows with the answers of another classifier with the same candidates."""
-        assert self.ask is not None
-        answered, drawn = self.ask(model)
+        assert self.fresh is not None
+        answered, drawn = self.fresh.answered(model)
         return replace(self, answered=answered, drawn=drawn, judge=model)
 
     def names(self, rate: Rate) -> list[Any]:
@@ -260,8 +259,6 @@ class FreshRows:
         """
         if claim.others:
             samples = self._apart(samples)
-        else:
-            samples = samples
         by_name = {sample.name: sample for sample in samples}
         if claim.others:
             other = [sample for sample in samples if sample.name not in claim.subgroups]
@@ -456,7 +453,7 @@ def groups_of_fit(model: Model) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class _ListedGroups:
+class ListedGroups:
     """The groups of the population, from the caller's list or from the fit."""
 
     values: dict[Any, list[Any]]  # by column
@@ -474,7 +471,7 @@ class _ListedGroups:
     @classmethod
     def of(
         cls, final: Model, named: Sequence[Any] | None, columns: Mapping[Any, Labels]
-    ) -> _ListedGroups:
+    ) -> ListedGroups:
         """Return the groups of ``named``, or of the fit; a column counts if a group of the fit occurs."""
         values = by_column(groups_of_fit(final) if named is None else named)
         fitted = list(values)
@@ -560,9 +557,7 @@ class _Judge:
             answers, classes = _given_labels(model, labels, listed)
         if given.answers_unlabeled is not None:
             answers = np.concatenate([answers, given.answers_unlabeled])
-        if marks is None:
-            marks = None
-        else:
+        if marks is not None:
             marks = check_mask(marks, "deferred", len(answers))
         return cls(fitted, classes, listed is not None, given.equal_rows, answers, marks)
 
@@ -587,18 +582,13 @@ class _Judge:
             )
         else:
             classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
-        known = given.training_rows
-        judge = cls(
-            final,
-            classes,
-            listed is not None,
-            reason_of_equal_rows(final, given.equal_rows),
-            known=None
-            if known is None
-            else fingerprint_of(
-                known, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole
-            ),
-        )
+        known = None
+        if given.training_rows is not None:
+            known = fingerprint_of(
+                given.training_rows, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole
+            )
+        why = reason_of_equal_rows(final, given.equal_rows)
+        judge = cls(final, classes, listed is not None, why, known=known)
         if labels is None:
             _refuse_lacking(rates, classes)
             return replace(judge, met=Met())
@@ -624,74 +614,81 @@ class _Judge:
 
 
 @dataclass(frozen=True, eq=False)
-class _Questions:
-    """Rows in parts, those with labels first, and how the answers of a model to them are counted."""
+class Part:
+    """Fresh rows with labels, or those without."""
+
+    X: Table  # None: only the answers are known
+    groups: Any  # as a model takes them
+    columns: dict[Any, Labels]  # the groups by column; none without groups
+    n: int
+    met: Met | None = None  # None: only the answers are known
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """Fresh rows, those with labels first, and how the answers of a model to them are counted."""
 
     judge: _Judge
     given: Given
+    parts: list[Part]
+    opened: tuple[Any, ...]  # the parts as a model has opened them
+    n_unlabeled: int
+    there: ListedGroups
     rates: Sequence[Rate]
     of_errors: bool  # whether errors are counted, not the rates
-    there: _ListedGroups
-    more: _Unlabeled
-    parts: list[tuple[Any, Any]]  # tables, or as a model has opened them, with their groups
     counts: Rule | None  # whose rates are counted, if the classifier takes no limits
 
     @cached_property
     def truth(self) -> Labels:
         """Labels of all rows; any label of rows without one, which `without_labels` takes away."""
-        if self.given.labels is None:
-            known = self.judge.classes[:0]
-        else:
+        known = self.judge.classes[:0]
+        if self.given.labels is not None:
             known = self.given.labels
-        return np.concatenate([known, np.repeat(self.judge.classes[:1], self.more.n)])
+        return np.concatenate([known, np.repeat(self.judge.classes[:1], self.n_unlabeled)])
 
     @cached_property
     def groups(self) -> Any:
         """Groups of all rows, None without groups."""
-        given = self.given
-        joined = self.more.groups
-        if not given.has_unlabeled:
-            return given.groups
-        if given.has_labels:
-            joined = {
-                name: np.concatenate([own, joined[name]]) for name, own in given.columns.items()
-            }
-        if joined:
-            return joined.get(None, joined)
-        return None
+        first = self.parts[0]
+        if len(self.parts) == 1 or not first.columns:
+            return first.groups
+        joined = {
+            name: np.concatenate([part.columns[name] for part in self.parts])
+            for name in first.columns
+        }
+        return joined.get(None, joined)
 
-    def __call__(self, model: Model) -> tuple[Answered, Floats | None]:
+    def answered(self, model: Model) -> tuple[Answered, Floats | None]:
         """Return the answers of a model, and the expected losses of its randomised rule."""
         judge = self.judge
-        marked = self.judge.deferred
+        marked = judge.deferred
         drawn = None
         if judge.answers is not None:
             answers = judge.answers
         else:
-            lasts = [final_step(model, table) for table, _ in self.parts]
+            tables = self.opened or tuple(part.X for part in self.parts)
+            lasts = [final_step(model, table) for table in tables]
             last, _ = lasts[0]
             # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
-            if self.of_errors:
-                about = []
-            else:
-                about = [rate for rate in self.rates if rate.needs_deferral]
-            if about and not judged(last).can_defer:
+            about = [rate for rate in self.rates if rate.needs_deferral]
+            if about and not self.of_errors and not judged(last).can_defer:
                 raise ValueError(f"{about[0]!r}: this {type(last).__name__} defers no row")
             if judged(last).can_defer:
                 marked = np.concatenate([
-                    last.defers(rows, **group_arguments(last, of))
-                    for (_, rows), (_, of) in zip(lasts, self.parts, strict=True)
+                    last.defers(rows, **group_arguments(last, part.groups))
+                    for (_, rows), part in zip(lasts, self.parts, strict=True)
                 ])  # fmt: skip
             rule = rules_of(last)[-1]
             if self.counts is not None and not judged(last).takes_limits:
                 rule = self.counts
             if self.of_errors or marked is not None:
                 rule = "predict"
+            pairs = list(zip(tables, self.parts, strict=True))
             answers = np.concatenate(
-                [answers_of(model, table, rule, of) for table, of in self.parts]
+                [answers_of(model, table, rule, part.groups) for table, part in pairs]
             )
             if "randomised" in judge.rules and self.of_errors:
-                shares = answers_of(model, self.parts[0][0], "randomised", self.parts[0][1])
+                shares = answers_of(model, tables[0], "randomised", self.parts[0].groups)
                 drawn = expected_zero_one_losses(self.truth, shares, labels=judge.classes)
         answered = Answered.of(
             self.truth,
@@ -703,15 +700,12 @@ class _Questions:
             # A "worst" error seen is about the groups among these rows.
             known=self.there.values if self.there.all_listed or not self.of_errors else {},
         )
-        if self.more.n:
-            answered = answered.without_labels(self.more.n)
-        else:
-            answered = answered
-        answered = replace(
-            answered, strata=replace(answered.strata, known=self.there.combinations)
-        )
-        pairs = self.of_errors and None not in (self.given.columns or self.more.groups)
-        return _for_bounds(answered, self.given.cost_range, pairs=pairs), drawn
+        if self.n_unlabeled:
+            answered = answered.without_labels(self.n_unlabeled)
+        strata = replace(answered.strata, known=self.there.combinations)
+        by_column = self.of_errors and None not in self.parts[0].columns
+        answered = replace(answered, strata=strata)
+        return _for_bounds(answered, self.given.cost_range, pairs=by_column), drawn
 
 
 def fresh_rows(
@@ -747,51 +741,43 @@ def fresh_rows(
             refuse("certificate", "rate of groups", told=told, groups=given.any_groups)
         if rate.needs_costs:
             given.refuse("certificate", "rate of costs", told=told)
-    (_, named), labels = given.listed, given.labels
-    if labels is None:
-        n_labelled = 0
-    else:
-        n_labelled = len(labels)
-    if given.clusters is None:
-        clusters = None
-    else:
-        clusters = numbered(given.clusters, "clusters", n_labelled)
-    columns = given.columns
     if hasattr(model, "predict"):
         judge = _Judge.of_model(model, given, rates).with_rules(rules)
     else:
         judge = _Judge.of_array(model, given, rates, fitted)
-    more = _Unlabeled(0, {})
-    if labels is None:
-        parts = []
-    else:
-        parts = [(given.X, given.groups)]
+    parts = []
+    n_labelled = 0
+    if given.labels is not None:
+        n_labelled = len(given.labels)
+        parts = [Part(given.X, given.groups, given.columns, n_labelled, judge.met)]
+    n_unlabeled = 0
+    met = judge.met
     if given.has_unlabeled:
-        more = _Unlabeled.of(judge, model, given)
-        parts.append((more.X, more.groups.get(None, more.groups) if more.groups else None))
-    there = _ListedGroups.of(judge.final, named, more.groups if labels is None else columns)
+        more = _unlabeled(judge, model, given)
+        n_unlabeled = more.n
+        parts.append(more)
+        if met is not None and more.met is not None:
+            met = met.beside(more.met)
+    clusters = None
+    if given.clusters is not None:
+        clusters = numbered(given.clusters, "clusters", n_labelled)
+    opened: tuple[Any, ...] = ()
     if opens:
-        opened = tuple(model.opened(*part) for part in parts)
-    else:
-        opened = ()
-    ask = _Questions(
-        judge=judge,
-        given=given,
-        rates=rates,
+        opened = tuple(model.opened(part.X, part.groups) for part in parts)
+    fresh = Fresh(
+        judge,
+        given,
+        parts,
+        opened,
+        n_unlabeled,
+        ListedGroups.of(judge.final, given.listed[1], parts[0].columns),
+        rates,
         of_errors=rules is None or bool(rules),
-        there=there,
-        more=more,
-        parts=[(each, of) for each, (_, of) in zip(opened, parts, strict=True)]
-        if opens
-        else parts,
         counts=counts,
     )
-    answered, drawn = ask(model)
+    answered, drawn = fresh.answered(model)
     about: dict[str, Any] = {}
-    met = judge.met
     if met is not None:
-        if more.met is not None:
-            met = met.beside(more.met)
         about = {"rows": met.rows, "cases": met.cases}
         if len(met.counts):
             about["repeated"] = met.counts
@@ -799,13 +785,13 @@ def fresh_rows(
         answered,
         drawn,
         judge.rules,
-        listed=there.kinds | {"class"} if judge.classes_listed else there.kinds,
+        listed=fresh.there.kinds | {"class"} if judge.classes_listed else fresh.there.kinds,
         equal_rows=judge.equal_rows,
         clusters=clusters,
-        n_unlabeled=more.n,
+        n_unlabeled=n_unlabeled,
         training_rows=judge.known,
         opened=opened,
-        ask=ask,
+        fresh=fresh,
         judge=model,
         final=judge.final,
         **about,
@@ -849,50 +835,33 @@ def not_among(known: RowHashes, own: RowHashes) -> Mask:
     return new
 
 
-@dataclass(frozen=True, eq=False)
-class _Unlabeled:
-    """Fresh rows without labels."""
-
-    n: int
-    groups: dict[Any, Labels]  # by column; none without groups
-    X: Table = None  # None: only the answers are known
-    met: Met | None = None
-
-    @classmethod
-    def of(cls, judge: _Judge, model: Model, given: Given) -> _Unlabeled:
-        """Return the rows of a table, without copies of labelled rows."""
-        X = given.X_unlabeled
-        groups = given.groups_unlabeled
-        check_indexes(X_unlabeled=X, groups_unlabeled=groups)
-        if given.answers_unlabeled is None:
-            rows = X
-        else:
-            rows = given.answers_unlabeled
-        n = n_rows_of(rows)
-        columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
-        if columns and given.has_labels and set(columns) != set(given.columns):
-            raise ValueError(
-                f"groups_unlabeled has the columns {list(columns)}, groups has {list(given.columns)}"
-            )
-        if given.answers_unlabeled is not None:
-            return cls(n, columns)
+def _unlabeled(judge: _Judge, model: Model, given: Given) -> Part:
+    """Return the rows without labels, without copies of labelled rows."""
+    X = given.X_unlabeled
+    groups = given.groups_unlabeled
+    check_indexes(X_unlabeled=X, groups_unlabeled=groups)
+    n = n_rows_of(X if given.answers_unlabeled is None else given.answers_unlabeled)
+    columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
+    if columns and given.has_labels and set(columns) != set(given.columns):
+        raise ValueError(
+            f"groups_unlabeled has the columns {list(columns)}, groups has {list(given.columns)}"
+        )
+    met = None
+    if given.answers_unlabeled is None:
         final, table = final_step(model, X)
         own = row_hashes(model, X)
         assert judge.met is not None
         # A classifier whose cases have several rows has left out copies before.
-        has_cases = judged(final).cases(table) is not None
-        if has_cases:
-            kept = np.arange(n)
-        else:
+        if judged(final).cases(table) is None:
             kept = np.flatnonzero(not_among(judge.met.rows, own))
-        new = take(X, kept)
-        if table is X:
-            prepared = new
-        else:
+            n = len(kept)
             prepared = take(table, kept)
-        met = _met(judge, own.taken(kept), prepared, name="X_unlabeled")
-        columns = {name: values[kept] for name, values in columns.items()}
-        return cls(len(kept), columns, new, met)
+            X = prepared if table is X else take(X, kept)
+            own = own.taken(kept)
+            table = prepared
+            columns = {name: values[kept] for name, values in columns.items()}
+        met = _met(judge, own, table, name="X_unlabeled")
+    return Part(X, columns.get(None, columns) if columns else None, columns, n, met)
 
 
 def _for_bounds(answered: Answered, cost_range: Any, *, pairs: bool) -> Answered:

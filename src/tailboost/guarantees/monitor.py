@@ -361,9 +361,7 @@ class Monitor:
         if reason_of_equal_rows(model, equal_rows) == "natural":
             hashes = row_hashes(model, X)
             cases = judged(last_step(model)).cases(X)
-            if cases is None:
-                hashes = hashes
-            else:
+            if cases is not None:
                 hashes = hashes.taken(cases)
         rows = GivenRows.of(called, ids, hashes)
         refuse_repeated(rows, ids, self.given)

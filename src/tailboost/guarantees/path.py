@@ -89,9 +89,10 @@ class Path:
                 done()
         if passed is None:
             return Refused(answered, "the safest rule", "")
+        within = "; ".join(map(str, passed.selection.problem.limits))
         made = (
             "The rule is the least restricted one of a sequence fixed before these rows were used. All of "
-            f"them were tested for each rule. It was selected within {'; '.join(map(str, passed.limits))}."
+            f"them were tested for each rule. It was selected within {within}."
         )
         return Certified(passed.selection, self.title, made)
 
@@ -115,8 +116,6 @@ class Step:
     Attributes
     ----------
     selection : Selection
-    limits : sequence of Limit
-        The limits within which its rule was selected.
     powers : dict of (int, object) to float
         Predicted probability of a certificate for each limited rate.
     factor : float
@@ -124,7 +123,6 @@ class Step:
     """
 
     selection: Any
-    limits: Sequence[Limit]
     powers: dict[Part, float]
     factor: float = 0.0
 
@@ -185,7 +183,7 @@ class TighterRules:
         bound of each subgroup is tightened by itself. It stays where it is if it cannot be tightened
         further, or if `FALLS` steps in a row make its certificate less likely; the others go on.
         """
-        start = Step(self.plain, self.limits, self.powers(self.plain))
+        start = Step(self.plain, self.powers(self.plain))
         path = [start]
         now = dict.fromkeys(self.widths, 0.0)
         best = dict(start.powers)
@@ -259,7 +257,7 @@ class TighterRules:
             tighter = [limit.tightened(by) for limit, by in pairs]
             try:
                 selection = self.plain.within(tighter)
-                self.made[key] = Step(selection, tighter, self.powers(selection), factor)
+                self.made[key] = Step(selection, self.powers(selection), factor)
             except InfeasibleLimitsError:
                 self.made[key] = None
         return self.made[key]

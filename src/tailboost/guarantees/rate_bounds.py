@@ -362,45 +362,43 @@ class RateFamily:
     apart: bool = False  # whether the rows of different subgroups are independent
 
     @classmethod
-    def of(cls, expression: Expression, fresh: FreshRows) -> RateFamily:
-        """Return the family of a rate, limit or objective, with the sides of its bound."""
+    def of(
+        cls,
+        expression: Expression,
+        fresh: FreshRows,
+        kind: Kind = "rate",
+        rule: Rule | None = None,
+    ) -> RateFamily:
+        """Return the family of a rate, limit or objective, with the sides of its bound.
+
+        Parameters
+        ----------
+        expression : Rate, Limit or Objective
+        fresh : FreshRows
+            The rows that are counted.
+        kind : {"rate", "mean", "class", "group", "cell"}
+            Errors by kind have a bound from above.
+        rule : {"predict", "randomised"}, optional
+            By default the rule of the answers.
+        """
         rate = expression.rate
         limit = expression.limit
         strata = fresh.answered.strata
-        exact = not rate.needs_costs and not rate.is_weighted and not fresh.answered.draws
-        exact = exact and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
-        of_seen = limit is not None and limit.of_every and not fresh.knows(rate.by)
-        samples = fresh.samples(rate)
+        if rule is None:
+            rule = "randomised" if fresh.answered.draws else "predict"
+        by_row = rate.needs_costs or rate.is_weighted or rule == "randomised"
+        exact = not by_row and set(np.unique(rate.tables(strata)[0])) <= set(rate.range(strata))
+        samples = fresh.samples(rate, rule)
         return cls(
             rate,
             limit,
-            expression.sides,
+            expression.sides if kind == "rate" else (ABOVE,),
             samples,
             exact,
-            rule="randomised" if fresh.answered.draws else "predict",
-            of_seen=of_seen,
+            kind,
+            rule,
+            of_seen=limit is not None and limit.of_every and not fresh.knows(rate.by),
             apart=fresh.are_apart(samples),
-        )
-
-    @classmethod
-    def of_errors(
-        cls,
-        kind: Kind,
-        fresh: FreshRows,
-        rule: Rule,
-        targets: dict[Any, float],
-        *,
-        of_every: bool,
-    ) -> RateFamily:
-        """Return the errors of all rows, of classes, groups or cells, with their targets."""
-        if targets:
-            limit = ERRORS[kind] <= targets
-        else:
-            limit = None
-        samples = fresh.samples(ERRORS[kind], rule)
-        of_seen = of_every and not fresh.knows(ERRORS[kind].by)
-        return cls(
-            ERRORS[kind], limit, (ABOVE,), samples, rule == "predict", kind, rule, of_seen
         )
 
     @property

@@ -34,7 +34,7 @@ def stated_by(model: Model) -> StatedTargets:
         if of_errors:
             return StatedTargets(of_errors)
     limits = final.stated_limits
-    if [limit.rate for limit in limits] != [error(by="class")]:
+    if final.takes_limits or [limit.rate for limit in limits] != [error(by="class")]:
         return StatedTargets(limits=limits)
     labels = last_step(model).classes_.tolist()
     bounds = limits[0].bounds(labels).tolist()
