@@ -46,12 +46,15 @@ from tailboost.rows.readers import row_hashes
 
 __all__ = ["OneBatch", "calibrate"]
 
-# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other ranks. The last
-# read the selecting rows only for the objective and, if the rule is group-blind, for the balance of groups.
+# Fractions of the rows that select: for tests, for ranks of a gap or ratio, and for other
+# ranks. The last
+# read the selecting rows only for the objective and, if the rule is group-blind, for the
+# balance of groups.
 FOR_TESTS = 0.3
 FOR_COMPARISONS = 0.2
 FOR_RANKS = 0.1
-# Warnings about limits and the objective on the selection data: the limits are tested on the other rows.
+# Warnings about limits and the objective on the selection data: the limits are tested on the
+# other rows.
 ABOUT_SELECTION = (
     BoundNotMetWarning,
     ConfidenceNotReachedWarning,
@@ -222,7 +225,8 @@ def calibrate(
             unused = [*["selection_share"] * (selection_share is not None), *params]
             if unused:
                 raise ValueError(
-                    f"{', '.join(unused)}: the rule of this {type(model).__name__} was selected on other "
+                    f"{', '.join(unused)}: the rule of this {type(model).__name__} was "
+                    "selected on other "
                     "rows; these arguments are for a model without a selected rule"
                 )
             return calibrate_selected(model, given, max_error, limits=limits, **options)
@@ -239,8 +243,10 @@ def calibrate(
                 error.reason,
                 error.shortfalls,
                 error.attempts,
-                f"This was attempt {len(error.attempts)}. The model has no ledger: for a further attempt "
-                "give previous= this error, and rows that no attempt had. Its rows cannot be used again, "
+                f"This was attempt {len(error.attempts)}. The model has no ledger: for a "
+                "further attempt "
+                "give previous= this error, and rows that no attempt had. Its rows cannot be "
+                "used again, "
                 "also not with other limits.",
             ) from None
 
@@ -353,7 +359,8 @@ class OneBatch:
         certificate = found.certificate_
         n = self.n_selected + certificate.n_rows
         note = (
-            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected the "
+            f"One batch of {n:,} rows: {self.n_selected:,} of them, drawn at random, selected "
+            "the "
             "rules. The others certify. All of them are used up. Assumption: no row of the "
             "batch is a copy of another one."
         )
@@ -382,7 +389,8 @@ def _refuse_absent(name: str, column: Labels, selects: Mask) -> None:
         if absent:
             n = int((column == absent[0]).sum())
             raise ValueError(
-                f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the {part.sum():,} rows "
+                f"{name}: {absent[0]!r} has {n:,} rows, and none of them is among the "
+                f"{part.sum():,} rows "
                 f"drawn to {does}. No rule was tested, so no attempt is spent. Give a {size} "
                 "selection_share=, bring more rows, or leave these out"
             )
@@ -426,12 +434,14 @@ def drawn_part(units: Ints, share: float, seed: int) -> Mask:
     n_units = int(units.max(initial=-1)) + 1
     if n_units < 2:
         raise ValueError(
-            "X_cal: one part of the rows selects, the other certifies: two rows or clusters are needed"
+            "X_cal: one part of the rows selects, the other certifies: two rows or clusters "
+            "are needed"
         )
     n_drawn = round(share * n_units)
     if n_drawn in (0, n_units):
         raise ValueError(
-            f"selection_share={share:g} of {n_units:,} rows or clusters leaves one part without rows"
+            f"selection_share={share:g} of {n_units:,} rows or clusters leaves one part "
+            "without rows"
         )
     drawn: Mask = np.random.default_rng(seed).permutation(n_units)[units] < n_drawn
     return drawn

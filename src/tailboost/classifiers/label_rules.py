@@ -57,20 +57,26 @@ from tailboost.selection.rule import digest_of_rule
 from tailboost.selection.score_rule import Scale
 from tailboost.selection.threshold_rule import ThresholdRule
 
-# Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label; certificates of
+# Rules of format 1 had no kinds of scores; in format 2 each used row counted with each label;
+# certificates of
 # format 3 named no rule.
 FORMAT = 4
-# A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a row as a whole.
+# A table of all pairs of row and label has the label's name in column LABEL; ANY stands for a
+# row as a whole.
 LABEL = "label"
 ANY = "any label"
 SCORE = "score"
 PAIRS_NOTE = (
-    f"Each row counts once with each label, and once as a whole ({ANY!r}); the numbers of rows in the notes "
+    f"Each row counts once with each label, and once as a whole ({ANY!r}); the numbers of rows "
+    "in the notes "
     "count all of these."
 )
-# A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair limit with at most
-# MOST_SELECTIONS selections. The search ends if the rate of rows is within the fraction CLOSE of its limit.
-# With two limits on 30,000 rows, twelve selections came no closer, because the rates of candidates are some
+# A limit on rows is replaced by a limit on pairs of row and label. A search finds the pair
+# limit with at most
+# MOST_SELECTIONS selections. The search ends if the rate of rows is within the fraction CLOSE
+# of its limit.
+# With two limits on 30,000 rows, twelve selections came no closer, because the rates of
+# candidates are some
 # 3 % apart.
 MOST_SELECTIONS = 6
 CLOSE = 0.03
@@ -251,7 +257,8 @@ class LabelRules:
             if not error.advice:  # no attempt was made
                 raise
             advice = (
-                f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. Its rows "
+                f"This was attempt {len(error.attempts)}, recorded in the ledger of the rules. "
+                "Its rows "
                 "cannot be used again, also not with other limits."
             )
             raise NotCertifiedError(
@@ -369,7 +376,8 @@ class LabelRules:
         with reading("rule of several labels per row"):
             if document["format"] != FORMAT:
                 raise ValueError(
-                    f"the rules have the format {document['format']!r}, not {FORMAT}; select again"
+                    f"the rules have the format {document['format']!r}, not {FORMAT}; select "
+                    "again"
                 )
             rules = {
                 str(name): ThresholdRule.from_dict(each)
@@ -1007,7 +1015,8 @@ def _split(limits: Stated, names: Sequence[str]) -> tuple[list[Limit], list[Limi
             of_rows.append(replace(limit, rate=rate, bound=((ANY, float(limit.bound)),)))
         else:
             raise ValueError(
-                f"limits: {limit!r}: write by={LABEL!r} for a limit on each label, or an upper limit without "
+                f"limits: {limit!r}: write by={LABEL!r} for a limit on each label, or an upper "
+                "limit without "
                 "by= for rows as a whole"
             )
     return of_labels, of_rows

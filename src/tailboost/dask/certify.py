@@ -113,7 +113,8 @@ def certify(
     rules = rules_of(last_step(model))
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
-            "rates of a randomised rule, and costs by row, need tailboost.certify and rows in memory; "
+            "rates of a randomised rule, and costs by row, need tailboost.certify and rows in "
+            "memory; "
             "rates=() bounds errors here"
         )
     given = Given(

@@ -58,8 +58,10 @@ __all__ = ["calibrate_selected"]
 PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, ScorePath, Path)
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (
-    "Draws divide the rows with equal scores (randomized=True), and other limits need no such threshold. No "
-    "label of these rows was read and no limit was tested, so no attempt is spent: they can be used again."
+    "Draws divide the rows with equal scores (randomized=True), and other limits need no such "
+    "threshold. No "
+    "label of these rows was read and no limit was tested, so no attempt is spent: they can be "
+    "used again."
 )
 
 
@@ -198,7 +200,8 @@ def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
     about = [limit for limit in limits if limit.rate.needs_groups]
     if about and not model.takes_limits and not groups_of_fit(model):
         raise ValueError(
-            f"{about[0]!r}: this {type(model).__name__} was fitted without groups, so its selection data "
+            f"{about[0]!r}: this {type(model).__name__} was fitted without groups, so its "
+            "selection data "
             "have no groups; fit it with groups="
         )
 
@@ -269,14 +272,16 @@ def certified(
     classifier.records_ = classifier.records_.joined(Records(None, (fingerprints,), tables))
     notes = [
         f"The limits are certified, and nothing tighter. {result.made}",
-        f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed error "
+        f"This was attempt {len(attempts)}. It spent {attempts[-1].spent:.3g} of the allowed "
+        "error "
         "probability. All attempts in the model's ledger together keep the confidence.",
         *[f"Does not apply: {other}." for other in lacking],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in limits]),
         *told_of_one_answer(bounds, answered, limits),
     ]
-    # The certificate holds a copy of the classifier, because the classifier holds the certificate.
+    # The certificate holds a copy of the classifier, because the classifier holds the
+    # certificate.
     classifier.certificate_ = Certificate(
         tuple(bounds),
         confidence,
@@ -359,8 +364,10 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
     if len(answers) == 1:
         answer = [*map(repr, strata.classes), HUMAN_REVIEW][answers[0]]
         warn_user(
-            f"the targets are certified only for a constant classifier: predict answers {answer} to every "
-            "row; give the other classes targets too, allow larger errors, or bring more calibration rows"
+            "the targets are certified only for a constant classifier: predict answers "
+            f"{answer} to every "
+            "row; give the other classes targets too, allow larger errors, or bring more "
+            "calibration rows"
         )
     if len(answers) == 1 or strata.n_classes in answers:  # deferral has no such comparison
         return
@@ -374,8 +381,10 @@ def _warn_of_useless(fresh: FreshRows, limits: Sequence[Limit]) -> None:
             RateFamily.of(limit, constant).kept_on_rows for limit in limits
         ):
             warn_user(
-                f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to every row "
-                f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more rows, or "
+                f"the certified rule errs in {error:.3g} of these rows. To answer {label!r} to "
+                "every row "
+                f"errs in {errs:.3g} and also keeps the targets on these rows. Bring more "
+                "rows, or "
                 "state limits that such an answer breaks",
                 UselessRuleWarning,
             )
@@ -424,19 +433,23 @@ def refused(
     further = "No attempt may follow."
     if not last:
         further = (
-            f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's ledger "
-            "records its attempts, and save_model stores them. A model that is fitted again needs previous= "
+            f"Give rows that no attempt had; that attempt spends {next_level:.2g}. The model's "
+            "ledger "
+            "records its attempts, and save_model stores them. A model that is fitted again "
+            "needs previous= "
             "this error."
         )
     return NotCertifiedError(
         " ".join([
-            f"no rule with several answers has its targets certified with {percent(confidence)} confidence.",
+            "no rule with several answers has its targets certified with "
+            f"{percent(confidence)} confidence.",
             words,
             *others,
         ]),
         shortfalls,
         attempts,
-        f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with others. {further}",
+        f"This was attempt {len(attempts)}. Its rows cannot be used again, alone or with "
+        f"others. {further}",
     )  # fmt: skip
 
 

@@ -232,13 +232,16 @@ class Certificate:
         shared = max((new.shared_with(old) for new in used for old in known), default=0)
         if shared:
             raise LeakageError(
-                f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or of an earlier "
+                f"X: {shared:,} of these {len(fresh):,} rows are rows of the certificate or of "
+                "an earlier "
                 "batch, which agree more than chance explains. Give new rows"
             )
         if before.had(counts):
             raise LeakageError(
-                "X: more than one row in twenty, of this batch or of all batches together, equals a row of "
-                "the certificate or of an earlier batch. If fresh rows equal others by nature, set "
+                "X: more than one row in twenty, of this batch or of all batches together, "
+                "equals a row of "
+                "the certificate or of an earlier batch. If fresh rows equal others by nature, "
+                "set "
                 f"{EQUAL_BY_NATURE}"
             )
         of_key = {
@@ -292,7 +295,8 @@ class Certificate:
     def title(self) -> str:
         """Confidence and number of rows, in a sentence."""
         return (
-            f"With {percent(self.confidence)} confidence all these bounds hold together for new rows from "
+            f"With {percent(self.confidence)} confidence all these bounds hold together for "
+            "new rows from "
             f"the population of these {self.n_rows:,} rows."
         )
 
@@ -315,7 +319,8 @@ class Certificate:
         if limited:
             few = min(limited, key=lambda each: each.n)
             said.append(
-                f"Of these rates, the {few.name} counts the fewest rows: {few.n:,}. More fresh rows usually "
+                f"Of these rates, the {few.name} counts the fewest rows: {few.n:,}. More fresh "
+                "rows usually "
                 "lower the price."
             )
         return said
@@ -572,8 +577,10 @@ def _of_positive_weight(sample_weight: Column, n: int) -> Mask:
     used: Mask = weight > 0
     if np.ptp(weight[used]) > 0:
         raise ValueError(
-            "sample_weight: rows of unequal weight are no independent draws from the weighted population, so "
-            "there is no bound for them. Draw rows without weights, or keep row i with probability "
+            "sample_weight: rows of unequal weight are no independent draws from the weighted "
+            "population, so "
+            "there is no bound for them. Draw rows without weights, or keep row i with "
+            "probability "
             "weight_i / (largest possible weight) and give the rows that were kept"
         )
     return used
@@ -615,7 +622,8 @@ def read_rates(given: Any) -> list[Expression]:
     for one, expression in zip(stated, expressions, strict=True):
         if expression is None or not expression.sides:
             raise TypeError(
-                f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap or ratio with "
+                f"rates: {one!r} is no rate or limit; give a family of rates, or compare a gap "
+                "or ratio with "
                 "a number"
             )
     return [expression for expression in expressions if expression is not None]
@@ -850,7 +858,8 @@ def _notes_of_rates(bounds: Sequence[CertifiedBound], fresh: FreshRows) -> Itera
     if empty:
         yield f"No row to count, so the bounds are trivial: {joined(list(empty), SHOWN, '; ')}."
     yield (
-        "The error probability is divided evenly among the bounds on means of subgroups with rows (union "
+        "The error probability is divided evenly among the bounds on means of subgroups with "
+        "rows (union "
         "bound). Bounds on gaps and ratios follow from them."
     )
     if fresh.answered.draws:
@@ -865,7 +874,8 @@ def _notes_of_errors(
     plurals = {"class": "classes", "group": "groups", "cell": "cells"}
     for kind in [kind for kind, names in empty.items() if names]:
         yield (
-            f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the worst {kind} "
+            f"No row is of these {plurals[kind]}, so their bounds are 1, and the bound of the "
+            f"worst {kind} "
             f"is 1: {joined(empty[kind], SHOWN)}."
         )
     yield from unlisted(fresh, list(empty))
@@ -875,11 +885,13 @@ def _notes_of_errors(
         hashes = fresh.hashes
     if hashes is not None and (n_repeated := len(hashes) - len(np.unique(hashes))):
         yield (
-            f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no problem if "
+            f"{n_repeated:,} of the {len(hashes):,} rows equal an earlier row. This is no "
+            "problem if "
             "features take few values; copies of rows would make the bounds too small."
         )
     yield (
-        f"The error probability is divided equally among the {len(parts)} kinds ({', '.join(parts)}), and "
+        f"The error probability is divided equally among the {len(parts)} kinds "
+        f"({', '.join(parts)}), and "
         "within a kind among the subgroups with rows and the rules (union bound)."
     )
     if "randomised" in fresh.rules:
@@ -899,12 +911,15 @@ def unlisted(fresh: FreshRows, families: Sequence[Any]) -> Iterator[str]:
     ):
         if concerned and not fresh.knows(kind):
             yield (
-                f"The {plural} of the population are not listed: bounds on every one, or on the worst, are "
+                f"The {plural} of the population are not listed: bounds on every one, or on "
+                "the worst, are "
                 f"about the {plural} among these rows (subgroups= lists all)."
             )
     crossed = [tuple(name for name in by if name != CLASS) for by in unknown]
     if fresh.knows(GROUP) and not all(map(fresh.knows, crossed)):
         yield (
-            "The combinations of groups of the population are not listed: bounds on every one are about "
-            "those among these rows (subgroups= lists the groups, and then all their combinations count)."
+            "The combinations of groups of the population are not listed: bounds on every one "
+            "are about "
+            "those among these rows (subgroups= lists the groups, and then all their "
+            "combinations count)."
         )

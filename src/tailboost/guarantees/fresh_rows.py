@@ -78,13 +78,17 @@ ERRORS: dict[str, Rate] = {
     "cell": error(by="cell"),
 }
 ASSUMED = (
-    "Assumption: the rows are independent draws from the population of the bounds (no repeated measurements "
+    "Assumption: the rows are independent draws from the population of the bounds (no repeated "
+    "measurements "
     "of one person, no later shift), and no row was used to train or select the model."
 )
 ONLY_SCORES = (
-    "The rule reads scores alone, so rows with equal scores are different rows. Tables are compared by how "
-    "often each score occurs: these rows agree with no earlier rows that the rule keeps more than chance "
-    "explains. Among few different scores a part of a table cannot be recognised: make sure that none of "
+    "The rule reads scores alone, so rows with equal scores are different rows. Tables are "
+    "compared by how "
+    "often each score occurs: these rows agree with no earlier rows that the rule keeps more "
+    "than chance "
+    "explains. Among few different scores a part of a table cannot be recognised: make sure "
+    "that none of "
     "these rows was used in the selection or by the model."
 )
 EQUAL_TO_NAMED = "equal one of the training rows that the caller names (training_rows=)."
@@ -92,10 +96,14 @@ UNKNOWN_ROWS = (
     "The rows of the fit are not known here: make sure that none of these rows was used in it."
 )
 BY_CLUSTERS = (
-    "Each of the {:,} clusters has one vote: in each class or group one of its rows there counts, drawn at "
-    "random from a generator with a fixed seed. The bounds are about a random row of a random cluster; those "
-    "of a class or group are about its rows and the clusters with such rows. Assumption: the clusters are "
-    "independent draws from the population of the bounds (no later shift), and none of their rows was used "
+    "Each of the {:,} clusters has one vote: in each class or group one of its rows there "
+    "counts, drawn at "
+    "random from a generator with a fixed seed. The bounds are about a random row of a random "
+    "cluster; those "
+    "of a class or group are about its rows and the clusters with such rows. Assumption: the "
+    "clusters are "
+    "independent draws from the population of the bounds (no later shift), and none of their "
+    "rows was used "
     "to train or select the model."
 )
 
@@ -275,8 +283,10 @@ class FreshRows:
             clusters = np.concatenate([self.clusters[sample.rows] for sample in apart])
             if len(np.unique(clusters)) < len(clusters):
                 raise ValueError(
-                    "clusters: some clusters have rows in several of the subgroups that a gap or ratio "
-                    "compares, or in several groups that no bound names, so that the rows of these subgroups "
+                    "clusters: some clusters have rows in several of the subgroups that a gap "
+                    "or ratio "
+                    "compares, or in several groups that no bound names, so that the rows of "
+                    "these subgroups "
                     "are not independent. Give one row of each cluster"
                 )
         if other:
@@ -325,7 +335,8 @@ class FreshRows:
             assumed = f"{assumed} None of the rows has a label."
         elif self.n_unlabeled:
             assumed = (
-                f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in rates that need "
+                f"{assumed} {self.n_unlabeled:,} of the rows have no labels: they count in "
+                "rates that need "
                 "none, and are draws from the same population."
             )
         named = []
@@ -345,15 +356,18 @@ class FreshRows:
         overlap += ". Numbers are compared as rounded float32; labels are not compared."
         if self.equal_rows == "natural":
             overlap += (
-                " According to the caller, rows are equal by nature and nobody copied a row. The number of "
-                "equal rows, and their labels if the model keeps labels, do not contradict this; a few "
+                " According to the caller, rows are equal by nature and nobody copied a row. "
+                "The number of "
+                "equal rows, and their labels if the model keeps labels, do not contradict "
+                "this; a few "
                 "copies stay undetected."
             )
         if named:
             overlap += f" {named[0]}"
         elif not self.final.records_.complete:
             overlap += (
-                " A model inside was fitted before (frozen). Its training rows are not known: make sure that "
+                " A model inside was fitted before (frozen). Its training rows are not known: "
+                "make sure that "
                 "these rows are not among them."
             )
         return [assumed, overlap]
@@ -379,7 +393,8 @@ def _in_form_of(X: Table, training_rows: Table) -> Any:
         table = table[others]
     if table.shape[1:] != rows.shape[1:]:
         raise ValueError(
-            f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the same"
+            f"training_rows has the shape {table.shape}, X {rows.shape}: columns must be the "
+            "same"
         )
     if isinstance(training_rows, Mapping):
         return training_rows
@@ -415,21 +430,26 @@ def _given_labels(model: Model, y: Labels, listed: Labels | None) -> tuple[Label
         given = np.asarray(in_class_order(model, "model", classes))
         if given.shape[1] != len(classes):
             raise ValueError(
-                f"model has a column of probabilities for each of {given.shape[1]} labels, y has "
-                f"{len(classes)}; give the predicted labels instead, or all labels: subgroups={{'class': …}}"
+                f"model has a column of probabilities for each of {given.shape[1]} labels, y "
+                "has "
+                f"{len(classes)}; give the predicted labels instead, or all labels: "
+                f"subgroups={{'class': …}}"
             )
         return classes[check_probabilities(given, len(y), "model", "y").argmax(axis=1)], classes
     if given.ndim != 1:
         raise ValueError(
-            "model must be a fitted classifier, an array of n labels or of (n, K) probabilities, got shape "
+            "model must be a fitted classifier, an array of n labels or of (n, K) "
+            "probabilities, got shape "
             f"{given.shape}"
         )
     if given.dtype.kind == "f" and y.dtype.kind in "biuf":
         stray = given[(given != np.floor(given)) & ~np.isin(given, y)]
         if len(stray):
             raise ValueError(
-                f"model holds numbers such as {stray[0]:g}, which are not labels of y. If they are "
-                "probabilities, give labels, or probabilities of shape (n, K) with a column for each label"
+                f"model holds numbers such as {stray[0]:g}, which are not labels of y. If they "
+                "are "
+                "probabilities, give labels, or probabilities of shape (n, K) with a column "
+                "for each label"
             )
     answers = label_column(given, "model")
     check_length(answers, "model", len(y), "y")
@@ -578,7 +598,8 @@ class _Judge:
             listed = classes = label_column(model.classes_, "classes_")
         elif labels is None:
             raise ValueError(
-                "y is needed: the model has no classes_, and rows without labels do not show them"
+                "y is needed: the model has no classes_, and rows without labels do not show "
+                "them"
             )
         else:
             classes = _all_labels(labels, np.asarray(model.predict(X)), listed)
@@ -669,7 +690,8 @@ class Fresh:
             tables = self.opened or tuple(part.X for part in self.parts)
             lasts = [final_step(model, table) for table in tables]
             last, _ = lasts[0]
-            # Errors are counted among the answered rows: all rates of a deferring rule need the deferrals.
+            # Errors are counted among the answered rows: all rates of a deferring rule need
+            # the deferrals.
             about = [rate for rate in self.rates if rate.needs_deferral]
             if about and not self.of_errors and not judged(last).can_defer:
                 raise ValueError(f"{about[0]!r}: this {type(last).__name__} defers no row")
@@ -814,7 +836,8 @@ def _refuse_lacking(rates: Sequence[Rate], classes: Labels) -> None:
                 which = f"{words} {', '.join(map(repr, classes[held].tolist()))}"
                 break
         raise ValueError(
-            f"y is needed: {rate!r} needs the labels of {which}, and no row here has a label. Rates of "
+            f"y is needed: {rate!r} needs the labels of {which}, and no row here has a label. "
+            "Rates of "
             "answers alone need none: selected(…), deferred(), their gaps and ratios, by groups"
         )
 
@@ -844,7 +867,8 @@ def _unlabeled(judge: _Judge, model: Model, given: Given) -> Part:
     columns = checked_columns(groups, "groups_unlabeled", n, "X_unlabeled")
     if columns and given.has_labels and set(columns) != set(given.columns):
         raise ValueError(
-            f"groups_unlabeled has the columns {list(columns)}, groups has {list(given.columns)}"
+            f"groups_unlabeled has the columns {list(columns)}, groups has "
+            f"{list(given.columns)}"
         )
     met = None
     if given.answers_unlabeled is None:

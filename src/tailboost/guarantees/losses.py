@@ -89,7 +89,8 @@ def certify_losses(
     if groups is not None:
         bounds.append(worst_of(bounds[1:], all_listed=False))
     notes = (
-        "Assumptions: the rows are independent draws from the population of the bounds, and they had no part "
+        "Assumptions: the rows are independent draws from the population of the bounds, and "
+        "they had no part "
         "in the choice of the model or of the loss.",
         f"The level {delta:.3g} is divided equally among {len(subgroups)} means.",
     )

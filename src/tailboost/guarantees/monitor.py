@@ -171,7 +171,8 @@ class Monitor:
         """
         if not certificate.tested:
             raise ValueError(
-                "the certificate has no bound that later rows can test: on the error of all rows, a class or "
+                "the certificate has no bound that later rows can test: on the error of all "
+                "rows, a class or "
                 "a group, or on a rate"
             )
         return cls(certificate)
@@ -474,8 +475,10 @@ class Monitor:
             if first is not None:
                 n, error = first.errors[j]
                 notes.append(
-                    f"Contradicted since {first.name}: {bound.bound.title}, {bound.bound.claim}. Estimate: "
-                    f"{formatted(error)} on {n:,} rows of that batch, {formatted(bound.estimate)} on all "
+                    f"Contradicted since {first.name}: {bound.bound.title}, "
+                    f"{bound.bound.claim}. Estimate: "
+                    f"{formatted(error)} on {n:,} rows of that batch, "
+                    f"{formatted(bound.estimate)} on all "
                     f"{bound.n:,} rows."
                 )
         notes += self._evidence.notes
@@ -498,15 +501,19 @@ class Monitor:
         notes = []
         if few:
             notes.append(
-                f"More than one row in twenty equals another one in: {joined(few, MOST_NAMES)}. Equal rows "
-                "are different rows here: batches are compared by the number of rows with each content. A "
-                "copy of a batch is refused. A part of it, or a copy among many other rows, may pass. Row "
+                "More than one row in twenty equals another one in: "
+                f"{joined(few, MOST_NAMES)}. Equal rows "
+                "are different rows here: batches are compared by the number of rows with each "
+                "content. A "
+                "copy of a batch is refused. A part of it, or a copy among many other rows, "
+                "may pass. Row "
                 "ids (id=, --id) tell rows apart."
             )
         if passing:
             notes.append(
                 "Too few rows, or too few different ones, to recognise a copy: "
-                f"{joined(passing, MOST_NAMES)}. A copy of such a batch is not refused. Row ids (id=, --id) "
+                f"{joined(passing, MOST_NAMES)}. A copy of such a batch is not refused. Row "
+                "ids (id=, --id) "
                 "tell rows apart."
             )
         return notes
@@ -556,7 +563,8 @@ class Monitor:
             if state["format"] not in READABLE:
                 why = OLD_FORMATS.get(state["format"], f"and this version reads {FORMAT}")
                 raise ValueError(
-                    f"the state has format {state['format']!r}, {why}; begin a new state with these batches"
+                    f"the state has format {state['format']!r}, {why}; begin a new state with "
+                    "these batches"
                 )
             if state["digest"] != state_digest(
                 {k: v for k, v in state.items() if k != "digest"}
@@ -590,7 +598,8 @@ def _refuse_groups(limits: Sequence[Limit]) -> None:
     for limit in limits:
         if limit.rate.needs_groups:
             raise ValueError(
-                f"{limit!r} needs groups, and the fit of the model had none: name them in subgroups="
+                f"{limit!r} needs groups, and the fit of the model had none: name them in "
+                "subgroups="
             )
 
 
@@ -614,7 +623,8 @@ def _bounds_of_limit(
         low, _ = limit.rate.range(strata)  # raises if a class of the rate is not there
         if limit.form == "ratio" and low < 0.0:
             raise ValueError(
-                f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the gap"
+                f"{limit!r}: a ratio of rates that may be negative cannot be tested; limit the "
+                "gap"
             )
     empty = CertifiedBound(rate=limit.rate, method="limit", sense=limit.sense)
 

@@ -28,8 +28,10 @@ from tailboost.guarantees.thresholds import power_of_counts
 from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.problem import SPREAD
 
-# Limits are tightened by these multiples of half their intervals on the selection data. In 277 paired cases
-# of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the largest margin,
+# Limits are tightened by these multiples of half their intervals on the selection data. In 277
+# paired cases
+# of benchmarks/power.py this path captured .043 ± .032 more than eleven equal steps from the
+# largest margin,
 # in 1.5 times the processor time. Looser rules at its end gained nothing in 74 cases.
 FACTORS = (
     *np.arange(0.125, 2.0, 0.125),
@@ -43,13 +45,17 @@ FACTORS = (
 )
 # Level of the tests for predictions of their power; the sequence is valid for any start.
 LEVEL = 0.05
-# Least predicted power of the first rule, relative to the greatest: selection data favour loose rules.
+# Least predicted power of the first rule, relative to the greatest: selection data favour
+# loose rules.
 # A bound stays where it is if the predicted power of its rate falls by more than the rest.
 LEAST_POWER = 0.9
-# A bound stays for good after so many such steps in a row: selections are searches, single steps are noisy.
-# In 30 cases of benchmarks/power.py it changes nothing beside 1; the rules of docs/multi-label.md need it.
+# A bound stays for good after so many such steps in a row: selections are searches, single
+# steps are noisy.
+# In 30 cases of benchmarks/power.py it changes nothing beside 1; the rules of
+# docs/multi-label.md need it.
 FALLS = 2
-# Every fourth step, back from the largest, finds where the path starts. Below this predicted power of the
+# Every fourth step, back from the largest, finds where the path starts. Below this predicted
+# power of the
 # rule there, the other steps are not made. In 24 cases the answers were those of all steps.
 COARSE = FACTORS[::-4][::-1]
 WORTHWHILE = 0.02
@@ -91,7 +97,8 @@ class Path:
             return Refused(answered, "the safest rule", "")
         within = "; ".join(map(str, passed.selection.problem.limits))
         made = (
-            "The rule is the least restricted one of a sequence fixed before these rows were used. All of "
+            "The rule is the least restricted one of a sequence fixed before these rows were "
+            "used. All of "
             f"them were tested for each rule. It was selected within {within}."
         )
         return Certified(passed.selection, self.title, made)

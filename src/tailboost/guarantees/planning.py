@@ -127,7 +127,8 @@ class RowsNeeded:
         if self.total is not None and len(self.limits) > 1:
             lines.append(f"all limits together: {self.total:,} rows")
         lines.append(
-            f"With each number, `calibrate` certifies with a probability of at least {self.power:g}, if the "
+            "With each number, `calibrate` certifies with a probability of at least "
+            f"{self.power:g}, if the "
             "rates are true."
         )
         return "\n".join(lines)
@@ -471,7 +472,8 @@ def _plans(
             raise ValueError(f"shares of {limit!r} must be above 0, got {share!r}")
         if limit.distance(names, of_rate) >= 0.0:
             raise ValueError(
-                f"{limit!r}: the rates {dict(zip(names, of_rate.tolist(), strict=True))} do not keep it with "
+                f"{limit!r}: the rates {dict(zip(names, of_rate.tolist(), strict=True))} do "
+                "not keep it with "
                 "room to spare, so no number of rows certifies it"
             )
         none = np.zeros(0, dtype=np.intp)

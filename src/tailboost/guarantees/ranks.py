@@ -47,19 +47,24 @@ from tailboost.selection.data import (
 # which the rates of the groups may differ on the selection data.
 RATES = 125
 ROOM = (0.0, 0.2, 0.4, 0.6, 0.8)
-# Fraction of the ranks with a threshold between different scores nearby; at the others there is no
+# Fraction of the ranks with a threshold between different scores nearby; at the others there
+# is no
 # certificate.
 REACHED = 0.995
-# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance of each. With
-# misses by group ≤ .25 and a model of the features, certified rules err .016 less on new rows than without
+# Steps of balancing the subgroups of a rule with one threshold, and the part of the distance
+# of each. With
+# misses by group ≤ .25 and a model of the features, certified rules err .016 less on new rows
+# than without
 # (7 tables, 2 splits: less in 9, more in 4 of 14).
 STEPS = 8
 DAMPING = 0.7
-# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about 1.6. In ten
+# Standard deviations below which ranks are hopeless; those of two groups with 95 % need about
+# 1.6. In ten
 # cases of benchmarks/power.py the same rules take half the seconds.
 HOPELESS_ROOM = 1.2
 SEED = 20261123  # of the numbers of the selection data
-# Probability that continuous scores leave no threshold at the ranks of a group, because they are too close.
+# Probability that continuous scores leave no threshold at the ranks of a group, because they
+# are too close.
 TOO_CLOSE = 1e-4
 
 GIVEN = "the given rule"
@@ -208,7 +213,8 @@ def one_sided(
     for place in range(n_thresholds):
         possible, _ = cuts(rows.scores[rows.part(place)])
         keeps = (possible > lowest[place]) & (possible < highest[place])
-        # The constant answers at both ends keep a limit on the other answer by construction, without a test.
+        # The constant answers at both ends keep a limit on the other answer by construction,
+        # without a test.
         keeps[0], keeps[-1] = lowest[place] == -np.inf, highest[place] == np.inf
         if not keeps.any():
             return None
@@ -312,7 +318,8 @@ def ranks_of_comparison(
             each = [_best_rate(rates, losses, *window) for rates, losses in by_share]
             ranks = [round(q * (n + 1)) for (q, _), n in zip(each, sizes, strict=True)]
             options.append((sum(loss for _, loss in each), tuple(map(min, ranks, sizes))))
-    # One answer to all rows keeps a comparison by construction, so a rule that is no better says nothing.
+    # One answer to all rows keeps a comparison by construction, so a rule that is no better
+    # says nothing.
     constant = min(sum(losses[end] for _, losses in by_share) for end in (0, -1))
     around = np.zeros(len(shares), dtype=np.intp)
     if not ordered:
@@ -368,7 +375,8 @@ def _distance(rows: ScoredRows, share: Share, n: int) -> int:
     widths = widths[widths > RESOLUTION]
     if not len(widths):
         return of_ties
-    # Expected number of fresh rows within the resolution, and probability that the next row is so close.
+    # Expected number of fresh rows within the resolution, and probability that the next row is
+    # so close.
     close = np.quantile(n / m * several * RESOLUTION / widths, REACHED)
     each = -np.expm1(-close)
     if each >= 1.0:

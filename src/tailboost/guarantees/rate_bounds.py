@@ -629,7 +629,8 @@ def _rows_of_count(sample: Sample, bound: CertifiedBound, level: float) -> int:
         most = 1.0 - most
 
     def power_at(rows: Ints) -> Floats:
-        # Counts are whole numbers, so the power rises and falls: the least one up to a tenth more rows.
+        # Counts are whole numbers, so the power rises and falls: the least one up to a tenth
+        # more rows.
         some = np.ceil(np.outer(AHEAD, rows)).astype(np.intp).ravel()
         powers = binomial_power(some, rate, each_most_reached(some, most, level))
         return np.asarray(powers.reshape(len(AHEAD), -1).min(axis=0))
@@ -777,7 +778,8 @@ class Shortfall:
         least, low = ("at least", "low") if self.sense == "≤" else ("at most", "high")
         if self.missing == "selection rows":
             return (
-                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met the target on "
+                f"{words}. The true value is {least} {self.possible:.4f} (95 %), but it met "
+                "the target on "
                 "the selection data. More selection rows may give another rule"
             )
         if self.missing == "nothing that rows can give":
@@ -785,7 +787,8 @@ class Shortfall:
         then = "more fresh rows may certify it"
         if self.more_rows is not None and self.more_rows >= MOST_ROWS:
             return (
-                f"{words}. No practical number of rows certifies this rule. A limit that it breaks leads on, "
+                f"{words}. No practical number of rows certifies this rule. A limit that it "
+                "breaks leads on, "
                 "such as one on the misses of a label that it hardly gives"
             )
         if self.more_rows is not None:

@@ -96,11 +96,14 @@ class Claim:
     # "gap" is the largest rate less the smallest, "ratio" the smallest over the largest.
     form: Literal["mean", "gap", "ratio"]
     subgroups: tuple[Any, ...]  # the subgroup, or the compared subgroups
-    # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the lower one.
+    # None: no limit on this side. Of a gap only the upper limit is tested, of a ratio only the
+    # lower one.
     lower: float | None = None
     upper: float | None = None
-    # Whether the claim is about the rows of all groups without a name in ``subgroups``, taken together: their
-    # rate, or their gap or ratio to each subgroup. A limit on every group holds for any mixture of
+    # Whether the claim is about the rows of all groups without a name in ``subgroups``, taken
+    # together: their
+    # rate, or their gap or ratio to each subgroup. A limit on every group holds for any
+    # mixture of
     # groups.
     others: bool = False
 
@@ -177,7 +180,8 @@ class Bets:
     bets: tuple[
         Evidence, ...
     ] = ()  # one for each way to break the claim; none before the first batch
-    # Of each subgroup: number of rows, weight of the denominator (for most rates the number of rows), and the
+    # Of each subgroup: number of rows, weight of the denominator (for most rates the number of
+    # rows), and the
     # sum of the numerator.
     totals: tuple[tuple[int, float, float], ...] = ()
 
@@ -278,8 +282,10 @@ def rows_unnamed(tested: Sequence[Any], answered: Answered) -> dict[str, int]:
         if sizes and named.isdisjoint(sizes):
             few = ", ".join(sorted(map(unit_name, named))[:MOST_NAMES])
             warn_user(
-                f"this batch has no row of the groups that the bounds on {rate} name ({few}); its groups are "
-                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the monitor began?"
+                f"this batch has no row of the groups that the bounds on {rate} name ({few}); "
+                "its groups are "
+                f"{', '.join(sorted(counts)[:MOST_NAMES])}. Are the groups spelled as when the "
+                "monitor began?"
             )
     return unnamed
 
@@ -336,7 +342,8 @@ class Recheck:
     rows: tuple[Fingerprint, ...] = field(default=(), repr=False)
     repeated: tuple[int, int] = (0, 0)
     unnamed: Mapping[str, int] = field(default_factory=dict)
-    # The rows of each batch in which equal rows are different rows. A monitor keeps them itself.
+    # The rows of each batch in which equal rows are different rows. A monitor keeps them
+    # itself.
     used: tuple[UsedRows, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -479,9 +486,12 @@ class Recheck:
     def notes(self) -> list[str]:
         """Meaning of the evidence, and groups without a bound."""
         notes = [
-            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the number of bounds "
-            f"divided by the allowed error probability {1 - self.confidence:.4g}. If all bounds are true "
-            f"and the rows are independent draws, the probability that this ever happens is at most "
+            f"A bound is contradicted once its evidence reaches {self.threshold:.4g}: the "
+            "number of bounds "
+            f"divided by the allowed error probability {1 - self.confidence:.4g}. If all "
+            "bounds are true "
+            "and the rows are independent draws, the probability that this ever happens is at "
+            "most "
             f"{1 - self.confidence:.4g}."
         ]
         if self.unnamed:

@@ -42,11 +42,14 @@ from tailboost.rates import Limit, Strata
 from tailboost.rates.bounds import each_most_reached
 from tailboost.selection.data import BEYOND, ScoredRows, ThresholdFamily, cuts
 
-# Least predicted power of the first threshold, relative to the greatest. The farthest from the least error is
-# the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest one with .9.
+# Least predicted power of the first threshold, relative to the greatest. The farthest from the
+# least error is
+# the first: in 432 cases of benchmarks/power.py it captures .02 to .09 more than the nearest
+# one with .9.
 LIKELY = 0.99
 # Predicted power below which a group with an untested answer gets no part of the level.
-# In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more than .2.
+# In 108 cases of benchmarks/power.py it captures .016 ± .021 more than 0, and .001 ± .030 more
+# than .2.
 HOPELESS_POWER = 0.05
 SEQUENCE = "fixed sequence"
 IN_SEQUENCE = "Each threshold was tested in a sequence fixed before these rows were used."
@@ -93,7 +96,8 @@ def limited_rates(limit: Limit, strata: Strata, stratum: Ints) -> list[LimitedRa
         if np.isnan(bound):
             continue
         wrong, most = (counted, bound) if limit.from_above else (among - counted, 1.0 - bound)
-        # All rows of these groups tell the threshold, also those of a class that does not count.
+        # All rows of these groups tell the threshold, also those of a class that does not
+        # count.
         groups = np.unique(strata.combination[(among > 0).any(axis=1)])
         rows = np.flatnonzero(np.isin(strata.combination, groups)[stratum])
         first, second = (wrong == 0.0).all(axis=0).tolist()
@@ -281,7 +285,8 @@ class ThresholdSequences:
         for limit in self.limits:
             if not limited_rates(limit, strata, self.fresh.answered.stratum):
                 return f"{limit!r} compares groups, or counts rows in part"
-        # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer keeps its limits.
+        # Without fresh rows nothing tells the threshold of a subgroup, or whether an answer
+        # keeps its limits.
         rows = self.tests.rows
         if any(len(np.unique(rows.place[each.rows])) != 1 for each in self.tests.limited):
             return "a limit has no rows, or rows with several thresholds"
