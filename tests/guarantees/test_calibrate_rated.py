@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
@@ -79,3 +80,15 @@ def test_attempts_with_the_result_of_tune_are_in_the_ledgers_of_its_models():
     copied = copy.deepcopy(tuned)
     tb.calibrate(tuned, *rows_of(5), limits=["miss(1) <= 50%"])
     assert [len(each.ledger_.attempts) for each in (inside, tuned, copied)] == [2, 2, 1]
+
+
+def test_within_limits_the_overall_error_is_minimised():
+    """The rule was selected for the worst class, because no limit was stated."""
+    X, y = make_classification(3000, n_features=5, weights=[0.8], class_sep=0.6, flip_y=0.1, random_state=1)
+    model = LogisticRegression().fit(X[:500], y[:500])
+    clf = tb.tune(model, X[500:1500], y[500:1500])
+    for stated in ({"limits": ["miss(1) <= .8"]}, {"max_error": {1: 0.8}}):
+        rule = tb.calibrate(copy.deepcopy(clf), X[1500:], y[1500:], **stated)
+        assert rule.objective_.rate == rates.error()
+        errors = [(each.predict(X[1500:]) != y[1500:]).mean() for each in (clf, rule)]
+        assert errors[1] < errors[0]

@@ -505,6 +505,10 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
 
     log_odds = None
 
+    def selection_within(self, limits: Sequence[Limit]) -> LabelPairs:
+        """Return the rules within other limits."""
+        return self.within(limits)
+
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
         if self.can_defer or not by_group or any(map(_is_of_rows, self.limits)):

@@ -627,6 +627,17 @@ class RobustMixtureClassifier(
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)
 
+    def selection_within(self, limits: Sequence[Limit]) -> Selection:
+        """Return the selection of the stated objective within other limits, without a confidence.
+
+        Without a stated objective it is the overall error.
+        """
+        new = copy.copy(self)
+        new.limits = list(limits)
+        new.max_error = None
+        new.confidence = None
+        return self.selection_.select(problem_of(new))
+
     def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Self:
         """Return the classifier that answers by another selection of the same candidates.
 

@@ -36,8 +36,8 @@ from tailboost.guarantees.procedure import (
     Certified,
     Procedure,
     Refused,
+    Reweighted,
     answering,
-    selection_of,
 )
 from tailboost.guarantees.ranks import Ranks
 from tailboost.guarantees.rate_bounds import RateFamily, Shortfall, limit_bounds
@@ -119,7 +119,7 @@ def calibrate_selected(
         stated = [_limit_on_errors(max_error, fresh)]
     _refuse_absent(stated, fresh, confidence, earlier)
     _refuse_groups(model, stated)
-    selection = within(selection_of(model), stated)
+    selection = selected_within(model, stated)
     # Recorded before any test: whatever ends this call, its rows are used up.
     call = repr((stated, confidence, rule, given.subgroups, given.equal_rows))
     made = model.records_.spend(
@@ -206,11 +206,13 @@ def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
         )
 
 
-def within(selection: Any, limits: list[Limit]) -> Any:
-    """Return a selection within limits; the stated rule, if it was selected within them."""
-    if list(selection.problem.limits) == limits:
-        return selection
-    return selection.within(limits)
+def selected_within(model: Any, limits: list[Limit]) -> Any:
+    """Return the selection of a classifier within limits; the stated rule, if it was selected within them."""
+    if not model.takes_limits:
+        return Reweighted(model).within(limits)
+    if list(model.selection_.problem.limits) == limits:
+        return model.selection_
+    return model.selection_within(limits)
 
 
 def first_that_applies(

@@ -136,13 +136,6 @@ class Reweighted:
         """Return None: the rule has no thresholds."""
 
 
-def selection_of(model: Model) -> Any:
-    """Return the selection of a classifier."""
-    if judged(model).takes_limits:
-        return model.selection_
-    return Reweighted(model)
-
-
 def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
     """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
     if judged(model).takes_limits:

@@ -44,6 +44,7 @@ INTERNAL = frozenset(
             "example_groups",
         ),
         "answering",
+        "selection_within",
     }
 )
 
