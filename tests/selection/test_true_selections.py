@@ -120,6 +120,9 @@ SETTINGS = {
     "jaccard": limited(rates.jaccard(1) >= 0.48),
     "f_score": limited(rates.f_score(1) >= 0.65),
     "answered_error": limited(rates.answered_error() <= 0.1, more={"objective": rates.deferred()}),
+    "representation": limited(
+        rates.representation(1, by="g") >= {0: 0.45}, n=800, groups=2, between=0.4, more=AWARE
+    ),
     # Objectives, several limits, and limits at the edge of what the score allows.
     "objective error": Setting(250, more={"objective": "error"}),
     "objective F": Setting(more={"objective": rates.f_score(1)}),

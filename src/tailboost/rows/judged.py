@@ -38,7 +38,6 @@ INTERNAL = frozenset(
             "opened",
             "tested_values",
             "counts_on_selection",
-            "estimates",
             "cases",
             "row_hashes",
             "example_groups",
