@@ -84,7 +84,11 @@ def test_every_function_takes_the_model(name, tuned, tmp_path):
     assert calibrated.certificate_.certified
     with pytest.raises(ValueError, match="rows"):  # the same rows give no second attempt
         tb.calibrate(clf, X, y, limits=rates.miss("toxic", by="lang") <= 0.31, groups=groups)
-    monitor = tb.Monitor.of(certificate).add(clf, X, y, groups=groups, equal_rows="natural")
+    with pytest.raises(tb.LeakageError, match="rows of the certificate"):
+        tb.Monitor.of(certificate).add(clf, X, y, groups=groups, equal_rows="natural")
+    first, y_first, groups_first = rows(1500, 3)
+    monitor = tb.Monitor.of(certificate)
+    monitor = monitor.add(clf, first, y_first, groups=groups_first, equal_rows="natural")
     later, y_later, groups_later = LATER
     monitor = monitor.add(clf, later, y_later, groups=groups_later, equal_rows="natural")
     assert len(monitor.batches) == 2

@@ -43,14 +43,24 @@ def folder(tmp_path_factory):
 def test_a_row_reads_the_same_alone_and_in_any_file(folder, first, later, data):
     labelled = [(*row, "yn"[i % 2]) for i, row in enumerate([*first, *first])]
     schema = load_table(write(folder / "first.csv", labelled, ("a", "b", "c", "y")), "y").schema
+
+    def read(name, table):
+        """Return the values of a file, or None if numbers with decimal commas are refused."""
+        try:
+            return values(schema.read(read_raw(write(folder / name, table))))
+        except ValueError as refusal:
+            if "holds numbers with a decimal comma" not in str(refusal):
+                raise
+            return None
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableChangedWarning)
-        whole = values(schema.read(read_raw(write(folder / "later.csv", later))))
+        alone = [read("row.csv", [row]) for row in later]
         taken = data.draw(st.lists(st.integers(0, len(later) - 1), min_size=1))
-        part = values(schema.read(read_raw(write(folder / "part.csv", [later[i] for i in taken]))))
-        alone = [values(schema.read(read_raw(write(folder / "row.csv", [row]))))[0] for row in later]
-    assert part == [whole[i] for i in taken]
-    assert alone == whole
+        for numbers in (range(len(later)), taken):
+            each = [alone[i] for i in numbers]
+            expected = None if None in each else [row for (row,) in each]
+            assert read("later.csv", [later[i] for i in numbers]) == expected
 
 
 @settings(max_examples=40, deadline=None)
