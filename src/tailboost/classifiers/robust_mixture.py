@@ -631,6 +631,11 @@ class RobustMixtureClassifier(
         """Return the selection of the stated objective within other limits, without a confidence.
 
         Without a stated objective it is the overall error.
+
+        Parameters
+        ----------
+        limits : sequence of Limit
+            The limits.
         """
         new = copy.copy(self)
         new.limits = list(limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any
@@ -70,7 +71,7 @@ def evaluate(
         measured = stated.measured_rates(
             asked or stated.fitted_rates(classifier, columns), stored, rows, costs, csv
         )
-    targets = _targets_by_name(stated_by(classifier), by_column)
+    targets = _targets_by_name(stated_by(classifier), classifier.classes_.tolist(), by_column)
     errors = errors_by_subgroup(
         rows.y, predicted, classifier.classes_, by_column, targets, ids, deferred
     )
@@ -377,13 +378,18 @@ def print_errors(errors: Sequence[Mapping[str, Any]], title: str) -> None:
     )
 
 
-def _targets_by_name(own: StatedTargets, groups: Mapping[str, Any]) -> dict[str, float]:
+def _targets_by_name(
+    own: StatedTargets, classes: list[Any], groups: Mapping[str, Any]
+) -> dict[str, float]:
     """Return the stated largest errors by the name of the class, group or cell."""
     allowed = dict(own.max_error or {})
-    names = [(column, value) for column in groups for value in sorted(set(groups[column]))]
-    for limit in own.limits:
-        if limit.rate == rates.error(by="group"):
-            allowed |= dict(zip(names, limit.bounds(names).tolist(), strict=True))
+    of_columns = [(column, value) for column in groups for value in sorted(set(groups[column]))]
+    for by, names in (("class", classes), ("group", of_columns)):
+        for limit in own.limits:
+            if limit.rate == rates.error(by=by):
+                bounds = limit.bounds(names).tolist()
+                pairs = zip(names, bounds, strict=True)
+                allowed |= {name: bound for name, bound in pairs if not math.isnan(bound)}
     return {_subgroup_name(name): bound for name, bound in allowed.items()}
 
 
