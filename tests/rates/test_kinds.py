@@ -502,7 +502,7 @@ def test_representation_at_the_boundary():
     """The group is independent of the score, so each rule breaks the limit a little."""
     limit, false = rates.representation(1, by="g") >= {"f": 0.5}, 0
     for seed in range(400):
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng([seed, 1])
         X, y, _ = scored(300, seed)
         g = np.where(rng.random(300) < 0.5 - 1e-4, "f", "m")
         with warnings.catch_warnings():
