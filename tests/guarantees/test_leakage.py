@@ -31,6 +31,25 @@ def test_rows_that_were_fitted_on_certify_nothing():
     assert tb.certify(mix, X[600:], y[600:]).bound("mean").upper < 0.5
 
 
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        tb.WorstClassBoostClassifier,
+        tb.AdaLPBoostClassifier,
+        tb.GroupDROBoostClassifier,
+        tb.DROBoostClassifier,
+        tb.VadaBoostClassifier,
+    ],
+)
+def test_validation_rows_of_boosting_certify_nothing(classifier):
+    clf = classifier(n_estimators=2)
+    clf.fit(X[:600], y[:600], X_val=X[600:900], y_val=y[600:900])
+    for used in (slice(0, 600), slice(600, 900)):
+        with pytest.raises(tb.LeakageError, match="100% of these rows"):
+            tb.certify(clf, X[used], y[used])
+    assert tb.certify(clf, X[900:], y[900:]).bound("mean").n == 1100
+
+
 def test_rows_that_were_chosen_on_certify_nothing():
     mix = tb.RobustMixtureClassifier(PAIRS, random_state=0)
     mix.fit(X[:600], y[:600], X_val=X[600:900], y_val=y[600:900])

@@ -236,9 +236,7 @@ def settle_ties(P: Floats, order: Iterable[int], answer: Callable[[int, Ints], I
         if len(open_rows) == 0:
             break
         k = answer(member, open_rows)
-        if k.ndim == 1:
-            k = k
-        else:
+        if k.ndim > 1:
             k = k.argmax(axis=1)
         named = tied[open_rows, k]
         rows = open_rows[named]

@@ -857,8 +857,6 @@ def check_probabilities(
         eps = 0.0
     if tolerance is None:
         tolerance = max(1e-6, float(np.sqrt(eps)))
-    else:
-        tolerance = tolerance
     probabilities = given.astype(np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
@@ -1000,9 +998,7 @@ def check_costs(
             f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each row, got "
             f"{checked.shape}"
         )
-    if used is None:
-        checked = checked
-    else:
+    if used is not None:
         checked = checked[used]
     if not np.isfinite(checked).all():
         raise ValueError(f"{name} must be finite numbers")

@@ -1098,8 +1098,6 @@ class Limit(Expression):
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         if self.strict:
             sense = "less than"
-        else:
-            sense = sense
         return f"{self.rate}: {sense} {self.bound:g}"
 
     def __repr__(self) -> str:

@@ -475,8 +475,6 @@ def refuse_kinds(column: Column, what: str) -> str:
         odd = sorted({type(v).__name__ for v in values.dropna() if not isinstance(v, _TYPES)})
         if odd:
             kind = odd[0]
-        else:
-            kind = kind
     if kind not in _KINDS:
         raise ValueError(f"{what} holds {kind} values; numbers, text and true/false are known")
     return kind
@@ -592,8 +590,6 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         example = present.iloc[int(np.flatnonzero(unknown)[0])]
         if isinstance(example, np.generic):
             example = example.item()
-        else:
-            example = example
         words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
         if unknown.all() and len(unknown) >= ENOUGH:
             raise ValueError(
