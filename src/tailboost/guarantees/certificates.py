@@ -124,6 +124,11 @@ class Certificate:
     # The rows, to compare them where equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def rates(self) -> tuple[CertifiedBound, ...]:
+        """The bounds on rates, of `bounds`."""
+        return tuple(bound for bound in self.bounds if bound.rate is not None)
+
     def bound(self, kind: Kind, subgroup: Any = None, rule: Rule = "predict") -> CertifiedBound:
         """Return one bound on an error.
 
