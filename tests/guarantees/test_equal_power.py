@@ -170,6 +170,18 @@ def test_several_limits_are_certified_by_the_exact_tests_of_fresh_rows(by_group)
     assert np.mean((answers != labels) & ~deferred) < safe / 2
 
 
+def test_groups_that_share_rows_are_not_compared_by_tests_of_independent_counts():
+    """Each row is in a group of each column, so the counts of the compared groups depend on each other."""
+    X, y, groups = table(1500, 3)
+    groups = groups.assign(half=np.arange(1500) % 2)
+    limits = ["gap(miss(1, by=group)) <= 30%", "deferred() <= 40%"]
+    try:
+        told = " ".join(calibrated(X, y, groups, limits).certificate_.notes)
+    except tb.NotCertifiedError as refusal:
+        told = str(refusal)
+    assert "path of equal power: some rows are in several groups that a limit compares" in told
+
+
 def test_a_small_group_gets_an_answer_that_keeps_its_limit_by_construction():
     X, y, groups = table(1200, 2, shares=(0.6, 0.385, 0.015))
     rule = calibrated(X, y, groups, ["miss(1, by=g) <= 10%", "deferred() <= 40%"], by_group=True)

@@ -37,7 +37,8 @@ from tailboost.rates.pair_test import pair_p_value
 STEPS = np.arange(3.5, -1.31, -0.15)
 # Probits of a limit that is kept by construction, and of one that no count of the fresh rows passes.
 ALWAYS, NEVER = 9.0, -9.0
-# Rows at the rate of all subgroups, by which the rows of a subgroup are joined.
+# Rows at the rate of all subgroups, by which the rows of a subgroup are joined: otherwise nothing is tried
+# in a group with few rows here and enough fresh ones.
 PRIOR = 3.0
 # Prices at quantiles of the chances.
 QUANTILES = 81
@@ -146,8 +147,8 @@ class LimitedFamily:
         rows = np.tensordot(answered, self.among, axes=((1, 2), (1, 2)))
         if self.limit.compares:
             return self._of_pairs(errors, rows, ratio, level)
-        counts_against = (self.wrong > 0)[None] & ~cells.never(bands)[:, None]
-        kept = ~counts_against.any(axis=(2, 3))
+        possible = np.logical_not(cells.never(bands)).astype(np.float64)
+        kept = np.tensordot(possible, self.wrong, axes=((1, 2), (1, 2))) == 0.0
         fresh = (ratio * rows).astype(np.intp)
         allowed = np.empty(fresh.shape)
         for j, most in enumerate(self.most):

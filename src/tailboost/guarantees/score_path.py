@@ -16,9 +16,6 @@ from tailboost.guarantees.procedure import Certified, Refused, answering, losses
 from tailboost.rates import Limit, Strata
 from tailboost.selection.log_odds import LogOdds
 
-# Least probit of the likeliest rule; below it other rules may be likelier.
-WORTHWHILE = 0.0
-
 
 @dataclass(frozen=True, eq=False)
 class ScorePath:
@@ -48,8 +45,12 @@ class ScorePath:
             return "the votes of clusters depend on the answers"
         if len(families_of(self.limits, strata)) < len(self.limits):
             return "rows count in part in a limit"
-        if self.path[1].max(initial=-np.inf) < WORTHWHILE:
-            return "no rule on one score is likely to keep all limits"
+        if not all(
+            self.fresh.are_apart(self.fresh.samples(limit.rate)) for limit in self.compared
+        ):
+            return "some rows are in several groups that a limit compares"
+        if not len(self.path[1]):
+            return "all rows have one score"
         return None
 
     @property
@@ -57,6 +58,11 @@ class ScorePath:
         """The limits."""
         limits: Sequence[Limit] = self.selection.problem.limits
         return limits
+
+    @property
+    def compared(self) -> list[Limit]:
+        """The gaps and ratios: their tests take the compared groups as independent."""
+        return [limit for limit in self.limits if limit.compares]
 
     @cached_property
     def odds(self) -> LogOdds | None:

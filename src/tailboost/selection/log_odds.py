@@ -72,12 +72,12 @@ class LogOdds:
         return self.data.strata.combination * self.by_group
 
     def places_of(self, strata: Strata) -> Ints:
-        """Return the numbers of the thresholds of other strata, by the names of their groups."""
+        """Return the numbers of the thresholds of other strata by their groups, −1 for unknown ones."""
         if not self.by_group:
             return np.zeros(len(strata.y), dtype=np.intp)
         own = self.data.strata
         known = {name[1:]: place for name, place in zip(own.names, self.places, strict=True)}
-        return np.array([known.get(name[1:], 0) for name in strata.names], dtype=np.intp)
+        return np.array([known.get(name[1:], -1) for name in strata.names], dtype=np.intp)
 
     @property
     def weights(self) -> Floats:
