@@ -16,6 +16,10 @@ from tailboost.guarantees.procedure import Certified, Refused, answering, losses
 from tailboost.rates import Limit, Strata
 from tailboost.selection.log_odds import LogOdds
 
+# Least probit of the likeliest rule. The candidates do not suit every rate, such as a share across groups
+# with thresholds by group: there the tighter limits of `Path` certify what these rules miss.
+WORTHWHILE = 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class ScorePath:
@@ -49,8 +53,8 @@ class ScorePath:
             self.fresh.are_apart(self.fresh.samples(limit.rate)) for limit in self.compared
         ):
             return "some rows are in several groups that a limit compares"
-        if not len(self.path[1]):
-            return "all rows have one score"
+        if self.path[1].max(initial=-np.inf) < WORTHWHILE:
+            return "no rule on one score is likely to keep all limits"
         return None
 
     @property
