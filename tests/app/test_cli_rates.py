@@ -229,7 +229,7 @@ def test_certify_bounds_the_limits_of_the_fit_and_rates_asked_for(files, model):
     output = json.loads(done("certify", model, files / "fresh.csv", "--json").stdout)
     own = done("certify", model, files / "fresh.csv").stdout
     assert [line["target"] for line in output["bounds"]] == [None, None, 0.12, 0.5]
-    assert "≤ 0.12" in own
+    assert "≤ 12 %" in own  # as it was stated
     asked = ["--rate", "precision(yes) >= .6", "--rate", "cost()", "--costs", files / "amounts.csv"]
     both = json.loads(
         done("certify", model, files / "fresh.csv", *asked, "--cost-range", "0,40", "--json").stdout

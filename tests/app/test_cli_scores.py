@@ -140,7 +140,8 @@ class TestTrainingRows:
         said = refused("certify", rule, files / "fresh.csv", "--training-rows", files / "fresh.csv")
         assert COPIES in said
         table(2000, 7).to_csv(files / "trained.csv", index=False)
-        printed = done("certify", rule, files / "fresh.csv", "--training-rows", files / "trained.csv")
+        command = ["certify", rule, files / "fresh.csv", "--training-rows", files / "trained.csv"]
+        printed = done(*command, "--details")
         assert "% of these rows equal one of the training rows that the caller names" in printed
 
     def test_tune_warns_and_keeps_them(self, files):
@@ -198,7 +199,7 @@ def test_certify_has_an_exit_code(files, rule):
     (line,) = [b for b in document["bounds"] if b["subgroup"] == "de"]
     assert line["estimate"] == pytest.approx(missed.sum() / toxic.sum())
     loose = ["certify", rule, files / "fresh.csv", "--limit", "error() <= .3", "--require"]
-    assert "certified" in done(*loose)
+    assert done(*loose).startswith("Certified with 95 % confidence")
     strict = call("certify", rule, files / "fresh.csv", "--limit", "error() <= .001", "--require")
     assert strict.exit_code == 4
     assert "not certified: error" in strict.stderr
@@ -287,7 +288,8 @@ def test_a_group_blind_rule_has_one_set_of_thresholds(files):
 def test_a_model_file_is_certified_too(files):
     tune(files, "--group", "lang", "--by-group", *LIMITS, out="rule.model")
     command = ["certify", files / "rule.model", files / "fresh.csv", "--target", "label"]
-    assert "certified" in done(*command, "--limit", "error() <= .3", "--require")
+    printed = done(*command, "--limit", "error() <= .3", "--require")
+    assert printed.startswith("Certified with 95 % confidence")
     strict = call(*command, "--limit", "error() <= .001", "--limit", "miss(toxic) <= .9", "--require")
     assert strict.exit_code == 4
     assert strict.stderr.strip().endswith("not certified: error: all rows")
@@ -508,9 +510,9 @@ def test_calibrate_takes_one_table_for_a_rule_file(files, rule):
     table(4000, 15).to_csv(files / "batch.csv", index=False)
     limits = ["--limit", "miss(toxic, by=lang) <= .2"]
     out = files / "one.json"
-    output = done("calibrate", rule, files / "batch.csv", "--model", out, *limits)
+    output = done("calibrate", rule, files / "batch.csv", "--model", out, *limits, "--details")
     assert "One batch of 4,000 rows" in output
-    assert "Price, from the given to the certified rule" in output
+    assert "before calibration), estimated on" in output
     stored, rows = json.loads(out.read_text()), pd.read_csv(files / "batch.csv")
     by_group = stored["rule"]["groups"] is not None
     same = tb.calibrate(
@@ -540,7 +542,7 @@ def test_calibrate_takes_a_table_of_scores_alone(files):
     table(4000, 16).to_csv(files / "alone.csv", index=False)
     given = "calibrate", files / "alone.csv", "--score", "p_toxic", "--model", files / "alone.json"
     limit = "--limit", "precision(toxic) >= .6"
-    output = done(*given, "--target", "label", *limit)
+    output = done(*given, "--target", "label", *limit, "--details")
     assert "One batch of 4,000 rows: 1,200 of them" in output
     stored = json.loads((files / "alone.json").read_text())
     assert stored["certificate"]["certified"] is True
@@ -739,7 +741,7 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     done(*fit, boosted, "--method", "adaboost")
     table(1500, 19).to_csv(files / "boosted.csv", index=False)
     rows = ("calibrate", boosted, files / "boosted.csv", "--model", out, "--limit", "miss(toxic) <= .6")
-    assert "One batch of 1,500 rows" in done(*rows)
+    assert "One batch of 1,500 rows" in done(*rows, "--details")
     assert "an earlier attempt had these rows" in refused(*rows[:-1], "miss(toxic) <= .5")
     targeted = files / "targeted.model"
     done(*fit, targeted, "--method", "worstclassboost")

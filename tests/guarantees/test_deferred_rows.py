@@ -102,7 +102,7 @@ def test_a_certificate_counts_the_deferred_rows_of_the_certified_rule():
     certified = tb.calibrate(given, score[2000:], y[2000:])
     counts = [int(rule.defers(score[2000:]).sum()) for rule in (given, certified)]
     assert counts[0] != counts[1]
-    assert f" {counts[1]:,} of the 4,000 rows are deferred." in str(certified.certificate_)
+    assert f" {counts[1]:,} of the 4,000 rows are deferred." in certified.certificate_.assumptions
     (line,) = [line for line in certified.certificate_.bounds if "defer" in str(line.rate)]
     assert line.estimate == pytest.approx(counts[1] / 4000)
 

@@ -151,7 +151,7 @@ def test_the_shell_answers_as_python(capsys):
         main(["rows-needed", *options, "--json"])
     assert ended.value.code == 0
     expected = tb.rows_needed(
-        "miss('ill', by='sex') <= .25", {"f": 0.2, "m": 0.2}, shares={"f": 0.1, "m": 0.2}
+        "miss('ill', by='sex') <= 25%", {"f": 0.2, "m": 0.2}, shares={"f": 0.1, "m": 0.2}
     )
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(expected.to_dict()))
     with pytest.raises(SystemExit) as ended:

@@ -103,9 +103,9 @@ def test_ranks_certify_and_say_so(certified):
     rule, clf, _ = certified
     assert rule.certificate_.certified
     assert {bound.method for bound in rule.certificate_.bounds} == {"ranks"}
-    text = str(rule.certificate_)
+    text = rule.certificate_.assumptions
     assert "need no test" in text
-    assert "Price, from the given to the certified rule, as estimates on these rows: overall error" in text
+    assert "overall error " in text
     assert clf.rule_ != rule.rule_
 
 
@@ -188,7 +188,7 @@ def test_a_declared_single_attempt_is_tested_at_the_whole_level_and_is_the_last_
     clf = tb.tune(tb.Scores("s", 1), T, y, limits=limits)
     T, y, _ = draw(800, rng)
     rule = tb.calibrate(clf, T, y, attempts=1)
-    assert "It spent 1 of the allowed error probability" in str(rule.certificate_)
+    assert "It spent 1 of the allowed error probability" in rule.certificate_.assumptions
     with pytest.raises(ValueError, match="no error probability is left"):
         tb.calibrate(clf, *draw(800, rng)[:2])
     with pytest.raises(ValueError, match="attempts must be a whole number"):
@@ -391,5 +391,5 @@ def test_groups_that_share_clusters_have_no_ranks_of_a_gap():
     assert {name: each.bounds[0].method for name, each in found.items()} == {
         "across": "fixed sequence", "inside": "ranks",
     }  # fmt: skip
-    assert "Does not apply: ranks: some clusters are in several groups" in str(found["across"])
-    assert "Does not apply" not in str(found["inside"])
+    assert "Does not apply: ranks: some clusters are in several groups" in found["across"].assumptions
+    assert "Does not apply" not in found["inside"].assumptions

@@ -16,7 +16,7 @@ from tailboost.core.exceptions import LeakageError
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.guarantees.certificates import Certificate, certify
 from tailboost.guarantees.monitor import Monitor
-from tailboost.guarantees.recheck import formatted, percent
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, formatted, percent
 from tailboost.rates.bounds import clopper_pearson_interval
 from tailboost.rows.judged import judged, last_step, refuse_other_rule
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -370,19 +370,20 @@ def _errors(
         counted,
         "error",
         "95 % interval",
-        "certified at most",
+        "bound",
         "reason",
     ]
     rows = []
     for b in certificate.bounds:
         if b.kind == "worst":
             continue
-        *about, most, _, reason = b.cells.values()
         interval = "–"
         if b.estimate is not None and b.rule == "predict":
             low, high = clopper_pearson_interval(b.estimate, b.n, 0.95)
             interval = f"{float(low):.4f} – {float(high):.4f}"
-        rows.append([*about, interval, most, reason])
+        verdict = CERTIFIED_WORDS[b.certified]
+        about = [verdict, b.name, b.rule, b.limit, f"{b.n:,}", b.estimate_text]
+        rows.append([*about, interval, b.bound_text, b.reason])
     lines = [
         f"Measured on {rows_are}. The 95 % intervals are pointwise. The certified bounds hold simultaneously "
         f"with {percent(certificate.confidence)} confidence.",

@@ -358,7 +358,7 @@ class LabelRules:
         return {
             "format": FORMAT,
             "labels": {name: rule.to_dict() for name, rule in self.rules.items()},
-            "limits": [repr(limit) for limit in self.limits],
+            "limits": [limit.text for limit in self.limits],
             "used": [rows.to_dict() for rows in self.records_.tables],
             "ledger": self.records_.ledger.to_dict(),
             "certificate": None if self.certificate_ is None else self.certificate_.to_dict(),

@@ -16,6 +16,7 @@ from tailboost.core.checks import check_number
 from tailboost.core.exceptions import NotCertifiedError, UselessRuleWarning
 from tailboost.core.warn import warn_user
 from tailboost.guarantees.certificates import (
+    OVERALL,
     Certificate,
     Price,
     check_unlabeled,
@@ -280,7 +281,6 @@ def certified(
         *[f"Does not apply: {other}." for other in lacking],
         *answered.notes,  # of the certified rule, which may defer other rows than the given one
         *unlisted(fresh, [limit.rate.by for limit in limits]),
-        *told_of_one_answer(bounds, answered, limits),
     ]
     # The certificate holds a copy of the classifier, because the classifier holds the
     # certificate.
@@ -295,6 +295,7 @@ def certified(
         price=tuple(price_of(limits, fresh, answered)),
         rule=classifier.rule_digest,
         used=attempts[-1].rows,
+        remarks=tuple(told_of_one_answer(bounds, answered, limits)),
     )
     return classifier
 
@@ -303,7 +304,7 @@ def price_of(limits: Sequence[Limit], before: FreshRows, after: FreshRows) -> It
     """Yield the overall error of labelled rows, then limited rates, of the given and the certified rule."""
     (error_before,), (error_after,) = (each.samples(ERRORS["mean"]) for each in (before, after))
     if len(error_after.rows):
-        yield Price("overall error", error_before.mean, error_after.mean, len(error_after.rows))
+        yield Price(OVERALL, error_before.mean, error_after.mean, len(error_after.rows))
     for limit in limits:
         given = before.samples(limit.rate)
         certified = after.samples(limit.rate)

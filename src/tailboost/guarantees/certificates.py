@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from html import escape
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from tailboost.core.checks import (
 )
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.html import html_details, html_table, text_table
 from tailboost.core.limit_lines import LimitLine, filled_columns
 from tailboost.core.long_work import telling
+from tailboost.core.rate_words import estimate_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -34,11 +37,10 @@ from tailboost.guarantees.rate_bounds import (
     subgroup_words,
 )
 from tailboost.guarantees.recheck import (
+    CERTIFIED_WORDS,
+    WORDS,
     Cells,
     Recheck,
-    bounds_html,
-    bounds_text,
-    formatted,
     joined,
     percent,
     rows_unnamed,
@@ -62,6 +64,9 @@ LONGEST = 60
 SHOWN = 12
 ANSWERED = "All rows count as answered: give deferred= to mark deferred rows."
 BAND = "Kolmogorov–Smirnov band"
+OVERALL = "overall error"  # name of the first price
+# The same rows are counted twice, so that a difference has about half of the noise of a rate.
+PAIRED = 4
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,24 @@ class Price:
     certified: float
     n: int
 
-    def __str__(self) -> str:
-        return f"{self.name} {formatted(self.given)} to {formatted(self.certified)}"
+    heads: ClassVar[tuple[str, ...]] = ("price", "rows", "before", "certified")
+
+    def cells(self, in_percent: bool) -> list[str]:
+        """Return the cells of a table of prices."""
+        before, after = (
+            estimate_words(value, PAIRED * self.n, in_percent=in_percent)
+            for value in (self.given, self.certified)
+        )
+        return [self.name, f"{self.n:,}", before, after]
+
+    def words(self, n_rows: int, in_percent: bool) -> str:
+        """Return both values in a sentence; ``n_rows`` are all rows."""
+        name, rows, before, after = self.cells(in_percent)
+        of = f"{rows} of " * (self.n < n_rows)
+        return (
+            f"{name[:1].upper()}{name[1:]} {after} ({before} before calibration), estimated on "
+            f"{of}these rows."
+        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +131,10 @@ class Certificate:
     rule : str or None
         Digest of the decision function that the bounds are about; None for answers alone, and for models of
         other libraries. A classifier with another rule has no ``certificate_``.
+    remarks : tuple of str
+        What a reader of the limits should know of the rule, such as groups whose rows have one answer.
+    forced_by : object or None
+        What forces the rule, if it is known; its text is one line.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -121,6 +146,8 @@ class Certificate:
     attempts: tuple[Attempt, ...] = field(default=(), repr=False, compare=False)
     price: tuple[Price, ...] = ()
     rule: str | None = field(default=None, repr=False, compare=False)
+    remarks: tuple[str, ...] = ()
+    forced_by: Any = field(default=None, compare=False)
     # The rows, to compare them where equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -271,6 +298,7 @@ class Certificate:
             "bounds": [b.to_dict() for b in self.bounds],
             "notes": list(self.notes),
             "price": [asdict(each) for each in self.price],
+            "remarks": list(self.remarks),
             "rule": self.rule,
         }
 
@@ -294,48 +322,123 @@ class Certificate:
             tuple(document["notes"]),
             price=price,
             rule=document.get("rule"),
+            remarks=tuple(document.get("remarks", ())),
         )
 
     @property
     def title(self) -> str:
-        """Confidence and number of rows, in a sentence."""
-        return (
-            f"With {percent(self.confidence)} confidence all these bounds hold together for "
-            "new rows from "
-            f"the population of these {self.n_rows:,} rows."
-        )
+        """The verdict on the limits, in a sentence; without limits, what holds together."""
+        limited = [b for b in self.bounds if b.target is not None]
+        sure = percent(self.confidence)
+        if not limited:
+            return (
+                f"With {sure} confidence all these bounds hold together for new rows from the "
+                f"population of these {self.n_rows:,} rows."
+            )
+        rows = f"with {sure} confidence from {self.n_rows:,} fresh rows"
+        kept = sum(b.certified is True for b in limited)
+        seen = ", for the subgroups among these rows" * any(b.of_seen for b in limited)
+        if kept < len(limited):
+            return f"{kept} of {len(limited)} limits are certified {rows}{seen}."
+        together = "all limits"
+        if len(limited) < len(self.bounds):
+            together = "all limits and bounds"
+        return f"Certified {rows}: {together} hold together{seen}."
+
+    def lines(self, rest: str) -> list[str]:
+        """Return what follows the table; the last line names ``rest``, which prints the assumptions."""
+        return [
+            *self.price_words,
+            *([] if self.forced_by is None else [str(self.forced_by)]),
+            *self.remarks,
+            f"Assumes independent rows that nothing was trained or selected on: {rest}",
+        ]
+
+    @property
+    def assumptions(self) -> str:
+        """What a certificate rests on: attempts, copies, frozen models, methods, price of each rate."""
+        prices = [each.cells(self.in_percent) for each in self.price]
+        tables = [text_table(Price.heads, prices)] * bool(prices)
+        methods: dict[str, list[str]] = {}
+        for bound in self._printed:
+            methods.setdefault(bound.method, []).append(bound.name)
+        used = [
+            method if len(methods) == 1 else f"{method} ({joined(names, SHOWN)})"
+            for method, names in methods.items()
+        ]
+        notes = [*self.notes, *[f"Method: {'; '.join(used)}."] * bool(used)]
+        return "\n\n".join([*tables, "\n".join(f"* {note}" for note in notes)])
+
+    def text(self, rest: str = "print(certificate.assumptions)") -> str:
+        """Return verdict, table, price and one line of assumptions, as `print` shows them.
+
+        Parameters
+        ----------
+        rest : str
+            How to see `assumptions`.
+
+        Returns
+        -------
+        str
+        """
+        heads, rows = self.cells()
+        left = [j for j, head in enumerate(heads) if j == 0 or head in WORDS]
+        table = text_table(heads, rows, left=left)
+        return "\n".join([self.title, "", table, "", *self.lines(rest)])
 
     def __str__(self) -> str:
-        return bounds_text(self.title, self.cells(), (*self.price_words, *self.notes))
+        return self.text()
 
     def _repr_html_(self) -> str:
-        return bounds_html(self.title, self.cells(), (*self.price_words, *self.notes))
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines("below"))
+        more = html_details("Assumptions, attempts and prices", self.assumptions)
+        return f"<div>{html_table(*self.cells(), self.title)}{lines}{more}</div>"
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether a limit was stated in percent."""
+        return any(bound.in_percent for bound in self.bounds)
 
     @property
     def price_words(self) -> list[str]:
-        """The price in sentences, if there is one; of many rates the first."""
-        if not self.price:
-            return []
-        words = joined(list(map(str, self.price)), SHOWN, "; ")
-        said = [
-            f"Price, from the given to the certified rule, as estimates on these rows: {words}."
-        ]
-        limited = [each for each in self.price if each.n < self.n_rows]
-        if limited:
-            few = min(limited, key=lambda each: each.n)
-            said.append(
-                f"Of these rates, the {few.name} counts the fewest rows: {few.n:,}. More fresh "
-                "rows usually "
-                "lower the price."
-            )
-        return said
+        """The overall error and its price in a sentence, if they are known."""
+        overall = [each for each in self.price if each.name == OVERALL]
+        return [each.words(self.n_rows, self.in_percent) for each in overall]
 
     def cells(self) -> Cells:
-        """Return the table of bounds, the verdict first; of many bounds the largest."""
+        """Return the table of bounds, each limit above its subgroups; of many bounds the largest."""
         printed = self._printed
-        heads, rows = filled_columns(
-            list(printed[0].cells), [list(b.cells.values()) for b in printed]
-        )
+        families: dict[tuple[str, str], list[CertifiedBound]] = {}
+        for bound in printed:
+            own = "" if bound.subgroup in (GAP, RATIO) else bound.limit
+            families.setdefault((bound.quantity, own), []).append(bound)
+        limits_alone = all(b.is_limit for b in printed)
+        missed = any(b.certified is False for b in printed)
+        rows = []
+        for (quantity, own), family in sorted(
+            families.items(), key=lambda item: not item[0][1]
+        ):
+            head = f"{quantity} {own}".strip()
+            alone = len(family) == 1 and family[0].subgroup in (None, GAP, RATIO)
+            if not alone:
+                rows.append([head, *[""] * 5])
+            for b in family:
+                compared = b.subgroup in (GAP, RATIO)
+                if alone and compared:
+                    name = f"{b.name} of {quantity} {b.limit}"
+                elif alone:
+                    name = head
+                else:
+                    name = f"  {b.name} {b.limit * compared}".rstrip()
+                side = b.bound_text * (not limits_alone)
+                verdict = CERTIFIED_WORDS[b.certified] * missed
+                rows.append([name, f"{b.n:,}", b.estimate_text, side, verdict, b.reason])
+        heads = ["", "rows", "estimate", "bound", "result", "reason"]
+        if any(b.limit for b in printed):
+            heads[0] = "limit"
+        else:
+            heads[0] = "bound on"
+        heads, rows = filled_columns(heads, rows)
         more = len(self.bounds) - len(printed)
         if more:
             rows.append([f"… and {more:,} smaller ones in .bounds", *[""] * (len(heads) - 1)])

@@ -14,8 +14,9 @@ from scipy.special import ndtri
 from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import check_number
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.rate_words import bound_words, estimate_words, limit_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule
-from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim, down, formatted, up
+from tailboost.guarantees.recheck import CERTIFIED_WORDS, Claim
 from tailboost.rates import ABOVE, BELOW, GAP, RATIO, Expression, Limit, Rate, Sample, parse
 from tailboost.rates.bounds import (
     betting_p_value,
@@ -95,6 +96,8 @@ class CertifiedBound:
         For a target without a certificate: approximate number of rows, counted as ``n``, that would certify
         the target with a probability of .8 if the estimate were the true value. None if the estimate does
         not meet the target, and for the worst subgroup.
+    in_percent : bool
+        Whether the limit was stated in percent, and the numbers are printed so.
     """
 
     kind: Kind = "rate"
@@ -112,6 +115,7 @@ class CertifiedBound:
     subgroups: tuple[Any, ...] = ()
     others: bool = False
     sufficient_rows: int | None = None
+    in_percent: bool = False
 
     @property
     def certified(self) -> bool | None:
@@ -204,27 +208,48 @@ class CertifiedBound:
         return Claim(form, self.subgroups or (self.subgroup,), lower, upper, self.others)
 
     @property
-    def cells(self) -> dict[str, str]:
-        """The cells of a table row, by heading."""
-        about = {"error of": self.name, "rule": self.rule}
-        limit = "target"
-        if self.target is None:
-            target = ""
-        else:
-            target = f"{self.target:g}"
-        sides = {"at most": "" if self.sense == "≥" else up(self.upper)}
+    def quantity(self) -> str:
+        """What is bounded in each subgroup: the rate, or the error of a rule."""
         if self.rate is not None:
-            about = {"rate": str(self.rate), "subgroup": self.name}
-            limit = "limit"
-            target = target and f"{self.sense} {target}"
-            # A lower bound of 0 holds for every rate.
-            sides = {
-                "at least": "" if self.sense == "≤" or self.lower == 0.0 else down(self.lower)
-            } | sides
-        counts = {"rows": f"{self.n:,}", "estimate": formatted(self.estimate)}
-        result = CERTIFIED_WORDS[self.certified]
-        last = {"method": self.method, "reason": self.reason}
-        return {"result": result} | about | {limit: target} | counts | sides | last
+            return str(self.rate)
+        if self.rule == "randomised":
+            return "error of the randomised rule"
+        return "error of predict"
+
+    @property
+    def limit(self) -> str:
+        """The limit as it was stated; empty without one."""
+        if self.target is None:
+            return ""
+        return limit_words(self.sense, self.target, in_percent=self.in_percent)
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether the bound is the limit itself, and nothing tighter is certified."""
+        return self.target is not None and self.target in (self.lower, self.upper)
+
+    @property
+    def estimate_text(self) -> str:
+        """The estimate, with the digits that its rows support."""
+        return estimate_words(
+            self.estimate, self.n, beside=self.target, in_percent=self.in_percent
+        )
+
+    @property
+    def bound_text(self) -> str:
+        """The certified sides."""
+        low, high = (
+            bound_words(
+                end, self.n, above=above, beside=self.target, in_percent=self.in_percent
+            )
+            for end, above in ((self.lower, False), (self.upper, True))
+        )
+        if self.sense == "≥":
+            return f"≥ {low}"
+        # A lower bound of 0 holds for every rate.
+        if self.sense == "≤" or self.lower == 0.0:
+            return f"≤ {high}"
+        return f"{low} to {high}"
 
     @property
     def limit_line(self) -> LimitLine:
@@ -237,22 +262,12 @@ class CertifiedBound:
             high = None
         else:
             high = self.upper
-        if self.estimate is None:
-            words = []
-        else:
-            words = [formatted(self.estimate)]
-        words += [] if low is None else [f"certified at least {down(low)}"]
-        words += [] if high is None else [f"certified at most {up(high)}"]
-        if self.target is None:
-            limit = ""
-        else:
-            limit = f"{self.sense} {self.target:g}"
         return LimitLine(
             self.verdict,
             self.certified,
             self.title,
-            limit,
-            ", ".join(words),
+            self.limit,
+            f"{self.estimate_text}, certified {self.bound_text}",
             self.estimate,
             low,
             high,
@@ -284,6 +299,7 @@ class CertifiedBound:
         KeyError, TypeError, ValueError
             If the document is no bound.
         """
+        document = {"in_percent": False, **document}  # older documents do not have it
         values = {each.name: document[each.name] for each in fields(cls)}
         values |= {name: _tuples(values[name]) for name in ("subgroup", "subgroups")}
         if values["rate"] is not None:
@@ -441,6 +457,7 @@ class RateFamily:
                 method=self._method(sample),
                 target=_number_or_none(target),
                 of_seen=self.of_seen and not np.isnan(target),
+                in_percent=limit is not None and limit.in_percent,
             )
             for sample, (low, high), target in zip(samples, ends, targets.tolist(), strict=True)
         ]
@@ -474,6 +491,7 @@ class RateFamily:
             sense=limit.sense,
             target=limit.bound,
             of_seen=self.of_seen,
+            in_percent=limit.in_percent,
             subgroups=tuple(bound.subgroup for bound in bounds),
         )
 

@@ -859,6 +859,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.code = ""
+        self.in_percent = False
         self.places: list[
             tuple[int, int]
         ] = []  # start of each token in the code and in the text
@@ -880,6 +881,7 @@ class _Parser:
     def _translated(self, kind: str, token: str, start: int, end: int) -> str:
         """Return a token in ASCII Python."""
         if kind == "number":
+            self.in_percent |= token.endswith("%")
             return _number(token)
         if kind == "text":
             with warnings.catch_warnings():
@@ -979,7 +981,7 @@ class _Parser:
         if limit.from_above and type(bound) is int and bound == 1 and limit.rate.kind != "cost":
             at = self.at(node.comparators[0])
             raise self.error("every rule has a rate of at most 1; write 1% for one percent", at)
-        return limit
+        return replace(limit, in_percent=self.in_percent)
 
     def call(self, node: ast.expr, depth: int) -> Any:
         """Return the result of a call of one of the functions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tailboost.core.array_types import Bits, Column, Floats, Groups, Ints, Mask, Stated, Table
+from tailboost.core.rate_words import stated_words
 from tailboost.core.spelling import meant
 from tailboost.rates.strata import Answered, Sample, Strata, names_in, plain
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -777,6 +778,8 @@ class Limit(Expression):
     strict : bool, default=False
         Whether a rate equal to its bound violates the limit, as an error of exactly 1 − θ does in Saito et
         al. 2024. Only for "at most".
+    in_percent : bool, default=False
+        Whether the bound was stated in percent, and is printed so.
     """
 
     form: str
@@ -784,6 +787,7 @@ class Limit(Expression):
     bound: Stated
     margins: Matrix | None = None
     strict: bool = False
+    in_percent: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, form: str, rate: Rate, bound: Stated) -> Limit:
@@ -1091,14 +1095,26 @@ class Limit(Expression):
             else:
                 others = " for the others"
             each = [
-                f"{value:g}{others if name is None else f' for {name}'}"
+                f"{self.stated(value)}{others if name is None else f' for {name}'}"
                 for name, value in self.bound
             ]
             return f"{self.rate}: {'less than' if self.strict else self.form} {', '.join(each)}"
         sense = {GAP: "gap at most", RATIO: "ratio at least"}.get(self.form, self.form)
         if self.strict:
             sense = "less than"
-        return f"{self.rate}: {sense} {self.bound:g}"
+        return f"{self.rate}: {sense} {self.stated(self.bound)}"
+
+    def stated(self, bound: float) -> str:
+        """Return a bound as it was stated, in percent or not."""
+        return stated_words(bound, in_percent=self.in_percent)
+
+    @property
+    def text(self) -> str:
+        """The limit as `parse` reads it, in percent if it was stated so."""
+        if not self.in_percent or isinstance(self.bound, tuple):
+            return repr(self)
+        left, sign, _ = repr(self).rsplit(" ", 2)
+        return f"{left} {sign} {100.0 * self.bound:.15g}%"
 
     def __repr__(self) -> str:
         if self.from_above:

@@ -102,6 +102,7 @@ def certify(
     cluster: options.Cluster = None,
     training_rows: options.TrainingRows = None,
     csv: options.CsvFormat = options.CSV,
+    details: options.Details = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute confidence bounds for a model's errors or rates from fresh rows.
@@ -123,7 +124,7 @@ def certify(
                 "rules of several labels per row are certified by --limit alone"
             )
         _print_certificate(
-            labelled.certify(data, csv, asked, cluster, confidence), as_json, require
+            labelled.certify(data, csv, asked, cluster, confidence), as_json, require, details
         )
         return
     stored = score_rules.read_model(model)
@@ -151,15 +152,22 @@ def certify(
             clusters=rows.clusters,
             training_rows=stored.features_of(training_rows, csv),
         )
-    _print_certificate(certificate, as_json, require)
+    _print_certificate(certificate, as_json, require, details)
 
 
-def _print_certificate(certificate: Any, as_json: bool, require: bool) -> None:
+def tell_certificate(certificate: Any, details: bool) -> None:
+    """Print a certificate, and on request all that it assumes."""
+    shared.tell(certificate.text("--details"))
+    if details:
+        shared.tell(f"\n{certificate.assumptions}")
+
+
+def _print_certificate(certificate: Any, as_json: bool, require: bool, details: bool) -> None:
     """Print a certificate; end with an exit code if a required limit is not certified."""
     if as_json:
         shared.tell_json(certificate.to_dict())
     else:
-        shared.tell(str(certificate))
+        tell_certificate(certificate, details)
         if certificate.certified is False:
             shared.say(
                 "Not certified. `tailboost calibrate` looks for a certified rule on other fresh rows."
@@ -207,6 +215,7 @@ def calibrate(
     training_rows: options.TrainingRows = None,
     equal_rows: options.EqualRows = "copies",
     csv: options.CsvFormat = options.CSV,
+    details: options.Details = False,
 ) -> None:
     """Select the least restricted rule with certified targets or limits, on fresh rows.
 
@@ -234,14 +243,14 @@ def calibrate(
             raise shared.BadInput(
                 "rules of several labels per row are calibrated by --limit alone"
             )
-        _calibrate_labels(labelled, out, fresh, selection, limits, confidence)
+        _calibrate_labels(labelled, out, fresh, selection, limits, confidence, details)
         return
     columns = list(group or [])
     minimised = stated.read_objective(objective)
     of_call = {"confidence": confidence, "previous": _attempts_in(previous)}
     if not score:
         _calibrate_model(
-            model, out, fresh, [selection, previous], targets, limits, columns, of_call
+            model, out, fresh, [selection, previous], targets, limits, columns, of_call, details
         )
         return
     if data is not None or selection is not None or target is None:
@@ -256,7 +265,9 @@ def calibrate(
         "by_group": by_group,
     }
     of_rule |= {"columns": columns, "limits": limits, "objective": minimised}
-    _calibrate_scores(out, replace(fresh, data=model), score, target, targets, of_rule, of_call)
+    _calibrate_scores(
+        out, replace(fresh, data=model), score, target, targets, of_rule, of_call, details
+    )
 
 
 @dataclass(frozen=True)
@@ -316,6 +327,7 @@ def _calibrate_model(
     limits: Sequence[Any],
     group: Sequence[str],
     of_call: dict[str, Any],
+    details: bool,
 ) -> None:
     """Calibrate a stored model or rule; ``others`` are the selection data and the earlier model file."""
     selection, previous = others
@@ -376,7 +388,7 @@ def _calibrate_model(
     stored.save(
         point, out, calibrated=" and ".join(path.name for path in fresh.files[:2] if path)
     )
-    shared.tell(str(point.certificate_))
+    tell_certificate(point.certificate_, details)
     shared.say(f"Attempts recorded in {model} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Model: {out}, a rule with certified {'limits' if asked else 'targets'}.")
 
@@ -417,6 +429,7 @@ def _calibrate_scores(
     targets: Stated,
     of_rule: dict[str, Any],
     of_call: dict[str, Any],
+    details: bool,
 ) -> None:
     """Calibrate a rule on the scores of one table."""
     data = fresh.data
@@ -444,7 +457,7 @@ def _calibrate_scores(
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))
-    shared.tell(str(point.certificate_))
+    tell_certificate(point.certificate_, details)
     shared.say(f"Rule: {out}")
 
 
@@ -455,6 +468,7 @@ def _calibrate_labels(
     selection: Path | None,
     limits: Sequence[Any],
     confidence: float,
+    details: bool,
 ) -> None:
     """Calibrate rules of several labels per row."""
     named = fresh.data or fresh.unlabeled
@@ -479,7 +493,7 @@ def _calibrate_labels(
             **rows, limits=limits or None, confidence=confidence
         )
     shared.write_out(out, settings.document(rules), "--model")
-    shared.tell(str(rules.certificate_))
+    tell_certificate(rules.certificate_, details)
     shared.say(f"Attempts recorded in {labelled.path} and {out}: {len(ledger.attempts)}.")
     shared.say(f"Rules: {out}")
 

@@ -238,6 +238,12 @@ EqualRows = Annotated[
 
 # Output.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Print also what is assumed, and how the numbers were made."
+    ),
+]
 Escape = Annotated[
     bool,
     typer.Option(

@@ -379,7 +379,7 @@ class RuleSelection:
             "selection": {
                 **asdict(replace(self, limits=(), objective=None)),
                 "objective": spelt(self.objective),
-                "limits": [repr(limit) for limit in self.limits],
+                "limits": [limit.text for limit in self.limits],
             },
             "groups": list(judged(classifier).groups_),
             "certificate": None if certificate is None else certificate.to_dict(),

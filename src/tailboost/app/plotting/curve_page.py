@@ -107,7 +107,7 @@ def _point(curve: Curve, place: int, table: RateTable, model: str) -> dict[str, 
     level = curve.level(place)
     limits = [curve.limited.within(level), *curve.limits]
     options = [f"limits=[{', '.join(f'tb.rates.{limit!r}' for limit in limits)}]"]
-    flags = [word for limit in limits for word in ("--limit", repr(limit))]
+    flags = [word for limit in limits for word in ("--limit", limit.text)]
     command = ["tailboost", "tradeoff", model]
     if not curve.objective.over_rows:  # a CVaR has no other curve
         minimised = _written(curve.objective)

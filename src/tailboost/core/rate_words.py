@@ -1,0 +1,91 @@
+"""Rates as people read them: with the digits that their rows support, in percent where limits were."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["bound_words", "estimate_words", "limit_words", "stated_words"]
+
+# Numbers of rows from which on the standard error of a rate is below .01 and .001, whatever the rate.
+ROWS_OF_DIGITS = (2_500, 250_000)
+MOST_DIGITS = 6
+
+
+def _least_digits(n_rows: float) -> int:
+    return 2 + sum(n_rows >= least for least in ROWS_OF_DIGITS)
+
+
+def _written(value: float, digits: int, in_percent: bool) -> str:
+    if in_percent:
+        return f"{100.0 * value:z.{digits - 2}f} %"
+    return f"{value:z.{digits}f}"
+
+
+def stated_words(value: float, *, in_percent: bool = False) -> str:
+    """Return the number of a limit as it was stated."""
+    if in_percent:
+        return f"{100.0 * value:.10g} %"
+    return f"{value:g}"
+
+
+def limit_words(sense: str, value: float, *, in_percent: bool = False) -> str:
+    """Return a limit, such as "≤ 35 %"."""
+    return f"{sense} {stated_words(value, in_percent=in_percent)}"
+
+
+def estimate_words(
+    value: float | None,
+    n_rows: float,
+    *,
+    beside: float | None = None,
+    in_percent: bool = False,
+) -> str:
+    """Return an estimate from rows, a dash for None; it stays on its side of the limit ``beside``."""
+    if value is None or np.isnan(value):
+        return "–"
+    if abs(value) > 1.0:
+        return f"{value:.4g}"
+    digits = _least_digits(n_rows)
+    if beside is not None and value != beside:
+        while digits < MOST_DIGITS and (round(value, digits) - beside) * (value - beside) <= 0:
+            digits += 1
+    return _written(value, digits, in_percent)
+
+
+def bound_words(
+    value: float,
+    n_rows: float,
+    *,
+    above: bool,
+    beside: float | None = None,
+    in_percent: bool = False,
+) -> str:
+    """Return a bound, rounded away from the estimate so that it stays true.
+
+    Parameters
+    ----------
+    value : float
+        The bound.
+    n_rows : float
+        Number of its rows.
+    above : bool
+        Whether the bound is an upper one.
+    beside : float, optional
+        A limit: a bound that keeps it is printed so.
+    in_percent : bool, default=False
+        Whether it is printed in percent.
+    """
+    sign = 1.0
+    if not above:
+        sign = -1.0
+    most = float("inf")
+    if beside is not None and sign * (value - beside) <= 0.0:
+        most = sign * beside + 1e-12
+    digits = _least_digits(n_rows) - 1
+    rounded = float("inf")
+    while sign * rounded > most or digits < _least_digits(n_rows):
+        digits += 1
+        rounded = sign * float(np.ceil(sign * value * 10.0**digits - 1e-9)) / 10.0**digits
+        if digits == MOST_DIGITS:
+            break
+    return _written(rounded, digits, in_percent)
