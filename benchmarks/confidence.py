@@ -23,6 +23,7 @@ import pandas as pd
 import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Limit
+from tailboost.rows.judged import judged
 
 CONFIDENCE, POPULATION, SEED = 0.9, 40_000, 0
 
@@ -77,7 +78,7 @@ def keeps(setting: Setting, clf: Any, new: dict[str, Any]) -> bool:
     """Return whether a rule keeps all limits on the population."""
     by = {"groups": new["groups"]} if setting.by_group else {}
     answers, deferred = clf.predict(new["X"], **by), None
-    if clf.can_defer:
+    if judged(clf).can_defer:
         deferred = clf.defers(new["X"], **by)
     for limit in setting.limits:
         found = rates.measure(

@@ -37,6 +37,7 @@ import tailboost as tb
 from tailboost.classifiers.calibrating import drawn_part
 from tailboost.guarantees.path import Step, TighterRules
 from tailboost.rates.bounds import clopper_pearson_upper
+from tailboost.rows.judged import judged
 
 BEYOND = 1e-4  # by which the rules break the limit
 LEVEL = 0.05
@@ -75,7 +76,7 @@ def deferred_group(groups: int, n: int, seed: int) -> bool:
         except tb.NotCertifiedError:
             return False
     every = table[:groups]
-    return bool(rule.can_defer and rule.defers(every, groups=np.arange(groups)).any())
+    return bool(judged(rule).can_defer and rule.defers(every, groups=np.arange(groups)).any())
 
 
 def persons(n: int, shift: float, rng: Any) -> tuple[Any, Any, Any, Any]:

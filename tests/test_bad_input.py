@@ -226,12 +226,12 @@ def test_nothing_to_validate_on(cv, table, match, recorder):
 
 
 GROUP_CASES = {
-    "short": ({"groups": GROUPS[:5]}, "groups has 5 entries, X has 60 rows"),
+    "short": ({"groups": GROUPS[:5]}, "groups has 5 rows, X has 60"),
     "three-dimensional": ({"groups": np.zeros((60, 2, 2))}, "1d array"),
-    "short table": ({"groups": np.c_[GROUPS, GROUPS][:5]}, r"groups\[0\] has 5 entries, X has 60 rows"),
+    "short table": ({"groups": np.c_[GROUPS, GROUPS][:5]}, "groups column 0 has 5 rows, X has 60"),
     "missing in a table": (
         {"groups": {"a": GROUPS, "b": np.where(GROUPS == 1, np.nan, GROUPS)}},
-        r"groups\['b'\] contains NaN or None: 20 of 60",
+        "groups column 'b' contains NaN or None: 20 of 60",
     ),
     "NaN": ({"groups": np.where(GROUPS == 1, np.nan, GROUPS)}, "groups contains NaN or None: 20 of 60"),
     "None": ({"groups": put(GROUPS.astype(str), 3, None)}, "groups contains NaN or None: 1 of 60"),
@@ -249,7 +249,7 @@ GROUP_CASES = {
     ),
     "short groups_val": (
         {"groups": GROUPS, "X_val": X, "y_val": Y, "groups_val": GROUPS[:4]},
-        "groups_val has 4 entries",
+        "groups_val has 4 rows",
     ),
 }
 
@@ -356,7 +356,7 @@ REWEIGHTS = {
     "short y": ({"X": X, "y": Y[:3]}, "y has 3 labels, X has 60 rows"),
     "columns": ({"X": X[:, :1], "y": Y}, "1 features"),
     "no rows": ({"X": X[:0], "y": Y[:0]}, "0 sample"),
-    "short groups": ({"X": X, "y": Y, "groups": [1], "objective": "worst_group"}, "groups has 1 entries"),
+    "short groups": ({"X": X, "y": Y, "groups": [1], "objective": "worst_group"}, "groups has 1 rows"),
     "missing group": (
         {"X": X, "y": Y, "groups": put(GROUPS, 0, np.nan), "objective": "worst_group"},
         "groups contains NaN",

@@ -15,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 import tailboost as tb
 from tailboost.app import cli
 from tailboost.rates.bounds import clopper_pearson_interval
+from tailboost.rows.judged import judged
 
 X, Y = make_classification(1600, weights=[0.7], flip_y=0.2, random_state=0)
 LABELS = np.array(["a|b", "<i>"])[Y]
@@ -113,7 +114,7 @@ def test_all_answers_are_listed(limits, answers):
     y = np.where(rng.random(300) < table["p"], "yes", "no")
     rule = tb.tune(tb.Scores("p", "yes"), table[:150], y[:150], limits=limits)
     card = tb.ModelCard.of(rule, table[150:], y[150:])
-    actions = set(rule.predict(table, **({"deferred": "human review"} if rule.can_defer else {})))
+    actions = set(rule.predict(table, **({"deferred": "human review"} if judged(rule).can_defer else {})))
     assert actions == set(answers.split(", "))
     assert f"Each row gets one of the answers {answers}, even" in card.to_markdown()
 

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import tailboost as tb
 from tailboost import rates
 from tailboost.app.registry import Method
+from tailboost.rows.judged import judged
 
 LIMITS = [rates.miss("toxic", by="lang") <= 0.3, rates.deferred() <= 0.1]
 COLUMNS = ["p", "q", "logit", "grade"]
@@ -118,7 +119,7 @@ def test_functions_are_not_saved(tuned, tmp_path):
 def test_equal_scores_are_different_rows_in_every_function(name, tuned):
     """A grade takes five values: all fresh rows equal earlier rows."""
     clf = tuned[name]
-    assert clf.reads_scores
+    assert judged(clf).reads_scores
     X, y, groups = FRESH
     certificate = tb.certify(clf, X, y, groups=groups)
     assert "rows with equal scores are different rows" in certificate.notes[1]

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import RobustMixtureClassifier, rates
+from tailboost.rows import judged as reading
 
 N = 900
 RNG = np.random.default_rng(0)
@@ -60,7 +61,7 @@ def test_the_same_rows_are_passed_on_one_by_one_in_threads_and_elsewhere(mix, tm
     for other in (tb.load_model(tmp_path / "m.model"), pickle.loads(pickle.dumps(mix))):
         assert (other.defers(X) == passed).all()
         assert (other.predict(X) == answers).all()
-        assert other.can_defer
+        assert reading.judged(other).can_defer
         again = other.reweight(limits=[rates.deferred() <= 0.02])
         assert again.defers(X).mean() < passed.mean()
 
@@ -125,7 +126,7 @@ def test_decisions_say_human_review_as_the_member_drawn_does(mix):
 
 def test_a_rule_that_passes_nothing_on_says_so():
     plain = judged(objective="error")
-    assert not plain.can_defer
+    assert not reading.judged(plain).can_defer
     with pytest.raises(ValueError, match="no row is deferred"):
         plain.defers(P)
     with pytest.raises(ValueError, match="no row is deferred"):
@@ -171,7 +172,7 @@ def test_a_limit_prints_the_price_at_which_costs_give_the_same_rule():
     assert f"{line.price:.3g}" in str(limited.rates_)
     costs = np.column_stack([1.0 - np.eye(3), np.full(3, line.price)])
     priced = judged(objective=rates.cost(costs))
-    assert priced.can_defer
+    assert reading.judged(priced).can_defer
     assert (priced.defers(P) == limited.defers(P)).mean() >= 0.95
     assert "price" not in str(priced.rates_)
 

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import tailboost as tb
 from tailboost import metrics, rates
+from tailboost.rows.judged import judged
 
 pd = pytest.importorskip("pandas")
 
@@ -80,7 +81,7 @@ class Problem:
             "cvar": lambda: metrics.cvar_zero_one_loss(self.y, P, 0.2),
             "group errors": lambda: metrics.group_errors(self.y, self.mix.predict(self.X), groups),
         }  # fmt: skip
-        if not self.mix.weighs_groups:
+        if not judged(self.mix).weighs_groups:
             ways["rule"] = lambda: self.given.rule_.predict({"m": P}).tolist()
         return ways
 

@@ -10,7 +10,7 @@ import pytest
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import RowCounts, chance_of_agreement, hash_rows
-from tailboost.rows.judged import Judged
+from tailboost.rows.judged import Recorded
 from tailboost.rows.records import Records
 
 GRADES = np.arange(1.0, 6.0)
@@ -20,12 +20,16 @@ P_YES = np.array([0.2, 0.3, 0.4, 0.5, 0.6])
 ERROR = float(SHARE @ np.where(GRADES >= 4, 1 - P_YES, P_YES))
 
 
-class Grader(Judged):
-    records_ = Records()
+class OnlyScores(Recorded):
+    reads_scores = True
+
+
+class Grader:
     """Answers "yes" from grade 4 on, by the only column."""
 
+    _judged_by = OnlyScores
+    records_ = Records()
     classes_ = np.array(["no", "yes"])
-    reads_scores = True
 
     def predict(self, X):
         return np.where(np.asarray(X, dtype=float)[:, 0] >= 4, "yes", "no")
@@ -188,7 +192,7 @@ def test_late_labels_of_natural_repeats_are_no_copies():
     """A classifier of features: rows of the batch that equal its own earlier rows."""
 
     class Features(Grader):
-        reads_scores = False
+        _judged_by = Recorded
 
     X = np.repeat(np.random.default_rng(0).normal(4, 1, (50, 1)), 4, axis=0)
     y = np.random.default_rng(1).choice(["no", "yes"], 200)

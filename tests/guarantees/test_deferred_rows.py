@@ -5,7 +5,7 @@ import pytest
 
 import tailboost as tb
 from tailboost import metrics, rates
-from tailboost.rows.judged import Judged
+from tailboost.rows.judged import Recorded
 from tailboost.rows.records import Records
 
 R = np.random.default_rng(0)
@@ -64,11 +64,15 @@ def test_a_classifier_tells_its_deferred_rows():
     deferred, answers = mix.defers({"m": P[400:]}), mix.predict({"m": P[400:]})
     assert deferred.mean() > 0.1
 
-    class Model(Judged):
+    class Deferring(Recorded):
+        can_defer = True
+
+    class Model:
         """The same rule as a classifier of rows."""
 
+        _judged_by = Deferring
         records_ = Records()
-        classes_, can_defer = np.array([0, 1]), True
+        classes_ = np.array([0, 1])
 
         def predict(self, X):
             return answers

@@ -16,6 +16,7 @@ from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 import tailboost as tb
 from tailboost import rates
 from tailboost.rows.fingerprints import Fingerprint, hash_rounded_rows, labels_too_alike, too_many
+from tailboost.rows.judged import judged
 from tailboost.rows.readers import Met
 
 X, y = make_classification(2000, n_informative=5, random_state=0)
@@ -83,7 +84,10 @@ def test_rows_of_several_choices_count_together():
     assert not any(
         too_many(*sketch.count(hash_rounded_rows(table[rows]))) for sketch in mix.records_.selected
     )
-    assert Met.of(mix, mix.row_hashes(table[rows]), table[rows]).counts.tolist() == [[0, 100], [40, 100]]
+    assert Met.of(mix, judged(mix).row_hashes(table[rows]), table[rows]).counts.tolist() == [
+        [0, 100],
+        [40, 100],
+    ]
     with pytest.raises(tb.LeakageError, match="decision rule was selected on 40%"):
         tb.certify(mix, table[rows], labels[rows])
     tb.certify(mix, table[1100:], labels[1100:])

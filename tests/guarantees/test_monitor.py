@@ -13,13 +13,14 @@ from tailboost.app.report import render_monitor
 from tailboost.guarantees.monitor import state_digest as digest_of
 from tailboost.guarantees.recheck import Bets, Claim
 from tailboost.rates import Sample, bounds
-from tailboost.rows.judged import Judged
+from tailboost.rows.judged import Recorded
 from tailboost.rows.records import Records
 
 
-class Ruler(Judged):
+class Ruler:
     """Answers 1 if the first column is positive."""
 
+    _judged_by = Recorded
     records_ = Records()
     classes_ = np.array([0, 1])
 
@@ -282,9 +283,10 @@ def drawn_rates(n, seed, selected):
     return y, said, {"sex": groups}
 
 
-class Sayer(Judged):
+class Sayer:
     """Answers by its only column."""
 
+    _judged_by = Recorded
     records_ = Records()
     classes_ = np.array(["no", "yes"])
     groups_ = (("sex", "f"), ("sex", "m"))

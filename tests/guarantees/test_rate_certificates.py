@@ -18,7 +18,7 @@ from tailboost.guarantees.path import TighterRules
 from tailboost.guarantees.rate_bounds import RateFamily, limit_bounds, rate_bounds
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
-from tailboost.rows.judged import Judged
+from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.records import Records
 
 SELECTED = rates.selected("yes", by="sex")
@@ -116,7 +116,8 @@ def test_subgroups_without_rows_have_the_trivial_bound_and_are_named():
 
 
 def test_groups_of_the_fit_count_also_where_another_column_is_new():
-    class Fitted(Judged):
+    class Fitted:
+        _judged_by = Recorded
         records_ = Records()
         classes_ = NAMES
         groups_ = (("sex", "f"), ("sex", "m"), ("city", "Rome"))
@@ -506,7 +507,7 @@ def test_targets_among_the_answered_within_a_share_passed_on(queue):
     assert {(b.rate.kind, b.upper) for b in point.certificate_.bounds} == {
         ("answered_error", 0.15), ("deferred", 0.25),
     }  # fmt: skip
-    assert point.can_defer
+    assert judged(point).can_defer
 
 
 @pytest.mark.slow
@@ -515,7 +516,7 @@ def test_targets_among_the_answered_are_broken_at_most_as_often_as_it_says(queue
     """2,000 samples of calibration rows; the tested rules do not depend on them."""
     mix, rows = queue
     path = TighterRules.of(mix.selection_, [1500] * len(mix.limits)).steps()
-    points = [mix.answering(step.selection) for step in path]
+    points = [judged(mix).answering(step.selection) for step in path]
     monkeypatch.setattr(TighterRules, "steps", lambda *_: path)
     X, y, groups = rows(200_000, 99)
     errors, passed = [], []

@@ -9,6 +9,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 
 import tailboost as tb
+from tailboost.rows.judged import judged
 from tailboost.selection.threshold_rule import ThresholdRule
 
 RNG = np.random.default_rng(0)
@@ -44,7 +45,7 @@ def test_all_forms_of_a_rule_decide_alike(kind, problem):
     clf = tb.tune(score, TABLE[A], Y[A], **params, **given)
     rule, fresh = clf.rule_, TABLE[B]
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if clf.can_defer else {}
+    mark = {"deferred": "human review"} if judged(clf).can_defer else {}
     expected = clf.predict(fresh, **({"groups": fresh[["lang"]]} if by_group else {}), **mark).tolist()
     groups = (fresh["lang"],) if by_group else ()
     assert rule.predict(fresh[score.columns], *groups).tolist() == expected
@@ -169,5 +170,5 @@ def test_a_group_blind_rule_on_scores_alone_is_thresholds(kind, limits):
     clf = tb.tune(score, table[A], Y[A], groups=TABLE[["lang"]][A], limits=limits)
     rule = clf.rule_
     assert isinstance(rule, ThresholdRule)
-    mark = {"deferred": "human review"} if clf.can_defer else {}
+    mark = {"deferred": "human review"} if judged(clf).can_defer else {}
     assert rule.predict(table[score.columns][A]).tolist() == clf.predict(table[A], **mark).tolist()

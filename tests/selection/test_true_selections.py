@@ -22,6 +22,7 @@ import tailboost as tb
 from tailboost import rates
 from tailboost.rates import Answered
 from tailboost.rates.rate import KINDS
+from tailboost.rows.judged import judged
 
 SENTENCES = {
     "rates_: 95 % interval of a rate, gap or ratio": "test_intervals",
@@ -86,7 +87,7 @@ class Setting:
         S, y, g = fresh
         groups = {"groups": {"g": g}} if self.by_group else {}
         X = probabilities(S) if self.kind == "models" else S
-        deferred = {"deferred": clf.defers(X, **groups)} if clf.can_defer else {}
+        deferred = {"deferred": clf.defers(X, **groups)} if judged(clf).can_defer else {}
         answers = clf.predict(X, **groups)
         return Answered.of(y, answers, groups={"g": g}, labels=[0, 1], **deferred)
 

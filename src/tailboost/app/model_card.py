@@ -174,7 +174,7 @@ class ModelCard:
                 rates = certify(model, X, y, clusters=clusters, **given)
             except ValueError as failure:
                 rates_failure = str(failure)
-        calibrated = judged(final).certificate_
+        calibrated = judged(final).certificate
         stated = next(
             (one for one in (calibrated, rates, certificate) if _limits_of(one)), None
         )

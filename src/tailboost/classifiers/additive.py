@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +23,11 @@ from tailboost.boosting.ensemble import AdditiveEnsemble
 from tailboost.boosting.game import Game, Position, RowStakes, Schedule, Units
 from tailboost.boosting.learner import CrossFit, Whole
 from tailboost.boosting.players.additive_player import Additive
-from tailboost.classifiers.base import BaseBoostClassifier
+from tailboost.classifiers.base import BaseBoostClassifier, cached
 from tailboost.classifiers.boosting_fit import BoostingFit
-from tailboost.classifiers.input import CONSTRAINTS, FOLDS, checked_table, labels_of
+from tailboost.classifiers.input import CONSTRAINTS, FOLDS, labels_of
+from tailboost.classifiers.judged import JudgedSteps
+from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Column, Floats, Stated, Table
 from tailboost.core.checks import positions
 from tailboost.guarantees.additive_summary import (
@@ -37,14 +38,14 @@ from tailboost.guarantees.additive_summary import (
 )
 from tailboost.learners import HistTreeClassifier
 from tailboost.rates import InfeasibleLimitsError, error
-from tailboost.rows.judged import Judged, answered, cached
+from tailboost.rows.judged import answered
 from tailboost.rows.training_set import HELD_OUT, TrainingSet
 from tailboost.selection.curve import Curve, CurvePoint
 from tailboost.selection.problem import stated as stated_problem
 from tailboost.selection.rate_table import RateTable
 
 
-class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
+class AdditiveClassifier(ReportedClassifier, BaseBoostClassifier):
     """``argmax_k f_k(x)`` with ``f_k = Σ_t a_t z_k(h_t(x))``: z_k = 1 if h predicts k, else −1/(K−1)."""
 
     ensemble_: AdditiveEnsemble
@@ -55,7 +56,7 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     tol: float
     cv: Any
 
-    knows_rows = True
+    _judged_by = JudgedSteps
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": [option for option in CONSTRAINTS["cv"] if option is not FOLDS]
     }
@@ -147,9 +148,6 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         """Overall error and class errors of `predict` on the selection data."""
         return self._measured(error(), error(by="class"))
 
-    def _subgroup_table(self) -> RateTable:
-        return self._measured(error(by="class"), kind="class")
-
     @property
     def limits_met_(self) -> None:
         """None: there are no limits."""
@@ -191,9 +189,6 @@ class AdditiveClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
 
         point = CurvePoint(reached[0], reached[1], copy.copy(self))
         return Curve((point,), limited, other, self.selection_.rows.words, at, self)
-
-    def _checked(self, X: Table) -> Any:
-        return checked_table(self, self._learner(), X)
 
     def _decisions(self, scores: Floats) -> Floats:
         if len(self.classes_) == 2:

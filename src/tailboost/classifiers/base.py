@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
@@ -35,6 +35,8 @@ from tailboost.classifiers.boosting_fit import (
     with_callbacks,
 )
 from tailboost.classifiers.input import CONSTRAINTS, checked_table, input_tags, with_parameters
+from tailboost.classifiers.judged import JudgedHypotheses
+from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members, fractions_of
 from tailboost.core.array_types import Column, Floats, Groups, Model, Seed, Stated, Table
 from tailboost.core.checks import check_number, n_rows_of, take, unpack
@@ -43,13 +45,9 @@ from tailboost.core.warn import warn_user
 from tailboost.learners import HistBoostClassifier
 from tailboost.learners.foreign import is_constant
 from tailboost.learners.named import named_learner
-from tailboost.rates import Limit, Rate
 from tailboost.rates import deferred as deferred_rate
-from tailboost.rows.fingerprints import digest
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Judged, cached, group_uses, intervals_of
-from tailboost.rows.records import Records
-from tailboost.rows.rows import Rows
+from tailboost.rows.judged import group_uses, intervals_of, judged
 from tailboost.rows.rules import refuse
 from tailboost.selection.engine import HypothesisEngine
 from tailboost.selection.mixture import Mixture
@@ -168,9 +166,8 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
 
     # -- after fitting -------------------------------------------------------------------------------
 
-    def _reading(self: Any, X: Table, y: Column) -> Records:
-        """Return the record of rows with labels by which a rule is selected."""
-        return Records().reading(self.row_hashes(X), y, features=True)
+    def _checked(self, X: Table) -> Any:
+        return checked_table(self, self._learner(), X)
 
     @property
     def estimators_(self) -> list[Any]:
@@ -216,6 +213,11 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
             )
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Results are computed anew after loading.
+        state = cast("dict[str, Any]", super().__getstate__())
+        return {k: {} if k == "_results" else v for k, v in state.items()}
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensemble_")
 
@@ -227,13 +229,22 @@ class BaseBoostClassifier(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimato
         return tags
 
 
+def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
+    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
+    check_is_fitted(classifier)
+    results: dict[str, Any] = classifier._results
+    if name not in results:
+        results[name] = make()
+    return results[name]
+
+
 # -- mixtures of hypotheses -------------------------------------------------------------------------------
 
 
-class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
+class MixtureClassifier(ReportedClassifier, BaseBoostClassifier):
     """Mixture of hypotheses with weights λ, which can be selected anew without a fit."""
 
-    knows_rows = True
+    _judged_by = JudgedHypotheses
     ensemble_: MixtureEnsemble
     selection_: Mixture
     _named: NamedSubgroups  # the subgroups of the fit
@@ -257,12 +268,6 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         self.ensemble_ = selection.rule() if ensemble is None else ensemble
         self._results: dict[str, Any] = {}
         self.__dict__.pop("certificate_", None)
-
-    def _checked(self, X: Table) -> Any:
-        return checked_table(self, self._learner(), X)
-
-    def _rows_kept(self) -> Rows:
-        return self.selection_.pool.rows
 
     # -- another selection -----------------------------------------------------------------------------
 
@@ -339,7 +344,7 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         if given:
             rows.check_indexes()
             mixture = on_rows(new, rows, problem)
-            new.records_ = self.records_.joined(new._reading(X, y))
+            new.records_ = self.records_.joined(judged(new).reading(X, y))
         elif groups is not None:
             mixture = by_groups(new, groups, problem)
         select(new, mixture, problem, max_error)
@@ -385,16 +390,6 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         if a is None and b is None and problem.over_rows:
             return tail_curve(self)
         return rate_curve(self, *problem.traded(a, b), n_points)
-
-    def _answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, None]]:
-        """Return the predictions of the classifiers of a curve; each hypothesis predicts once."""
-        answers = list(self.ensemble_.answers(self._checked(X)))
-        return [
-            (self.classes_[c.ensemble_.scores_of(answers).argmax(axis=1)], None)
-            for c in classifiers
-        ]
 
     def alpha_path(self, alphas: Sequence[float]) -> Floats:
         """Return the mixture weights λ for several α; nothing is trained.
@@ -452,38 +447,6 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
         return float(self.selection_.counts.strata.size.sum())
 
     @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        return self.selection_.predicted(self.ensemble_)
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the mixture weights, and of the candidates' outputs on the selection data."""
-        ensemble = self.ensemble_
-        rule = (self.classes_.tolist(), ensemble.weights.tolist(), ensemble.tie_order.tolist())
-        judged = self.selection_.pool.judged
-        return digest(repr(rule).encode(), *(each.packed.tobytes() for each in judged))
-
-    def tested_values(self, opened: Any) -> Iterator[NDArray[Any]]:
-        """Yield the answers of each candidate to opened rows: class numbers, or a label distribution.
-
-        Parameters
-        ----------
-        opened : table
-            From `opened`.
-
-        Yields
-        ------
-        ndarray of shape (n,) or (n, K)
-        """
-        yield from self.ensemble_.answers(self._checked(opened))
-
-    @property
-    def draws(self) -> bool | None:
-        """Whether answers of the randomised rule are drawn."""
-        return bool(self.ensemble_.draws)
-
-    @property
     def objective_(self) -> Any:
         """The minimised rate or CVaR."""
         return self.selection_.problem.objective
@@ -505,9 +468,6 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def estimates(self) -> RateTable:
         """The rates of ``rates_`` without shadow prices and notes on groups."""
         return self._selected.estimates
-
-    def _measured(self, *stated: Rate | Limit) -> RateTable:
-        return self._selected.rates(stated)
 
     @property
     def _own(self) -> bool:
@@ -542,9 +502,6 @@ class MixtureClassifier(Judged, ClassifierMixin, BaseBoostClassifier):
     def expected_subgroup_intervals_(self) -> Floats:
         """95 % intervals for the expected errors of the randomised rule on new rows, shape (m, 2)."""
         return intervals_of(self._errors(self.selection_.mixed(self.estimator_weights_)))
-
-    def _subgroup_table(self) -> RateTable:
-        return self._errors(self._selected.counts)
 
     @property
     def summary_(self) -> Summary:

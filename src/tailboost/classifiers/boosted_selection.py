@@ -19,7 +19,7 @@ from tailboost.core.warn import warn_user
 from tailboost.rates import Limit, Objective, checked_limits, error
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
-from tailboost.rows.judged import group_uses
+from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows, front
@@ -155,7 +155,7 @@ def select(clf: Any, mixture: Mixture, problem: Problem, max_error: Stated) -> N
             cast("SelectedRule", clf._selected).warn_of_violations()
         return
     clf._take_targets(max_error)
-    table = clf._subgroup_table()
+    table = judged(clf).errors_table
     missed = [(line.subgroup, line.value, line.bound) for line in table if line.met is False]
     if missed:
         strict = any(limit.strict for limit in problem.limits)
@@ -268,7 +268,7 @@ def summarised(clf: Any) -> Summary:
     summary = mixture_summary(clf.game_, clf.selection_, weights, clf.gap_, bounds, classes)
     table = None
     if not clf.selection_.problem.over_rows:
-        table = clf._subgroup_table()
+        table = judged(clf).errors_table
         drawn = clf._errors(clf.selection_.mixed(weights))
         pairs = zip(table, drawn, strict=True)
         if not all(np.array_equal(a.value, b.value, equal_nan=True) for a, b in pairs):

@@ -41,7 +41,7 @@ from tailboost.rates import Answered, Limit, Strata
 from tailboost.rates.strata import names_in
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Judged
+from tailboost.rows.judged import judged
 from tailboost.rows.readers import row_hashes
 
 __all__ = ["OneBatch", "calibrate"]
@@ -219,9 +219,9 @@ def calibrate(
         "confidence": confidence, "rule": rule, "previous": previous, "attempts": attempts
     }  # fmt: skip
     with telling() if verbose else nullcontext():
-        if (
-            isinstance(model, Judged) and model.knows_rows
-        ):  # its rule was selected on other rows
+        view = judged(model)
+        # Its rule was selected on other rows.
+        if view.knows_rows and view.classifier is model:
             unused = [*["selection_share"] * (selection_share is not None), *params]
             if unused:
                 raise ValueError(

@@ -45,7 +45,7 @@ from tailboost.rows.fingerprints import (
     hash_rounded_rows,
 )
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Judged, is_about
+from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -115,9 +115,8 @@ class LabelRules:
     selection_: LabelSelection | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.certificate_ is not None and not is_about(
-            self.certificate_, LabelPairs(self, ())
-        ):
+        certificate = self.certificate_
+        if certificate is not None and certificate.rule != _digest(self.rules):
             object.__setattr__(self, "certificate_", None)
 
     def predict(self, X: Table) -> dict[str, NDArray[Any]]:
@@ -407,7 +406,56 @@ class LabelRules:
         return "\n".join(f"{name}: {rule}" for name, rule in self.rules.items())
 
 
-class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
+class JudgedPairs(Recorded):
+    """Rules of several labels as a classifier of pairs, `LabelPairs`."""
+
+    @property
+    def takes_limits(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def reads_scores(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        defers: bool = self.classifier.rules.defers
+        return defers
+
+    @property
+    def stated_limits(self) -> tuple[Limit, ...]:
+        """The limits."""
+        return tuple(self.classifier.limits)
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rules of all labels."""
+        return _digest(self.classifier.rules.rules)
+
+    @property
+    def counts_on_selection(self) -> Floats:
+        """The limited rates on the selection data, which tell selections apart as confusion counts do."""
+        return np.array([line.value for line in self.classifier.rates_.lines])
+
+    def cases(self, X: Table) -> Mask:
+        """Return the rows as a whole: the labels of a row depend on each other."""
+        cases: Mask = X[:, 0] == len(self.classifier.rules.rules)
+        return cases
+
+    def answering(self, selection: LabelPairs, limits: Sequence[Limit] = ()) -> LabelPairs:
+        """Return the rules of another selection, with limits if any are stated."""
+        return LabelPairs(selection.rules, limits or selection.limits)
+
+    def selection_within(self, limits: Sequence[Limit]) -> LabelPairs:
+        """Return the rules within other limits."""
+        pairs: LabelPairs = self.classifier
+        return pairs.within(limits)
+
+
+class LabelPairs(ClassifierMixin, BaseEstimator):
     """Rules of several labels as a classifier of pairs of row and label, and of rows as a whole.
 
     Parameters
@@ -417,6 +465,8 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     limits : sequence of Limit
         Their limits, of the form of `_stacked_limits`.
     """
+
+    _judged_by = JudgedPairs
 
     def __init__(self, rules: LabelRules, limits: Sequence[Limit]) -> None:
         self.rules = rules
@@ -432,35 +482,9 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         return self
 
     @property
-    def stated_limits(self) -> tuple[Limit, ...]:
-        """The limits."""
-        return tuple(self.limits)
-
-    @property
     def classes_(self) -> Ints:
         """The answers."""
         return np.array([0, 1])
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone."""
-        return True
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rules of all labels."""
-        each = [(name, digest_of_rule(rule)) for name, rule in self.rules.rules.items()]
-        return digest(repr(each).encode())
-
-    @property
-    def counts_on_selection(self) -> Floats:
-        """The limited rates on the selection data, which tell selections apart as confusion counts do."""
-        return np.array([line.value for line in self.rates_.lines])
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether rows may be deferred."""
-        return self.rules.defers
 
     @property
     def rates_(self) -> RateTable:
@@ -480,11 +504,6 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         stated = self._fitted.selection_.problem.within(tuple(self.limits))
         return replace(stated, objective=Objective.of(error()))
 
-    def cases(self, X: Table) -> Mask:
-        """Return the rows as a whole: the labels of a row depend on each other."""
-        cases: Mask = X[:, 0] == len(self.rules.rules)
-        return cases
-
     @property
     def selection_(self) -> Self:
         """The rules themselves, with the members of `Selection` that procedures read."""
@@ -495,23 +514,15 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
         """The limited rates on the selection data."""
         return self.rates_
 
-    def answering(self, selection: LabelPairs, limits: Sequence[Limit] = ()) -> LabelPairs:
-        """Return the rules of another selection, with limits if any are stated."""
-        return LabelPairs(selection.rules, limits or selection.limits)
-
     def within(self, limits: Sequence[Limit]) -> LabelPairs:
         """Return the rules within other limits, without a confidence, on the same selection data."""
         return self._answering(self._selection.within(limits, 0), limits)
 
     log_odds = None
 
-    def selection_within(self, limits: Sequence[Limit]) -> LabelPairs:
-        """Return the rules within other limits."""
-        return self.within(limits)
-
     def family(self, *, by_group: bool) -> ThresholdFamily | None:
         """Return the rules with another threshold for each label; None with limits on rows or deferral."""
-        if self.can_defer or not by_group or any(map(_is_of_rows, self.limits)):
+        if self.rules.defers or not by_group or any(map(_is_of_rows, self.limits)):
             return None
         return self._fitted.selection_.family(by_group=True)
 
@@ -574,6 +585,12 @@ class LabelPairs(Judged, ClassifierMixin, BaseEstimator):
     def defers(self, X: Table) -> Mask:
         """Return which pairs and rows are deferred."""
         return np.asarray(self.actions(X) == HUMAN_REVIEW)
+
+
+def _digest(rules: dict[str, ThresholdRule]) -> str:
+    """Return the digest of the rules of all labels."""
+    each = [(name, digest_of_rule(rule)) for name, rule in rules.items()]
+    return digest(repr(each).encode())
 
 
 def _of_any(answers: dict[str, NDArray[Any]], defers: bool) -> NDArray[Any]:
@@ -907,7 +924,7 @@ class _CalibratedScore:
     def rule(self, classifier: Model, name: str) -> ThresholdRule:
         """Return the rule of a label, from the answers of a classifier to each value of the score."""
         values, row = np.unique(self.values, return_index=True)
-        if classifier.can_defer:
+        if judged(classifier).can_defer:
             mark = {"deferred": HUMAN_REVIEW}
         else:
             mark = {}
@@ -973,7 +990,9 @@ class _LabelScores:
     def scores_of(self, family: ThresholdFamily, values: Floats) -> Floats:
         """Return the score by which a family divides the pairs with some values of the score."""
         P = self.score.probabilities(values)
-        pairs = self.classifier.opened(P[:, None], {LABEL: np.repeat(self.name, len(P))})
+        pairs = judged(self.classifier).opened(
+            P[:, None], {LABEL: np.repeat(self.name, len(P))}
+        )
         return self.classifier.selection_.thresholds(family).scores(pairs)
 
     def values_in(self, pairs: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import field, replace
 from numbers import Integral, Real
@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.exceptions import NotFittedError
+from sklearn.base import MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Bunch, Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
@@ -23,6 +22,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble, answers_by, draw
 from tailboost.classifiers.default_models import default_estimators
 from tailboost.classifiers.fitting import MOST_PARTS, named_models
 from tailboost.classifiers.input import input_tags, with_parameters
+from tailboost.classifiers.judged import JudgedModels
 from tailboost.classifiers.mixture_fit import (
     check_pairs,
     first_selection,
@@ -30,14 +30,13 @@ from tailboost.classifiers.mixture_fit import (
     models_behind,
     unsettled,
 )
+from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.classifiers.reselection import drawn_members
 from tailboost.classifiers.robust_selection import (
     FittedSelection,
     answer_by,
-    answers_along,
     asker,
     check_groups,
-    checked_rows,
     deferral_curves,
     engine_by,
     engine_of,
@@ -45,7 +44,6 @@ from tailboost.classifiers.robust_selection import (
     labels_of,
     name_groups,
     outputs_on,
-    problem_of,
     rate_curve,
     readable,
     restated,
@@ -67,7 +65,6 @@ from tailboost.core.checks import (
     batched,
     check_costs,
     check_indexes,
-    has_named_columns,
     label_vector,
     n_rows_of,
     refuse_missing,
@@ -75,19 +72,16 @@ from tailboost.core.checks import (
     unpack,
 )
 from tailboost.core.long_work import fitting_apart, telling
-from tailboost.learners.scores import as_fitted, only_scores
+from tailboost.learners.scores import as_fitted
 from tailboost.rates import Largest, Limit, Rate
-from tailboost.rows.fingerprints import RowHashes, digest
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Judged, group_uses
+from tailboost.rows.judged import group_uses, judged
 from tailboost.rows.records import Records
-from tailboost.rows.rules import refuse
-from tailboost.selection.answers import OpenedRows, can_defer
 from tailboost.selection.answers import deferred as deferred_rows
-from tailboost.selection.outputs import Models, averaging, check_named, stacked
+from tailboost.selection.outputs import averaging, check_named, stacked
 from tailboost.selection.problem import NAMED
 from tailboost.selection.rate_table import RateTable
-from tailboost.selection.rule import Rule, digest_of_rule
+from tailboost.selection.rule import Rule
 from tailboost.selection.selection import Selection
 from tailboost.selection.summary import Summary
 from tailboost.selection.threshold_rule import ThresholdRule
@@ -95,7 +89,7 @@ from tailboost.selection.threshold_rule import ThresholdRule
 
 @with_parameters
 class RobustMixtureClassifier(
-    MetaEstimatorMixin, FittedSelection, Judged, ClassifierMixin, _BaseComposition
+    MetaEstimatorMixin, FittedSelection, ReportedClassifier, _BaseComposition
 ):
     """Ensemble whose decision rule makes the largest error of a class, group or cell, or another rate, small.
 
@@ -269,6 +263,7 @@ class RobustMixtureClassifier(
     (89,)
     """
 
+    _judged_by = JudgedModels
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimators": [list, OneOf("strong"), None],
         "objective": [OneOf(*NAMED, "cvar"), Rate, Largest, None],
@@ -580,7 +575,7 @@ class RobustMixtureClassifier(
         if X is not None:
             given.check_indexes()
             engine = engine_on(new, given, problem)
-            new.records_ = self.records_.joined(new._reading(X, y))
+            new.records_ = self.records_.joined(judged(new).reading(X, y))
         elif groups is not None:
             engine = engine_by(new, groups, problem)
         check_groups(new, problem, engine.outputs.rows.groups)
@@ -626,39 +621,6 @@ class RobustMixtureClassifier(
         if a is None and b is None and problem.over_rows:
             return tail_curve(self)
         return rate_curve(self, problem.traded(a, b), n_points)
-
-    def selection_within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection of the stated objective within other limits, without a confidence.
-
-        Without a stated objective it is the overall error.
-
-        Parameters
-        ----------
-        limits : sequence of Limit
-            The limits.
-        """
-        new = copy.copy(self)
-        new.limits = list(limits)
-        new.max_error = None
-        new.confidence = None
-        return self.selection_.select(problem_of(new))
-
-    def answering(self, selection: Selection, limits: Sequence[Limit] = ()) -> Self:
-        """Return the classifier that answers by another selection of the same candidates.
-
-        Parameters
-        ----------
-        selection : Selection
-            The selection.
-        limits : sequence of Limit, optional
-            The stated limits, instead of those of the classifier.
-        """
-        new = copy.copy(self)
-        if limits:
-            new.limits = list(limits)
-            new.max_error = None
-        answer_by(new, selection)
-        return new
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -837,7 +799,7 @@ class RobustMixtureClassifier(
         """
         n, ask = asker(self, X, groups, "defers_table")
         drawn = drawn_members(self.ensemble_, members, n)
-        if self.can_defer:
+        if judged(self).can_defer:
             return answers_by(drawn, ask) == 1
         return np.zeros(n, dtype=bool)
 
@@ -882,11 +844,6 @@ class RobustMixtureClassifier(
     def ensemble_(self) -> MixtureEnsemble:
         """The selected candidates with their mixture weights."""
         return self.selection_.ensemble
-
-    @property
-    def stated_limits(self) -> tuple[Limit, ...]:
-        """The limits on rates that the parameters state, also those of ``max_error``."""
-        return problem_of(self).limits
 
     @property
     def estimators_(self) -> list[Any]:
@@ -956,149 +913,6 @@ class RobustMixtureClassifier(
         name = self.candidates_[0]
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
         return replace(summary, groups=group_uses(self))
-
-    def _measured(self, *stated: Rate | Limit) -> RateTable:
-        return self.selection_.rule.rates(stated)
-
-    def _subgroup_table(self) -> RateTable:
-        return self.selection_.rule.errors
-
-    def _rule_html(self) -> str:
-        try:
-            return self.rule_._repr_html_()
-        except NotFittedError:
-            return ""
-
-    # -- what other parts of the library read ----------------------------------------------------------
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether the rule may defer rows: `defers` tells which."""
-        check_is_fitted(self)
-        return can_defer(self.ensemble_)
-
-    @property
-    def weighs_groups(self) -> bool:
-        """Whether the rule weighs p(group | x, y), which is learned from the features."""
-        ensemble = self.ensemble_
-        used = np.flatnonzero(ensemble.weights > 0)
-        return any(ensemble.base_models[m].weighs_groups for m in used)
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone, so that equal rows are different rows."""
-        return only_scores(self.estimators_)
-
-    @property
-    def draws(self) -> bool | None:
-        """Whether answers of the randomised rule are drawn."""
-        return bool(self.ensemble_.draws)
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rule, and of what its models are: columns of scores, or outputs on selection data."""
-        engine = self.selection_.engine
-        models = engine.outputs.models
-        if only_scores(models.fitted) and not models.are_given:
-            return digest_of_rule(self.rule_, [model.estimator for model in models.fitted])
-        outputs = [each.tobytes() for each in engine.known_outputs]
-        return digest(digest_of_rule(self.rule_).encode(), *outputs)
-
-    @property
-    def counts_on_selection(self) -> Floats:
-        """The confusion counts of the rule on the selection data."""
-        return self.selection_.counts
-
-    def opened(self, X: Table, groups: Groups = None) -> OpenedRows:
-        """Return rows for `predict` and other methods of classifiers with the same models.
-
-        Parameters
-        ----------
-        X, groups : array-like of shape (n, d), (n,)
-            As in `predict_distribution`; groups are read by a group-aware rule alone.
-
-        Returns
-        -------
-        OpenedRows
-        """
-        return OpenedRows(list(tables_of(self, X, groups if self.by_group else None)))
-
-    def tested_values(self, opened: OpenedRows) -> Iterator[Floats]:
-        """Return the values by which all candidates answer opened rows.
-
-        Parameters
-        ----------
-        opened : OpenedRows
-            From `opened`.
-
-        Returns
-        -------
-        iterator of ndarray of shape (n, ...)
-        """
-        engine = self.selection_.engine
-        return opened.values(engine.outputs.models, engine.probabilities)
-
-    def row_hashes(self, X: Table) -> RowHashes:
-        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict`.
-
-        Returns
-        -------
-        RowHashes
-            Of the whole rows, and of what single models read: `Scores`, and given probabilities. A table and
-            a dict of probabilities without a common score have no hash in common.
-        """
-        # `InfeasibleLimitsError.unselected` has candidates and no rule.
-        if not hasattr(self, "selection_"):
-            check_is_fitted(self)
-        models = self.selection_.engine.outputs.models
-        table = self._checked(X)
-        if not has_named_columns(X):
-            return models.row_hashes(table)
-        return Models.given(models.names, self.classes_).row_hashes(table, X)
-
-    def example_groups(self, n_rows: int) -> Any:
-        """Return groups in the form in which `predict` takes them, each group in turn.
-
-        Parameters
-        ----------
-        n_rows : int
-            Number of rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or dict of one by the name of its column
-
-        Raises
-        ------
-        ValueError
-            If the rule is group-blind.
-        """
-        if not self.by_group:
-            refuse("blind rule", "groups")
-        names = self._group_names
-        groups = np.resize(names.values[0], n_rows)
-        if names.columns is None:
-            return groups
-        return {names.columns[0]: groups}
-
-    def _checked(self, X: Table) -> Any:
-        return checked_rows(self, X)
-
-    def _answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, Any]]:
-        return answers_along(self, classifiers, X, groups)
-
-    def _reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows; rows of scores and probabilities are compared as whole tables."""
-        fitted = self.selection_.engine.outputs.models.fitted
-        features = not (has_named_columns(X) or only_scores(fitted))
-        return Records().reading(self.row_hashes(X), label_vector(y), features=features)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from tailboost.learners.scores import only_scores
 from tailboost.rates import Largest, Limit, Objective, deferred, error
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames, rows_among
+from tailboost.rows.judged import judged
 from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, shares
 from tailboost.selection.answers import deferred as deferred_rows
@@ -53,7 +54,6 @@ Mixture = TypeVar("Mixture")
 class FittedSelection:
     """The attributes of a fit, apart from the parameters, of which dataclasses make a constructor."""
 
-    knows_rows = True
     classes_: NDArray[Any]
     selection_: Selection
     _group_names: GroupNames
@@ -158,7 +158,7 @@ def outputs_on(mix: Any, models: Models, given: Given, to: str) -> ModelOutputs:
     if models.are_given:
         X = stacked(given.X, models.names, mix.classes_, n_rows_of(given.y))
     else:
-        X = mix._checked(given.X)
+        X = checked_rows(mix, given.X)
     X, rows = selection_data(mix, X, given, "", f"the {{:,}} rows given to {to}")
     if not all(isinstance(model, FrozenEstimator) for model in models.fitted):
         rows = noting_seen(mix.seen_rows_, X, rows, "the probabilities kept with the model")
@@ -204,7 +204,7 @@ def engine_on(mix: Any, given: Given, problem: Problem) -> ProbabilityEngine:
     elif only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
         features = np.zeros((len(rows.y), 1))
     else:
-        features = mix._checked(given.X)
+        features = checked_rows(mix, given.X)
         if rows.used is not None:
             features = take(features, rows.used)
     if problem.needs_costs and costs is None:
@@ -337,7 +337,7 @@ def readable(mix: Any, X: Table) -> tuple[Models, Any]:
     models = mix.selection_.engine.outputs.models
     if has_named_columns(X):
         models = Models.given(models.names, mix.classes_, models.average)
-    return models, mix._checked(X)
+    return models, checked_rows(mix, X)
 
 
 def checked_rows(mix: Any, X: Table) -> Any:
@@ -444,7 +444,7 @@ def answers_along(
     answers = []
     for point in classifiers:
         review = None
-        if point.can_defer:
+        if judged(point).can_defer:
             review = deferred_rows(point.ensemble_, table)
         answers.append((mix.classes_[shares(point.ensemble_, table).argmax(axis=1)], review))
     return answers

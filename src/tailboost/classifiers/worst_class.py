@@ -45,6 +45,7 @@ from tailboost.classifiers.input import (
     ROUNDS_OR_AUTO,
     with_parameters,
 )
+from tailboost.classifiers.judged import JudgedSubgroups
 from tailboost.core.array_types import Column, Floats, Groups, Ints, Stated, Table
 from tailboost.core.checks import OneOf, unpack
 from tailboost.core.exceptions import BoundNotMetWarning, SmallSubgroupsWarning
@@ -53,6 +54,7 @@ from tailboost.guarantees.game_bounds import edge_bound, hedge_game_bounds
 from tailboost.learners import HistBoostClassifier
 from tailboost.rates import Largest, Limit, Objective, Rate, error, largest
 from tailboost.rows.given import Given
+from tailboost.rows.judged import judged
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import unit_name
 from tailboost.rows.training_set import TrainingSet
@@ -288,6 +290,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
     array([0.1, 0.3, 0.3])
     """
 
+    _judged_by = JudgedSubgroups
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_estimators": ROUNDS_OR_AUTO,
         "combine": [OneOf("auto", "vote", "mixture")],
@@ -411,13 +414,6 @@ class WorstClassBoostClassifier(MixtureClassifier):
         """Which game is played."""
         return Terms.of(self, self._pools.count)
 
-    @property
-    def stated_limits(self) -> tuple[Limit, ...]:
-        """The limit that ``max_error`` states."""
-        if self.max_error == "auto":
-            return ()
-        return (error(by=self._named.kind) <= self.max_error,)
-
     # -- after the game ------------------------------------------------------------------------------
 
     def _answer_by(self, selection: Mixture, ensemble: MixtureEnsemble | None = None) -> None:
@@ -472,7 +468,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
         super()._warn()
         warn_of_small(self._named, self._pools)
         useless = uselessness(self)
-        words = self._rows_kept().words
+        words = self.selection_.pool.rows.words
         errors = self._error_values(self._selected.counts)
         named = list(
             zip(
@@ -521,7 +517,7 @@ class WorstClassBoostClassifier(MixtureClassifier):
             )
         if self.max_error == "auto" or not self._own:
             return promised, observed
-        bound = target_bound(self._subgroup_table(), self.max_error_, units.indicator)
+        bound = target_bound(judged(self).errors_table, self.max_error_, units.indicator)
         return promised, (*observed, bound)
 
 

@@ -161,7 +161,7 @@ def _scored(
         some and some.groups(given.groups),
         groups_unlabeled=more and more.groups(given.groups_unlabeled),
         subgroups={**(given.subgroups or {}), "class": classes},
-        equal_rows=reason_of_equal_rows(final, given.equal_rows),
+        equal_rows=reason_of_equal_rows(judged(final), given.equal_rows),
         deferred=np.concatenate(deferred) if deferred else None,
         answers_unlabeled=None if more is None else classes[more.column("answers")],
     )

@@ -43,6 +43,7 @@ from tailboost.rates import Strata
 from tailboost.rows.fingerprints import UsedRows, hash_rows
 from tailboost.rows.given import Given
 from tailboost.rows.group_names import GroupNames
+from tailboost.rows.judged import judged
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.selection.data import RemoteSelectionData
@@ -263,7 +264,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         if groups is None:
             none = None
         else:
-            none = self.example_groups(0)
+            none = judged(self).example_groups(0)
         meta = answer(
             nothing, groups=none
         )  # raises before any work is done if something is missing

@@ -49,6 +49,7 @@ from tailboost.guarantees.tested import what_is_tested
 from tailboost.guarantees.thresholds import ThresholdSequences
 from tailboost.rates import Limit, checked_limits
 from tailboost.rows.given import Given
+from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Attempt, attempts_of, may_follow, spent_by_next
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
@@ -101,9 +102,9 @@ def calibrate_selected(
     check_number(confidence, "confidence", 0, 1, below=True)
     _check_options(rule, attempts)
     _refuse_unselected(model, limits)
-    if max_error is None and limits is None and not model.takes_limits:
+    if max_error is None and limits is None and not judged(model).takes_limits:
         max_error = stated_by(model).max_error
-    stated = stated_limits(max_error, limits, own=model.stated_limits)
+    stated = stated_limits(max_error, limits, own=judged(model).stated_limits)
     earlier = attempts_of(previous)
     given = given.with_and_without_labels()
     if given.X_unlabeled is not None:
@@ -177,10 +178,10 @@ def stated_limits(max_error: Any, limits: Any, *, own: Sequence[Limit] = ()) -> 
 
 def _refuse_unselected(model: Any, limits: Any) -> None:
     """Raise if a classifier selects no rule, or takes no limits."""
-    if model.takes_limits:
+    if judged(model).takes_limits:
         return
     name = type(model).__name__
-    if not model.selects_rule:
+    if not judged(model).selects_rule:
         raise ValueError(
             f"{name} selects no rule; calibrate([model], …) tunes one on a part of the rows"
         )
@@ -199,7 +200,7 @@ def _limit_on_errors(max_error: Any, fresh: FreshRows) -> Limit:
 def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
     """Raise if limits are about groups, and the selection data of a boosting classifier have none."""
     about = [limit for limit in limits if limit.rate.needs_groups]
-    if about and not model.takes_limits and not groups_of_fit(model):
+    if about and not judged(model).takes_limits and not groups_of_fit(model):
         raise ValueError(
             f"{about[0]!r}: this {type(model).__name__} was fitted without groups, so its "
             "selection data "
@@ -209,11 +210,11 @@ def _refuse_groups(model: Any, limits: Sequence[Limit]) -> None:
 
 def selected_within(model: Any, limits: list[Limit]) -> Any:
     """Return the selection of a classifier within limits; the stated rule, if it was selected within them."""
-    if not model.takes_limits:
+    if not judged(model).takes_limits:
         return Reweighted(model).within(limits)
     if list(model.selection_.problem.limits) == limits:
         return model.selection_
-    return model.selection_within(limits)
+    return judged(model).selection_within(limits)
 
 
 def first_that_applies(
@@ -293,7 +294,7 @@ def certified(
         rows=fingerprints,
         attempts=attempts,
         price=tuple(price_of(limits, fresh, answered)),
-        rule=classifier.rule_digest,
+        rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         remarks=tuple(told_of_one_answer(bounds, answered, limits)),
     )

@@ -48,8 +48,8 @@ from tailboost.rows.fingerprints import (
     nth_of_kind,
     random_numbers,
 )
-from tailboost.rows.given import Given, checked_columns
-from tailboost.rows.group_names import by_column, plain_list
+from tailboost.rows.given import Given
+from tailboost.rows.group_names import by_column, checked_columns, plain_list
 from tailboost.rows.judged import (
     final_step,
     group_arguments,
@@ -364,7 +364,7 @@ class FreshRows:
             )
         if named:
             overlap += f" {named[0]}"
-        elif not self.final.records_.complete:
+        elif not judged(self.final).records.complete:
             overlap += (
                 " A model inside was fitted before (frozen). Its training rows are not known: "
                 "make sure that "
@@ -469,7 +469,7 @@ def _all_labels(y: Labels, answers: Labels, listed: Labels | None) -> Labels:
 
 def groups_of_fit(model: Model) -> list[Any]:
     """Return the names of the groups of a classifier's fit, if any."""
-    return plain_list(judged(model).groups_)
+    return plain_list(judged(model).groups)
 
 
 @dataclass(frozen=True)
@@ -510,7 +510,7 @@ class ListedGroups:
         combinations: tuple[tuple[Any, ...], ...] | None = None if complete else ()
         if complete and len(columns) > 1:
             place = [fitted.index(column) for column in columns]
-            rows = judged(final).group_combinations_
+            rows = judged(final).group_combinations
             combinations = tuple(
                 sorted({tuple(row[j] for j in place) for row in rows}, key=repr)
             )
@@ -608,7 +608,7 @@ class _Judge:
             known = fingerprint_of(
                 given.training_rows, lambda rows: row_hashes(model, _in_form_of(X, rows)).whole
             )
-        why = reason_of_equal_rows(final, given.equal_rows)
+        why = reason_of_equal_rows(judged(final), given.equal_rows)
         judge = cls(final, classes, listed is not None, why, known=known)
         if labels is None:
             _refuse_lacking(rates, classes)
@@ -785,7 +785,7 @@ def fresh_rows(
         clusters = numbered(given.clusters, "clusters", n_labelled)
     opened: tuple[Any, ...] = ()
     if opens:
-        opened = tuple(model.opened(part.X, part.groups) for part in parts)
+        opened = tuple(judged(model).opened(part.X, part.groups) for part in parts)
     fresh = Fresh(
         judge,
         given,

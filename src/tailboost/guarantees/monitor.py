@@ -56,7 +56,6 @@ from tailboost.rows.fingerprints import CHANCE, EqualRows, digest
 from tailboost.rows.group_names import by_column
 from tailboost.rows.judged import (
     judged,
-    last_step,
     refuse_other_rule,
 )
 from tailboost.rows.readers import reason_of_equal_rows, row_hashes
@@ -212,7 +211,7 @@ class Monitor:
         """
         check_number(confidence, "confidence", 0, 1, below=True)
         if max_error is None and not limits:
-            certificate = judged(last_step(model)).certificate_
+            certificate = judged(model).certificate
             if certificate is not None:
                 return cls.of(certificate)
             own = stated_by(model)
@@ -359,9 +358,9 @@ class Monitor:
     ) -> GivenRows:
         """Return the rows of a new batch, to recognise them later; raise if earlier batches had them."""
         hashes = None
-        if reason_of_equal_rows(model, equal_rows) == "natural":
+        if reason_of_equal_rows(judged(model), equal_rows) == "natural":
             hashes = row_hashes(model, X)
-            cases = judged(last_step(model)).cases(X)
+            cases = judged(model).cases(X)
             if cases is not None:
                 hashes = hashes.taken(cases)
         rows = GivenRows.of(called, ids, hashes)

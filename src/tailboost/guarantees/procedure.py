@@ -138,8 +138,9 @@ class Reweighted:
 
 def answering(model: Model, selection: Any, limits: Sequence[Limit] = ()) -> Any:
     """Return the classifier that answers by a selection of the same candidates, with its stated limits."""
-    if judged(model).takes_limits:
-        return model.answering(selection, limits)
+    view = judged(model)
+    if view.takes_limits:
+        return view.answering(selection, limits)
     return copy.copy(selection.classifier)
 
 

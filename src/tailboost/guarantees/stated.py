@@ -23,7 +23,7 @@ class StatedTargets:
 def stated_by(model: Model) -> StatedTargets:
     """Return the certified errors of a classifier or, without certified errors, what its fit states."""
     final = judged(last_step(model))
-    certificate = final.certificate_
+    certificate = final.certificate
     if certificate is not None:
         # A boosting classifier has tighter limits than the certified ones.
         of_errors = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Hashes, Ints, Model
 from tailboost.guarantees.fresh_rows import FreshRows
 from tailboost.rows.fingerprints import hash_rows
+from tailboost.rows.judged import judged
 
 # Parameters of a selection: the same call for another rule is another attempt.
 RULE_PARAMETERS = (
@@ -57,10 +58,11 @@ def what_is_tested(model: Model, fresh: FreshRows, arguments: str) -> Iterator[b
     bytes
     """
     rows = _hashes_with_labels(fresh)
-    by_part = [model.tested_values(part) for part in fresh.opened]
+    view = judged(model)
+    by_part = [view.tested_values(part) for part in fresh.opened]
     values = [np.concatenate(parts) for parts in zip(*by_part, strict=True)]
     sums = [_weighted_sums(each, rows) for each in (fresh.answered.actions, *values)]
-    counts = np.round(model.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
+    counts = np.round(view.counts_on_selection, COUNT_DECIMALS) + 0.0  # −0 becomes 0
     given = model.get_params(deep=False)
     rule = repr([(name, given[name]) for name in RULE_PARAMETERS if name in given])
     for array in (np.sort(rows), *sums, counts):

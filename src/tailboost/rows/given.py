@@ -10,14 +10,12 @@ from typing import Any
 from tailboost.core.array_types import Column, Groups, Labels, Table
 from tailboost.core.checks import (
     check_indexes,
-    check_length,
     distinct_labels,
     group_columns,
     label_column,
-    refuse_missing,
 )
 from tailboost.rows.fingerprints import EqualRows
-from tailboost.rows.group_names import by_column, plain_list
+from tailboost.rows.group_names import by_column, checked_columns, plain_list
 from tailboost.rows.rules import NOTHING_TOLD, refuse
 
 BY_ROW = ("X", "y", "groups", "sample_weight", "costs", "clusters")
@@ -97,7 +95,7 @@ class Given:
     @cached_property
     def columns(self) -> dict[Any, Labels]:
         """The columns of groups of the rows with labels, checked."""
-        return checked_columns(self.groups, "groups", self.n_labels, "X")
+        return checked_columns(self.groups, "groups", self.n_labels)
 
     @cached_property
     def listed(self) -> tuple[Any, list[Any] | None]:
@@ -125,22 +123,6 @@ class Given:
                 self, X=None, groups=None, X_unlabeled=self.X, groups_unlabeled=self.groups
             )
         return self
-
-
-def checked_columns(groups: Groups, argument: str, n: int, of: str) -> dict[Any, Labels]:
-    """Return the columns of groups of the n rows of ``of``, checked; none without groups."""
-    columns: dict[Any, Labels] = {}
-    if groups is None:
-        return columns
-    for name, values in group_columns(groups, argument).items():
-        if name is None:
-            called = argument
-        else:
-            called = f"{argument} column {name!r}"
-        refuse_missing(values, called)
-        columns[name] = label_column(values, called)
-        check_length(columns[name], called, n, of)
-    return columns
 
 
 def listed_subgroups(subgroups: Any, groups: Groups) -> tuple[Any, list[Any] | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 
-from tailboost.core.array_types import Column, Groups, Ints, Mask
+from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
     category_orders,
+    check_length,
     column_name,
     group_columns,
     in_category_order,
+    label_column,
     n_rows_of,
     positions,
     refuse_missing,
@@ -40,7 +42,7 @@ class GroupNames:
     @classmethod
     def of(cls, groups: Groups, name: str, n: int, used: Mask) -> Self:
         """Return the names of the groups of the used rows among n; ``name`` is for messages."""
-        columns = _group_columns(groups, name, n)
+        columns = checked_columns(groups, name, n, read=_as_given)
         orders = category_orders(groups)
         try:
             values = tuple(
@@ -104,7 +106,7 @@ class GroupNames:
         ValueError
             If columns differ from those in fit, or a value did not occur in fit.
         """
-        table = _group_columns(groups, name, n)
+        table = checked_columns(groups, name, n, read=_as_given)
         fitted = self.columns or (None,)
         if set(table) != set(fitted):
             raise ValueError(
@@ -114,10 +116,9 @@ class GroupNames:
         numbers = []
         first = 0
         for column, values in zip(fitted, self.values, strict=True):
-            if column is None:
-                label = name
-            else:
-                label = f"{name}[{column!r}]"
+            label = name
+            if column is not None:
+                label = f"{name} column {column!r}"
             if used is None:
                 rows = table[column]
             else:
@@ -155,19 +156,34 @@ def _describe_columns(columns: tuple[Any, ...]) -> str:
     return f"the columns {list(columns)}"
 
 
-def _group_columns(groups: Groups, name: str, n: int) -> dict[Any, NDArray[Any]]:
-    """Return the checked columns of a groups argument by name; an array of shape (n,) has the name None."""
-    checked = {}
-    for column, values in group_columns(groups, name).items():
-        if column is None:
-            label = name
-        else:
-            label = f"{name}[{column!r}]"
-        refuse_missing(values, label)
-        checked[column] = column_or_1d(values)
-        if len(checked[column]) != n:
-            raise ValueError(f"{label} has {len(checked[column])} entries, X has {n} rows")
-    return checked
+def checked_columns(
+    groups: Groups,
+    argument: str,
+    n: int,
+    of: str = "X",
+    read: Callable[..., Labels] = label_column,
+) -> dict[Any, Labels]:
+    """Return the columns of groups of the n rows of ``of``, checked; none without groups.
+
+    A single column without a name has the name None. ``read(values, words)`` returns a column as an array.
+    """
+    columns: dict[Any, Labels] = {}
+    if groups is None:
+        return columns
+    for name, values in group_columns(groups, argument).items():
+        words = argument
+        if name is not None:
+            words = f"{argument} column {name!r}"
+        refuse_missing(values, words)
+        columns[name] = read(values, words)
+        check_length(columns[name], words, n, of)
+    return columns
+
+
+def _as_given(values: Column, words: str) -> Labels:
+    """Return a column of groups of any type."""
+    column: Labels = column_or_1d(values)
+    return column
 
 
 def plain_list(values: Column) -> list[Any]:

@@ -2,88 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
-from tailboost.core.array_types import Axes, Floats, Groups, Mask, Model, Table
+from tailboost.core.array_types import Floats, Groups, Mask, Model, Table
 from tailboost.core.checks import as_table
-from tailboost.core.limit_lines import LimitLine, limits_html
-from tailboost.rows.fingerprints import Fingerprint, RowHashes, hash_rounded_rows
-from tailboost.rows.ledger import Ledger
+from tailboost.core.limit_lines import LimitLine
+from tailboost.rows.fingerprints import RowHashes, hash_rounded_rows
 from tailboost.rows.records import Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.subgroups import GroupUse
 
-# Members that serve other parts of the library. Completion leaves them out.
-INTERNAL = frozenset(
-    {
-        *(
-            "knows_rows",
-            "probe_rows_",
-            "group_features_",
-            "group_combinations_",
-            "records_",
-        ),
-        *("can_defer", "weighs_groups", "reads_scores", "draws"),
-        *("selects_rule", "stated_limits", "takes_limits", "rule_digest"),
-        *(
-            "opened",
-            "tested_values",
-            "counts_on_selection",
-            "cases",
-            "row_hashes",
-            "example_groups",
-        ),
-        "answering",
-        "selection_within",
-    }
-)
-
 
 class Judged:
-    """A fitted classifier of tailboost, as far as other parts of the library read it.
+    """A classifier, as other parts of the library read it.
 
-    The values here are those of a classifier of another library.
+    `judged` makes it. The values here are those of a classifier of another library.
 
-    Attributes
+    Parameters
     ----------
-    by_group : bool
-        Whether answers need the groups of the rows.
-    knows_rows : bool
-        Whether ``seen_rows_`` has the training rows.
-    groups_, group_combinations_ : array or tuple
-        Names of the groups of the fit, and the combinations of several columns that occurred.
-    group_features_ : tuple
-        For each column of groups, its name and the features that reveal it.
-    probe_rows_ : object or None
-        Rows by which a model file is checked.
-    records_ : Records
-        The rows that the classifier has read, by their use, and the attempts to calibrate it.
+    classifier : classifier
+        The classifier itself.
     """
 
-    by_group: bool = False
-    knows_rows: bool = False
-    groups_: Any = ()
-    group_combinations_: Any = ()
-    group_features_: Any = ()
-    probe_rows_: Any = None
-    records_: Records
+    def __init__(self, classifier: Model) -> None:
+        self.classifier = classifier
 
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in INTERNAL]
+    @property
+    def has_records(self) -> bool:
+        """Whether the classifier records the rows that it reads, as those of tailboost do."""
+        return False
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether its records have the training rows."""
+        return False
+
+    @property
+    def by_group(self) -> bool:
+        """Whether answers need the groups of the rows."""
+        return False
+
+    @property
+    def groups(self) -> Any:
+        """Names of the groups of the fit."""
+        return ()
+
+    @property
+    def group_combinations(self) -> Any:
+        """The combinations of several columns of groups that occurred."""
+        return ()
+
+    @property
+    def group_features(self) -> Any:
+        """For each column of groups, its name and the features that reveal it."""
+        return ()
+
+    @property
+    def probe_rows(self) -> Any:
+        """Rows by which a model file is checked."""
+        return None
+
+    @property
+    def certificate(self) -> Any:
+        """The certificate for its rule; None without one."""
+        return None
 
     @property
     def stated_limits(self) -> tuple[Any, ...]:
         """The limits on rates that the fit states, also those of ``max_error``."""
         return ()
+
+    @property
+    def takes_limits(self) -> bool:
+        """Whether the rule is selected within limits on rates, which are a parameter."""
+        return False
 
     @property
     def can_defer(self) -> bool:
@@ -106,16 +106,6 @@ class Judged:
         return None
 
     @property
-    def selects_rule(self) -> bool:
-        """Whether a rule was selected among candidates on known rows, so that another one can be."""
-        return self.knows_rows and self.draws is not None
-
-    @property
-    def takes_limits(self) -> bool:
-        """Whether the rule is selected within limits on rates, which are a parameter."""
-        return hasattr(self, "limits")
-
-    @property
     def rule_digest(self) -> str | None:
         """Digest of the decision function: of the rule and its models; None without a selected rule.
 
@@ -124,96 +114,82 @@ class Judged:
         return None
 
     @property
-    def certificate_(self) -> Any:
-        """The certificate of `tailboost.calibrate` for this rule; None without one."""
-        certificate = vars(self).get("certificate_")
-        if certificate is not None and is_about(certificate, self):
-            return certificate
+    def rows_kept(self) -> Rows | None:
+        """The rows with labels in the classifier, if any."""
         return None
 
-    @certificate_.setter
-    def certificate_(self, certificate: Any) -> None:
-        vars(self)["certificate_"] = certificate
-
-    # -- pictures and notebooks ------------------------------------------------------------------------
-
-    def _limit_lines(self) -> list[LimitLine]:
-        """Return the limits of a fitted classifier: certified ones, or else those on the selection data."""
-        if self.certificate_ is not None:
-            lines: list[LimitLine] = self.certificate_.limit_lines()
-            return lines
-        try:
-            check_is_fitted(self)
-            return self.rates_.limit_lines()
-        except (
-            NotFittedError,
-            AttributeError,
-        ):  # the latter: no selection data, as in a rule file
-            return []
-
-    def plot_limits(self, ax: Axes = None, **kwargs: Any) -> Any:
-        """Draw each limit with its verdict; needs matplotlib.
-
-        After `tailboost.calibrate` the certified bounds are drawn, otherwise the rates on the selection
-        data. `tailboost.plotting.LimitsDisplay` draws the rates on other rows.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Axes to draw on.
-        **kwargs
-            Passed to ``Axes.barh``.
-
-        Returns
-        -------
-        LimitsDisplay
-
-        Raises
-        ------
-        ValueError
-            If there is no limit.
-        """
-        if self.certificate_ is None:
-            drawn = self.rates_
-        else:
-            drawn = self.certificate_
-        return drawn.plot(ax=ax, **kwargs)
-
-    # What the limits of `_limit_lines` are, without a certificate.
-    _limits_are = "On the selection data"
-
-    def _rule_html(self) -> str:
-        """Return the decision rule as HTML; empty without one."""
+    @property
+    def rule_html(self) -> str:
+        """The decision rule as HTML; empty without one."""
         return ""
 
-    def _html_repr(self) -> str:
-        """Return the limits as a table, the rule, and scikit-learn's diagram."""
-        lines = self._limit_lines()
-        if self.certificate_ is None:
-            words = self._limits_are
-        else:
-            words = "Certified from fresh rows"
-        if lines:
-            limits = limits_html(lines, f"{words}:")
-        else:
-            limits = ""
-        return limits + self._rule_html() + estimator_html_repr(self)
+    @property
+    def selects_rule(self) -> bool:
+        """Whether a rule was selected among candidates on known rows, so that another one can be."""
+        return self.knows_rows and self.draws is not None
 
-    # -- the rows of the fit ---------------------------------------------------------------------------
+    def checked(self, X: Table) -> Any:
+        """Return a table in the form of the fit."""
+        return X
+
+    def row_hashes(self, X: Table) -> RowHashes:
+        """Return the hashes by which rows are recognised, equal for all forms of the same rows."""
+        return RowHashes(hash_rounded_rows(as_table(self.checked(X))))
+
+    def cases(self, X: Table) -> Mask | None:
+        """Return which rows of a table stand for a case each.
+
+        None stands for all rows, unless a case has several rows.
+        """
+        return None
+
+
+class Recorded(Judged):
+    """A classifier with records of its rows: one of tailboost."""
+
+    # What `limit_lines` are, without a certificate.
+    limits_are = "On the selection data"
 
     @property
-    def seen_rows_(self) -> Fingerprint:
-        """Fingerprint of the training rows: of all, if ``complete``."""
-        if self.records_.trained is None:
-            raise AttributeError(
-                f"the training rows of this {type(self).__name__} are not known"
-            )
-        return self.records_.trained
+    def has_records(self) -> bool:
+        """True."""
+        return True
 
     @property
-    def ledger_(self) -> Ledger:
-        """The attempts to calibrate this fit."""
-        return self.records_.ledger
+    def records(self) -> Records:
+        """The rows that the classifier has read."""
+        records: Records = self.classifier.records_
+        return records
+
+    @property
+    def certificate(self) -> Any:
+        """The certificate for its rule."""
+        return getattr(self.classifier, "certificate_", None)
+
+    @property
+    def by_group(self) -> bool:
+        """Whether answers need the groups of the rows."""
+        return bool(getattr(self.classifier, "by_group", False))
+
+    @property
+    def groups(self) -> Any:
+        """Names of the groups of the fit."""
+        return getattr(self.classifier, "groups_", ())
+
+    @property
+    def group_combinations(self) -> Any:
+        """The combinations of several columns of groups that occurred."""
+        return getattr(self.classifier, "group_combinations_", ())
+
+    @property
+    def group_features(self) -> Any:
+        """For each column of groups, its name and the features that reveal it."""
+        return getattr(self.classifier, "group_features_", ())
+
+    @property
+    def probe_rows(self) -> Any:
+        """Rows by which a model file is checked."""
+        return getattr(self.classifier, "probe_rows_", None)
 
     def opened(self, X: Table, groups: Groups = None) -> Any:
         """Return rows for `predict` and other methods of classifiers with the same candidates.
@@ -231,17 +207,7 @@ class Judged:
         return X
 
     def tested_values(self, opened: Any) -> Iterable[NDArray[Any]]:
-        """Return the values by which all candidates answer opened rows.
-
-        Parameters
-        ----------
-        opened : object
-            Rows from `opened`.
-
-        Returns
-        -------
-        iterable of ndarray of shape (n, ...)
-        """
+        """Return the values, of shape (n, ...) each, by which all candidates answer opened rows."""
         return ()
 
     @property
@@ -249,144 +215,42 @@ class Judged:
         """The confusion counts of the rule on the selection data; empty if they are not known."""
         return np.zeros(0)
 
-    def cases(self, X: Table) -> Mask | None:
-        """Return which rows of a table stand for a case each.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,), or None
-            None, which stands for all rows, unless a case has several rows.
-        """
-        return None
-
-    def _checked(self, X: Table) -> Any:
-        """Return a table in the form of the fit."""
-        return X
-
-    def _rows_kept(self) -> Rows | None:
-        """Return the rows with labels in the classifier, if any."""
-        return None
-
-    def seen_share(self, X: Table) -> float:
-        """Return the share of rows equal to training rows; errors on such rows are too small.
-
-        Rows are compared by content, without labels, with the fingerprints in the model and its file
-        (``seen_rows_``): of up to 50,000 distinct training rows, or of a sample of this size.
-        Anybody who has the model can therefore test whether a row he knows was a training row. Numbers are
-        compared as float32. Non-integers are rounded: to six decimal digits if a row has one
-        such number, to four with three, to two with 200. So rows are recognised after a file, another type
-        or a column of objects, but not after scaling, shuffling or noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows. In a table with few different values fresh rows equal training rows by chance.
-
-        Returns
-        -------
-        float
-            From 0 to 1, each row counts once; NaN if the sample contains none of the rows.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from tailboost import AdaBoostClassifier
-        >>> X, y = load_iris(return_X_y=True)
-        >>> clf = AdaBoostClassifier(n_estimators=3).fit(X[::2], y[::2])
-        >>> clf.seen_share(X[::2])
-        1.0
-        """
-        check_is_fitted(self)
-        return self.seen_rows_.share(self.row_hashes(X).whole)
-
-    def row_hashes(self, X: Table) -> RowHashes:
-        """Return the hashes by which rows are recognised, equal for all forms of the same rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            As in `predict`.
-
-        Returns
-        -------
-        RowHashes
-        """
-        return RowHashes(hash_rounded_rows(as_table(self._checked(X))))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Results are computed anew after loading.
-        state = cast("dict[str, Any]", super().__getstate__())
-        return {k: {} if k == "_results" else v for k, v in state.items()}
-
-    # -- errors on the selection data ------------------------------------------------------------------
-
-    def _subgroup_table(self) -> Any:
-        """Return the error of `predict` on each subgroup, on the selection data."""
-        return self.rates_
+    @property
+    def errors_table(self) -> Any:
+        """The error of `predict` on each subgroup, on the selection data."""
+        return self.classifier.rates_
 
     @property
-    def rates_(self) -> Any:
-        """Rates of the objective and of the limits by subgroup, of `predict` on the selection data."""
-        raise AttributeError(f"{type(self).__name__} has no selection data, so no rates_")
+    def limit_lines(self) -> list[LimitLine]:
+        """The limits of a fitted classifier: certified ones, or else those on the selection data."""
+        if self.certificate is not None:
+            lines: list[LimitLine] = self.certificate.limit_lines()
+            return lines
+        try:
+            check_is_fitted(self.classifier)
+            return self.classifier.rates_.limit_lines()
+        except (
+            NotFittedError,
+            AttributeError,
+        ):  # the latter: no selection data, as in a rule file
+            return []
 
-    def _answers_of(
+    def reading(self, X: Table, y: Any) -> Records:
+        """Return the record of rows with labels by which a rule is selected."""
+        return Records().reading(self.row_hashes(X), y, features=True)
+
+    def answers_of(
         self, classifiers: Sequence[Any], X: Table, groups: Groups
     ) -> list[tuple[Any, Any]]:
         """Return the predictions of the classifiers of a curve, and which rows they defer."""
         return [(classifier.predict(X), None) for classifier in classifiers]
 
-    @property
-    def limits_probability_(self) -> float | None:
-        """Estimated probability that `predict` keeps all limits on new rows; None without ``confidence``.
 
-        See `RateTable.outlook`. It is None, too, if the probability is not known.
-        """
-        outlook = self.rates_.outlook
-        if outlook is None:
-            return None
-        return outlook.probability
-
-    @property
-    def subgroup_errors_(self) -> dict[Any, float]:
-        """Error of `predict` on each class, group or cell, on the selection data; NaN without rows."""
-        check_is_fitted(self)
-        return {line.subgroup: line.value for line in self._subgroup_table()}
-
-    @property
-    def subgroups_(self) -> list[Any]:
-        """Names of the subgroups of `subgroup_errors_`."""
-        return list(self.subgroup_errors_)
-
-    @property
-    def subgroup_intervals_(self) -> Floats:
-        """95 % intervals for the errors of `predict` on new rows, shape (m, 2); NaN without an interval."""
-        check_is_fitted(self)
-        return intervals_of(self._subgroup_table())
-
-
-OTHER = Judged()
-
-
-def cached(classifier: Model, name: str, make: Callable[[], Any]) -> Any:
-    """Return the result of ``make``, computed at the first access; a new selection empties ``_results``."""
-    check_is_fitted(classifier)
-    results: dict[str, Any] = classifier._results
-    if name not in results:
-        results[name] = make()
-    return results[name]
-
-
-def judged(model: Model) -> Judged:
-    """Return the classifier at the end of a search or a pipeline, or the values of another library's."""
+def judged(model: Model) -> Any:
+    """Return the classifier at the end of a search or a pipeline, as other parts of the library read it."""
     final = last_step(model)
-    if isinstance(final, Judged):
-        return final
-    return OTHER
+    made_by: type[Judged] = getattr(type(final), "_judged_by", Judged)
+    return made_by(final)
 
 
 def is_about(certificate: Any, model: Model) -> bool:
@@ -423,7 +287,7 @@ def group_uses(model: Model) -> tuple[GroupUse, ...]:
     final = judged(model)
     return tuple(
         GroupUse(name, final.by_group, features, final.weighs_groups)
-        for name, features in final.group_features_
+        for name, features in final.group_features
     )
 
 
@@ -483,6 +347,3 @@ def label_shares(model: Model, X: Table, **given: object) -> Floats:
         final, rows = final_step(model, X)
         return np.asarray(final.predict_distribution(rows, **given), dtype=np.float64)
     return np.asarray(model.predict_proba(X, **given), dtype=np.float64)
-
-
-# -- Probe rows: a loaded model must predict the same for them -----------------------------------------------

@@ -26,7 +26,7 @@ from tailboost.rows.fingerprints import (
     refuse_used,
     tiny_hashes,
 )
-from tailboost.rows.judged import Judged, final_step, judged, last_step
+from tailboost.rows.judged import Judged, final_step, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records, refuse_known
 
@@ -44,7 +44,7 @@ def came_fitted(estimator: Model) -> list[Any]:
         model = estimator.estimator
         if isinstance(model, FrozenEstimator):
             return came_fitted(model)
-        if isinstance(last_step(model), Judged):
+        if judged(model).has_records:
             within = []
         else:
             within = came_fitted(model)
@@ -65,8 +65,9 @@ def came_fitted(estimator: Model) -> list[Any]:
 def readers(model: Model, X: Table = None) -> Iterator[tuple[Any, Any]]:
     """Yield a classifier of tailboost and those frozen within it, with the rows as each reads them."""
     final, table = final_step(model, X)
-    if isinstance(final, Judged):
-        yield final, table
+    reader = judged(final)
+    if reader.has_records:
+        yield reader, table
         yield from readers_within(final, table)
 
 
@@ -81,8 +82,10 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
 
     The columns of a data frame are in the order of the model or, if it knows none, of their names.
     """
-    if isinstance(model, Judged):
-        return model.row_hashes(X)
+    reader = judged(model)
+    if reader.has_records and reader.classifier is model:
+        hashes: RowHashes = reader.row_hashes(X)
+        return hashes
     table = as_table(X)
     names = getattr(model, "feature_names_in_", None)
     if names is None and not hasattr(
@@ -92,10 +95,10 @@ def row_hashes(model: Model, X: Table) -> RowHashes:
     return RowHashes(hash_rounded_rows(as_table(table, names)))
 
 
-def reason_of_equal_rows(model: Model, equal_rows: EqualRows) -> EqualRows:
+def reason_of_equal_rows(reader: Judged, equal_rows: EqualRows) -> EqualRows:
     """Return why rows of a classifier are equal: rows of scores alone are different rows."""
     check_equal_rows(equal_rows)
-    if judged(model).reads_scores:
+    if reader.reads_scores:
         return "natural"
     return equal_rows
 
@@ -121,9 +124,9 @@ def records_of_fit(
         complete = not holds_unknown(estimator)
     inner = list[Ledger]()
     for model in came_fitted(estimator):
-        final = last_step(model)
-        if isinstance(final, Judged):
-            ledger = final.records_.ledger
+        reader = judged(model)
+        if reader.has_records:
+            ledger = reader.records.ledger
             inner += [ledger, *ledger.inner]
     return Records(replace(trained, complete=complete), ledger=Ledger(inner=tuple(inner)))
 
@@ -133,8 +136,8 @@ def holds_unknown(estimator: Model) -> bool:
     for model in came_fitted(estimator):
         if model is None:
             return True
-        final = last_step(model)
-        if not isinstance(final, Judged) or not final.records_.complete:
+        reader = judged(model)
+        if not (reader.has_records and reader.records.complete):
             return True
     return False
 
@@ -148,7 +151,7 @@ def counts_within(estimator: Model, X: Table) -> Ints:
     """Return the counts of rows that the frozen models within an estimator know, see `Records.counts`."""
     counts = [no_counts()]
     for reader, read in readers_within(estimator, X):
-        counts.append(reader.records_.counts(reader.row_hashes(read).whole))
+        counts.append(reader.records.counts(reader.row_hashes(read).whole))
     return np.concatenate(counts)
 
 
@@ -195,9 +198,9 @@ class Met:
             labels = labels[cases]
         for reader, read in readers(model, X):
             hashes = reader.row_hashes(read)
-            counts.append(reader.records_.counts(hashes.whole))
+            counts.append(reader.records.counts(hashes.whole))
             table = None
-            if reader.records_.tables:
+            if reader.records.tables:
                 of_cases = slice(None) if cases is None else cases
                 table = UsedRows.of_table(hashes.taken(of_cases), labels)
             tables.append(table)
@@ -240,10 +243,10 @@ class Met:
         LeakageError
             Gives the reason.
         """
-        equal_rows = reason_of_equal_rows(last_step(model), equal_rows)
+        equal_rows = reason_of_equal_rows(judged(model), equal_rows)
         counts = iter(self.counts.tolist())
         for place, (reader, _) in enumerate(readers(model)):
-            for known, use in reader.records_.by_use():
+            for known, use in reader.records.by_use():
                 equal, compared = next(counts)
                 refuse_known(
                     known, use if place == 0 else INSIDE, equal, compared, equal_rows, name
@@ -251,7 +254,7 @@ class Met:
         for (reader, _), rows in zip(readers(model), self.tables, strict=True):
             if rows is not None:
                 why = reason_of_equal_rows(reader, equal_rows)
-                refuse_used(rows, reader.records_.tables, why, name)
+                refuse_used(rows, reader.records.tables, why, name)
 
 
 def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
@@ -269,10 +272,10 @@ def refuse_copied_labels(final: Judged, X: Table, y: Ints) -> None:
     LeakageError
         Says that the rows are copies.
     """
-    kept = final._rows_kept()
+    kept = final.rows_kept
     if kept is None or kept.row_hashes is None:
         return
-    hashes = tiny_hashes(hash_rows(final._checked(X))), kept.row_hashes
+    hashes = tiny_hashes(hash_rows(final.checked(X))), kept.row_hashes
     contents = hashes[0].astype(np.intp), hashes[1].astype(np.intp)
     if labels_too_alike(contents, (y, kept.y), 1 + int(max(y.max(), kept.y.max()))):
         raise LeakageError(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,25 +40,6 @@ class Points(NamedTuple):
 
     limited: Floats
     value: Floats
-
-
-class CurveSource(Protocol):
-    """A classifier with a trade-off."""
-
-    def _answers_of(
-        self, classifiers: Sequence[Any], X: Table, groups: Groups
-    ) -> list[tuple[Any, Any]]:
-        """Return the answers of several classifiers of a curve, and which rows they defer."""
-
-    def _reading(self, X: Table, y: Column) -> Records:
-        """Return the record of rows with labels by which a point is selected."""
-
-    @property
-    def rates_(self) -> RateTable:
-        """Rates on the selection data."""
-
-    def _measured(self, *stated: Rate | Limit) -> RateTable:
-        """Return rates on the selection data, by subgroup and with intervals."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +132,7 @@ class Curve:
     # ``at(level, point)`` returns the classifier within a limit: that of a point, or a new one if no point is
     # within the limit; or raises.
     _at: Callable[[float, Any], Any] = field(repr=False)
-    _source: CurveSource = field(repr=False)  # the classifier of which ``tradeoff`` was called
+    _source: Model = field(repr=False)  # the classifier of which ``tradeoff`` was called
     gap: float = float("inf")
     limits: tuple[Limit, ...] = ()
     bound: float | None = None
@@ -275,7 +256,7 @@ class Curve:
         stated += [
             rate for i, rate in enumerate(more) if rate not in known and rate not in more[:i]
         ]
-        return classifier._measured(*stated)
+        return judged(classifier).measured(*stated)
 
     def of_source(self) -> tuple[float, float]:
         """Return both rates of the classifier itself on the selection data.
@@ -286,7 +267,7 @@ class Curve:
         def value(of: Any) -> float:
             if self._recounted and of.rate.needs_groups:
                 return float("nan")
-            values = [line.value for line in self._source._measured(of.rate)]
+            values = [line.value for line in judged(self._source).measured(of.rate)]
             return float(of.value(np.array(values)))
 
         return value(self.limited), float("nan") if self.objective.over_rows else value(
@@ -342,8 +323,9 @@ class Curve:
         """
         check_indexes(X=X, y=y, groups=groups, sample_weight=sample_weight)
         X, y = unpack(X, y)
-        self._measured_rows.add(self._source._reading(X, y))
-        answers = self._source._answers_of([p.classifier for p in self.points], X, groups)
+        view = judged(self._source)
+        self._measured_rows.add(view.reading(X, y))
+        answers = view.answers_of([p.classifier for p in self.points], X, groups)
         more = {"groups": groups, "sample_weight": sample_weight}
         pairs = [self._measured(y, *each, **more) for each in answers]
         return Points(*np.array(pairs).reshape(-1, 2).T)

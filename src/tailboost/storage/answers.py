@@ -48,8 +48,9 @@ def answers(model: Model, rows: Table) -> Answers:
         rows = rows.matrix()
     place = {label: k for k, label in enumerate(classifier.classes_.tolist())}
     given = {}
-    if judged(classifier).by_group:  # the rows take the groups in turn
-        given = {"groups": classifier.example_groups(n_rows_of(rows))}
+    view = judged(classifier)
+    if view.by_group:  # the rows take the groups in turn
+        given = {"groups": view.example_groups(n_rows_of(rows))}
     labels = [place[label] for label in classifier.predict(rows, **given).tolist()]
     has_proba = hasattr(classifier, "predict_proba") or hasattr(
         classifier, "predict_distribution"

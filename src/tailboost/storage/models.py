@@ -19,7 +19,7 @@ from tailboost.core.array_types import Model
 from tailboost.core.exceptions import ModelVersionWarning as ModelVersionWarning
 from tailboost.core.files import write
 from tailboost.rows.fingerprints import digest
-from tailboost.rows.judged import Judged, judged, last_step
+from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
 from tailboost.storage.answers import Answers, answers
 from tailboost.storage.constructors import Refused
@@ -135,9 +135,9 @@ def save_model(
     if name_of(type(model)) in reviewed() and hasattr(model, "fit"):
         check_is_fitted(model)
     writer = Writer(_checked_names(trusted))
-    classifier = last_step(model)
-    if isinstance(classifier, Judged):
-        writer.ledger_number(classifier.records_.ledger)  # the first one
+    view = judged(model)
+    if view.has_records:
+        writer.ledger_number(view.records.ledger)  # the first one
     try:
         structure = writer.finished(writer.value(model))
     except Refused as refusal:
@@ -197,7 +197,7 @@ def _version(name: str) -> str:
 
 def _answered(model: Model) -> dict[str, Any] | None:
     """Return the predictions for the probe rows; None if there are none, or the model rejects them."""
-    rows = judged(model).probe_rows_
+    rows = judged(model).probe_rows
     if rows is None:
         return None
     try:
@@ -398,7 +398,7 @@ def _load(path: Path, check: bool, max_bytes: int, trusted: Collection[str]) -> 
 def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
     """Compare the predictions for the probe rows with the predictions at saving."""
     with reading("is damaged: its model is invalid"):
-        rows = judged(model).probe_rows_
+        rows = judged(model).probe_rows
     if kept is None or rows is None:
         if changed:
             warnings.warn(

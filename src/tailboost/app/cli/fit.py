@@ -263,7 +263,7 @@ def _fitted(
                 "groups_unlabeled": more.groups,
             }
         classifier.fit(features, table.target, **arguments)
-    if judged(classifier).group_features_:  # columns of the file instead of encoded ones
+    if judged(classifier).group_features:  # columns of the file instead of encoded ones
         features = revealing_features(
             table.data, table.groups.apply(lambda g: g.cat.codes).to_numpy()
         )

@@ -194,7 +194,7 @@ class Tested:
             certificate = _certificate(path, stored.model)
         if not n_given:
             own = stated_by(classifier)
-            certificate = judged(classifier).certificate_
+            certificate = judged(classifier).certificate
             targets = own.max_error
             limits = list(own.limits)
             if certificate is None and targets is None and not limits:
@@ -216,9 +216,7 @@ class Tested:
             return Monitor.of(self.certificate)
         subgroups = None
         if columns:
-            known = [
-                each for each in judged(self.classifier).groups_ if isinstance(each, tuple)
-            ]
+            known = [each for each in judged(self.classifier).groups if isinstance(each, tuple)]
             new = sorted({(name, value) for name in columns for value in groups[name]})
             subgroups = list(dict.fromkeys([*known, *new]))
         if self.limits:

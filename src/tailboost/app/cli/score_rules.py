@@ -12,7 +12,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from tailboost import Rule, Scores, ThresholdRule, rates
 from tailboost import tune as tune_rule
@@ -38,13 +37,14 @@ from tailboost.app.cli.rates import (
 )
 from tailboost.app.registry import METHODS
 from tailboost.classifiers.calibrating import OneBatch
+from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import reading
 from tailboost.core.limit_lines import LimitLine
 from tailboost.core.score_kinds import score_kind
 from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.given import Given
-from tailboost.rows.judged import Judged, judged
+from tailboost.rows.judged import Recorded, judged
 from tailboost.rows.ledger import Ledger
 from tailboost.rows.records import Records
 from tailboost.rows.subgroups import HUMAN_REVIEW
@@ -372,7 +372,7 @@ class RuleSelection:
 
     def document(self, classifier: Model, rule: ThresholdRule | Rule, **more: Any) -> str:
         """Return the content of a rule file."""
-        certificate = judged(classifier).certificate_
+        certificate = judged(classifier).certificate
         content = {
             "format": FORMAT,
             "rule": rule.to_dict(),
@@ -381,7 +381,7 @@ class RuleSelection:
                 "objective": spelt(self.objective),
                 "limits": [limit.text for limit in self.limits],
             },
-            "groups": list(judged(classifier).groups_),
+            "groups": list(judged(classifier).groups),
             "certificate": None if certificate is None else certificate.to_dict(),
             "used": {
                 "selection": [
@@ -411,7 +411,52 @@ class RuleSelection:
         return cls(**{**content, **lists, "limits": limits, "objective": objective})
 
 
-class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
+class JudgedRule(Recorded):
+    """The rule of a file as a classifier, `RuleClassifier`."""
+
+    limits_are = "Limits of the selection"
+
+    @property
+    def takes_limits(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def reads_scores(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def can_defer(self) -> bool:
+        """Whether rows may be deferred."""
+        defers: bool = self.classifier.rule.defers
+        return defers
+
+    @property
+    def stated_limits(self) -> tuple[rates.Limit, ...]:
+        """The limits of the selection."""
+        return tuple(self.classifier.limits)
+
+    @property
+    def rule_digest(self) -> str:
+        """Digest of the rule and of the columns of scores."""
+        return digest_of_rule(self.classifier.rule, [self.classifier.scores])
+
+    @property
+    def limit_lines(self) -> list[LimitLine]:
+        """The certified limits, or else the stated ones."""
+        if self.certificate is not None:
+            return super().limit_lines
+        return [LimitLine("", None, str(limit), "", "") for limit in self.classifier.limits]
+
+    @property
+    def rule_html(self) -> str:
+        """The rule as HTML."""
+        html: str = self.classifier.rule._repr_html_()
+        return html
+
+
+class RuleClassifier(ReportedClassifier):
     """The rule of a file as a fitted classifier of the table of scores.
 
     Parameters
@@ -424,6 +469,8 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
         The limits of the selection.
     """
 
+    _judged_by = JudgedRule
+
     def __init__(
         self, rule: ThresholdRule | Rule, scores: Scores, limits: Sequence[rates.Limit] = ()
     ) -> None:
@@ -435,21 +482,6 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    _limits_are = "Limits of the selection"
-
-    def _limit_lines(self) -> list[LimitLine]:
-        if self.certificate_ is not None:
-            return super()._limit_lines()
-        return [LimitLine("", None, str(limit), "", "") for limit in self.limits]
-
-    def _rule_html(self) -> str:
-        return self.rule._repr_html_()
-
-    @property
-    def stated_limits(self) -> tuple[rates.Limit, ...]:
-        """The limits of the selection."""
-        return tuple(self.limits)
-
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels."""
@@ -459,21 +491,6 @@ class RuleClassifier(Judged, ClassifierMixin, BaseEstimator):
     def rule_(self) -> ThresholdRule | Rule:
         """The rule."""
         return self.rule
-
-    @property
-    def rule_digest(self) -> str:
-        """Digest of the rule and of the columns of scores."""
-        return digest_of_rule(self.rule, [self.scores])
-
-    @property
-    def reads_scores(self) -> bool:
-        """Whether the rule reads scores alone."""
-        return True
-
-    @property
-    def can_defer(self) -> bool:
-        """Whether rows may be deferred."""
-        return self.rule.defers
 
     def actions(self, X: Table, groups: Groups = None) -> NDArray[Any]:
         """Return the label of each row, or "human review"."""

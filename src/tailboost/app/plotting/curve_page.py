@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tailboost.rates import Largest, error
+from tailboost.rows.judged import judged
 from tailboost.rows.subgroups import unit_name
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def curve_page(curve: Curve, measured: Points | None = None, *, model: str = "MO
     best = min(point["error"] for point in points)
     for point in points:
         point["price"] = point["error"] - best
-    draws = any(point.classifier.draws for point in curve)
+    draws = any(judged(point.classifier).draws for point in curve)
     start = _start(curve)
     names = {line.subgroup: unit_name(line.subgroup) for line in tables[0]} | {None: "all rows"}
     document = {

@@ -73,7 +73,7 @@ def render_demo(demo: Demo) -> str:
         }
         for style in looks[credit.data["name"]]
     ]
-    certificate = judged(use.rule).certificate_
+    certificate = judged(use.rule).certificate
     return page(
         "demo.html.j2",
         demo=demo,
