@@ -26,9 +26,6 @@ BLOCK = 4096
 CACHED = 32768
 #: Units from which the key of a candidate is computed.
 KEY_UNITS = 65536
-#: Number of units above which a rough covariance is computed in single precision. It only steers Newton
-#: steps.
-SINGLE = 2048
 
 
 class _Losses:
@@ -51,35 +48,14 @@ class _Losses:
             hash((self.row(t)[::step] + 0.0).tobytes()) for t in range(self.shape[0])
         ]  # −0.0 is 0.0
 
-    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
-        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T).
-
-        Parameters
-        ----------
-        d : ndarray of shape (n,)
-            Weights of the units, ≥ 0.
-        rough : int ≥ 0, optional
-            If given, the result only steers a step: many units are summed in single precision. A positive
-            number also estimates the sum from a sample of this many units.
-        """
+    def covariance(self, d: Floats) -> Floats:
+        """Return Σ_i d_i (ℓ_i − m)(ℓ_i − m)' over units, with m their mean under d ≥ 0; shape (T, T)."""
         units = np.flatnonzero(d != 0)
         gram = np.zeros((self.shape[0], self.shape[0]))
         if not units.size:
             return gram
         used = d[units]
         total = float(used.sum())
-        if rough and units.size > rough:
-            # Systematic sampling in proportion to d gives all sampled units the same weight.
-            drawn = (np.arange(rough) + 0.5) / rough
-            if used.min() == used.max():
-                units = units[(drawn * units.size).astype(np.intp)]
-            else:
-                units = units[np.searchsorted(used.cumsum(), drawn * used.sum())]
-            used = np.ones(rough)
-        elif rough is not None and units.size > SINGLE:
-            large = used > 1e-3 * used.mean()
-            units = units[large]
-            used = used[large]
         blocks = [slice(start, start + BLOCK) for start in range(0, units.size, BLOCK)]
         if isinstance(self, BitLosses) and used.min() == used.max():
             for block in blocks:  # numbers of common losses
@@ -87,14 +63,12 @@ class _Losses:
                 gram += columns.T @ columns
             moment = gram.diagonal()
             return (gram - np.outer(moment, moment) / units.size) * (total / units.size)
-        dtype = np.float64 if rough is None or units.size <= SINGLE else np.float32
-        mean = (self.expectations(d) / total).astype(dtype)
-        root = np.sqrt(used).astype(dtype)[:, None]
+        mean = self.expectations(d) / total
+        root = np.sqrt(used)[:, None]
         for block in blocks:
-            centred = np.subtract(self.raw_columns(units[block]), mean, dtype=dtype)
-            centred *= root[block]
+            centred = (self.raw_columns(units[block]) - mean) * root[block]
             gram += centred.T @ centred
-        return gram * (total / float(used.sum()))
+        return gram
 
 
 def _patterns(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
@@ -265,13 +239,13 @@ class BitLosses(_Losses):
                 total += np.bincount(plane[block], weights[block], 256)
         return self._scale * (sums @ BITS).ravel()[: self._rows] + shift
 
-    def covariance(self, d: Floats, rough: int | None = None) -> Floats:
+    def covariance(self, d: Floats) -> Floats:
         """Return the covariance as `DenseLosses.covariance`; the shifts do not change it."""
         if self._shift is None:
             bits = self
         else:
             bits = self.shifted(1.0, None)
-        return self._scale**2 * _Losses.covariance(bits, d, rough)
+        return self._scale**2 * _Losses.covariance(bits, d)
 
     def raw_columns(self, units: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the bits of some units as bytes, shape (len(units), T)."""

@@ -12,7 +12,6 @@ from typing import Any
 import highspy
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array
 
 from tailboost.core.array_types import Floats, Ints, Mask
@@ -685,51 +684,9 @@ def lexicographic_vertex(
     without a tolerance on the objective.
     """
     n_columns = matrix.shape[1]
-    floor = np.append(np.zeros(n_columns - 1), -np.inf)
-    even = lower == upper
-    if even.sum() > n_columns / 2:
-        origin, basis = _flat(matrix[even], lower[even])
-        if basis.shape[1] <= n_columns / 4:
-            # If x can move in few directions, solve for y in x = origin + basis y.
-            if np.abs(matrix[even] @ origin - lower[even]).max() > 10 * TOLERANCE:
-                return None
-            rows = np.vstack([matrix[~even], np.eye(n_columns)[:-1]])
-            low = np.append(lower[~even], floor[:-1])
-            high = np.append(upper[~even], np.full(n_columns - 1, np.inf))
-            at = rows @ origin
-            if not basis.shape[1]:
-                inside = (at >= low - 10 * TOLERANCE).all() and (
-                    at <= high + 10 * TOLERANCE
-                ).all()
-                if inside:
-                    return origin
-                return None
-            y = _vertex(
-                [cost @ basis for cost in costs], rows @ basis, low - at, high - at, None
-            )
-            if y is None:
-                return None
-            return origin + basis @ y
-    return _vertex(costs, matrix, lower, upper, floor)
-
-
-def _flat(matrix: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest solution of ``matrix`` x = ``right`` and an orthonormal basis of the null space."""
-    q, r, order = qr(matrix.T, pivoting=True)
-    diagonal = np.abs(r.diagonal())
-    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
-    least = q[:, :rank] @ solve_triangular(r[:rank, :rank], right[order[:rank]], trans="T")
-    return least, q[:, rank:]
-
-
-def _vertex(
-    costs: Sequence[Floats], matrix: Floats, lower: Floats, upper: Floats, floor: Floats | None
-) -> Floats | None:
-    n_columns = matrix.shape[1]
     lower = lower.copy()
     upper = upper.copy()
-    if floor is None:
-        floor = np.full(n_columns, -np.inf)
+    floor = np.append(np.zeros(n_columns - 1), -np.inf)
     highs = highs_model(costs[0], matrix, (lower, upper), (floor, np.full(n_columns, np.inf)))
     x: Floats | None = None
     for k, cost in enumerate(costs):

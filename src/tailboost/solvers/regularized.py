@@ -17,12 +17,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import xlog1py
 
 from tailboost.core.array_types import Floats, Ints, Mask
-from tailboost.solvers.bits import SINGLE, PackedLosses
+from tailboost.solvers.bits import PackedLosses
 from tailboost.solvers.tail_game import tail, tail_boundary
-
-#: Number of units that estimate the Hessian while the gap is large; at least a sixteenth of the free units.
-ROUGH = 4096
-
 
 #: Below this, a slope of F is rounding, and the full Newton step is taken.
 GAP_ROUNDING = 1e-13
@@ -255,27 +251,16 @@ def newton(
             or iteration == max_iter
         ):
             break
-        rough = gap > 1e-4
-        # An exact Hessian is used again while steps succeed and nearly the same units are free.
+        # A Hessian is used again while steps succeed and nearly the same units are free.
         if (
             exact is None
             or gap > 0.2 * before
             or np.abs(response.d - exact).sum() > 0.01 * exact.sum()
         ):
-            d = response.d
-            free = int(np.count_nonzero(d != 0))
-            hessian = losses.covariance(d, max(ROUGH, free // 16) if rough else 0)
-            precise = free <= SINGLE
-            if rough:
-                exact = None
-            else:
-                exact = d
+            exact = response.d
+            hessian = losses.covariance(exact)
         before = gap
-        if precise:
-            ridge = 1e-12
-        else:
-            ridge = 1e-6
-        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15), ridge)
+        target = simplex_qp(g, hessian, lam, min(1e-3 * gap, 1e-4 * gap**2 + 1e-15))
         toward = losses.combine(target)
         drift = float(np.sum(fixed * (target - lam)))
         step, response = _line_search(respond, response, combined, toward, drift)
@@ -337,9 +322,7 @@ def _line_search(
     return low, response
 
 
-def simplex_qp(
-    g: Floats, hessian: Floats, lam: Floats, tol: float, ridge: float = 1e-12
-) -> Floats:
+def simplex_qp(g: Floats, hessian: Floats, lam: Floats, tol: float) -> Floats:
     """Solve min_{x ∈ Δ} ⟨g, x − λ⟩ + ½ (x − λ)'H(x − λ), H positive semi-definite, to a gap of ``tol``.
 
     The unknown is the step from λ, so that steps much smaller than λ keep their digits. Near the solution the
@@ -349,7 +332,7 @@ def simplex_qp(
     # it.
     scale = max(float(hessian.diagonal().max()), 1e-3 * float(np.ptp(g)))
     proximal = hessian + scale
-    proximal[np.diag_indices(g.size)] += ridge * scale
+    proximal[np.diag_indices(g.size)] += 1e-12 * scale
     x = lam
     support = lam > 0
     fewest = g.size + 1
