@@ -97,146 +97,155 @@ def _boosted_bytes(model: Model) -> None:
         raise ValueError("a booster in an unknown format")
 
 
-def _names(module: str, *names: str, **spec: Any) -> dict[str, Reviewed]:
-    return {f"{module}.{name}": Reviewed(**spec) for name in names}
-
-
-# Text comes from the rows, not from files named in rows.
-_FROM_ROWS = {"input": "content"}
-_FIT_ONLY = {"checkpoint_dir": None}
-
-SKLEARN: dict[str, Reviewed] = {
-    **_names("sklearn.pipeline", "Pipeline", "FeatureUnion", held_at={"memory": None}),
-    **_names("sklearn.compose._column_transformer", "ColumnTransformer", "make_column_selector"),
-    **_names("sklearn.frozen._frozen", "FrozenEstimator"),
-    # Splitters are parameters only; a loaded model does not split rows.
-    **_names("sklearn.model_selection._split", "GroupKFold", "GroupShuffleSplit", "KFold",
-        "LeaveOneGroupOut", "PredefinedSplit", "ShuffleSplit", "StratifiedGroupKFold", "StratifiedKFold",
-        "StratifiedShuffleSplit", "TimeSeriesSplit"),
-    **_names("sklearn.dummy", "DummyClassifier"),
-    **_names("sklearn.preprocessing._data", "Binarizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer",
-        "PowerTransformer", "QuantileTransformer", "RobustScaler", "StandardScaler"),
-    **_names("sklearn.preprocessing._encoders", "OneHotEncoder", "OrdinalEncoder"),
-    **_names("sklearn.preprocessing._target_encoder", "TargetEncoder"),
-    **_names("sklearn.preprocessing._label", "LabelBinarizer", "LabelEncoder"),
-    **_names("sklearn.preprocessing._discretization", "KBinsDiscretizer"),
-    **_names("sklearn.preprocessing._polynomial", "PolynomialFeatures"),
-    **_names("sklearn.preprocessing._function_transformer", "FunctionTransformer",
-        functions={"func": (*UFUNCS, _NUMBERS), "inverse_func": UFUNCS}),
-    **_names("sklearn.impute._base", "MissingIndicator", "SimpleImputer"),
-    **_names("sklearn.impute._knn", "KNNImputer"),
-    **_names("sklearn.decomposition._pca", "PCA"),
-    **_names("sklearn.decomposition._truncated_svd", "TruncatedSVD"),
-    **_names("sklearn.feature_selection._variance_threshold", "VarianceThreshold"),
-    **_names("sklearn.feature_selection._from_model", "SelectFromModel"),
-    **_names("sklearn.feature_selection._univariate_selection", "SelectFdr", "SelectFpr", "SelectKBest",
-        "SelectPercentile", functions=_SCORES),
-    **_names("sklearn.feature_extraction.text", "CountVectorizer", "HashingVectorizer", "TfidfVectorizer",
-        held_at=_FROM_ROWS),
-    **_names("sklearn.feature_extraction.text", "TfidfTransformer"),
-    **_names("sklearn.feature_extraction._hash", "FeatureHasher"),
-    **_names("sklearn.linear_model._logistic", "LogisticRegression"),
-    **_names("sklearn.linear_model._ridge", "RidgeClassifier"),
-    **_names("sklearn.linear_model._stochastic_gradient", "SGDClassifier",
-        left_out=frozenset({"_loss_function_"})),
-    **_names("sklearn.naive_bayes", "BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB",
-        "MultinomialNB"),
-    **_names("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
-    **_names("sklearn.neighbors._classification", "KNeighborsClassifier", left_out=frozenset({"_tree"}),
-        finish=_with_neighbours),
-    **_names("sklearn.svm._classes", "LinearSVC", "SVC"),
-    **_names("sklearn.neural_network._multilayer_perceptron", "MLPClassifier", held_at={"_optimizer": None},
-        left_out=frozenset({"_random_state"})),
-    **_names("sklearn.tree._classes", "DecisionTreeClassifier", "DecisionTreeRegressor",
-        "ExtraTreeClassifier", "ExtraTreeRegressor"),
-    **_names("sklearn.ensemble._forest", "ExtraTreesClassifier", "ExtraTreesRegressor",
-        "RandomForestClassifier", "RandomForestRegressor"),
-    **_names("sklearn.ensemble._gb", "GradientBoostingClassifier", left_out=frozenset({"_rng"})),
-    **_names("sklearn.ensemble._hist_gradient_boosting.gradient_boosting", "HistGradientBoostingClassifier",
-        held_at={"_scorer": None}, left_out=frozenset({"_feature_subsample_rng"})),
-    **_names("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper"),
-    **_names("sklearn.ensemble._weight_boosting", "AdaBoostClassifier"),
-    **_names("sklearn.ensemble._bagging", "BaggingClassifier"),
-    **_names("sklearn.ensemble._voting", "VotingClassifier"),
-    **_names("sklearn.ensemble._stacking", "StackingClassifier", finish=_asked_for_answers),
-    **_names("sklearn.calibration", "CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
-    **_names("sklearn.isotonic", "IsotonicRegression"),
-    **_names("sklearn.multiclass", "OneVsRestClassifier", "_ConstantPredictor"),
-}  # fmt: skip
-
-
 def _with_weights(net: Any) -> None:
     """Refuse a net unless its weights are bytes."""
     if not isinstance(net.weights, bytes):
         raise ValueError("a net without weights")
 
 
-_NETS = tuple(
-    f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn")
-)
+# Listed classes without restrictions, by module.
+# Splitters are parameters only; a loaded model does not split rows.
+UNRESTRICTED = """
+sklearn.calibration: CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration
+sklearn.compose._column_transformer: ColumnTransformer make_column_selector
+sklearn.decomposition._pca: PCA
+sklearn.decomposition._truncated_svd: TruncatedSVD
+sklearn.discriminant_analysis: LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis
+sklearn.dummy: DummyClassifier
+sklearn.ensemble._bagging: BaggingClassifier
+sklearn.ensemble._forest: ExtraTreesClassifier ExtraTreesRegressor
+sklearn.ensemble._forest: RandomForestClassifier RandomForestRegressor
+sklearn.ensemble._hist_gradient_boosting.binning: _BinMapper
+sklearn.ensemble._voting: VotingClassifier
+sklearn.ensemble._weight_boosting: AdaBoostClassifier
+sklearn.feature_extraction._hash: FeatureHasher
+sklearn.feature_extraction.text: TfidfTransformer
+sklearn.feature_selection._from_model: SelectFromModel
+sklearn.feature_selection._variance_threshold: VarianceThreshold
+sklearn.frozen._frozen: FrozenEstimator
+sklearn.impute._base: MissingIndicator SimpleImputer
+sklearn.impute._knn: KNNImputer
+sklearn.isotonic: IsotonicRegression
+sklearn.linear_model._logistic: LogisticRegression
+sklearn.linear_model._ridge: RidgeClassifier
+sklearn.model_selection._split: GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut
+sklearn.model_selection._split: PredefinedSplit ShuffleSplit StratifiedGroupKFold
+sklearn.model_selection._split: StratifiedKFold StratifiedShuffleSplit TimeSeriesSplit
+sklearn.multiclass: OneVsRestClassifier _ConstantPredictor
+sklearn.naive_bayes: BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB
+sklearn.preprocessing._data: Binarizer MaxAbsScaler MinMaxScaler Normalizer
+sklearn.preprocessing._data: PowerTransformer QuantileTransformer RobustScaler StandardScaler
+sklearn.preprocessing._discretization: KBinsDiscretizer
+sklearn.preprocessing._encoders: OneHotEncoder OrdinalEncoder
+sklearn.preprocessing._label: LabelBinarizer LabelEncoder
+sklearn.preprocessing._polynomial: PolynomialFeatures
+sklearn.preprocessing._target_encoder: TargetEncoder
+sklearn.svm._classes: LinearSVC SVC
+sklearn.tree._classes: DecisionTreeClassifier DecisionTreeRegressor
+sklearn.tree._classes: ExtraTreeClassifier ExtraTreeRegressor
+tailboost.rows.probes: ProbeFrame ProbeMatrix
+tailboost.rows.fingerprints: Fingerprint RowCounts UsedRows
+tailboost.rows.subgroups: GroupUse
+tailboost.app.table_encoder: TableEncoder
+tailboost.rows.schema: TableSchema
+tailboost.rows.rows: Rows
+tailboost.rows.group_names: GroupNames
+tailboost.boosting.game: Played Round RowStakes Stop SubgroupStakes TargetStakes Trace Units
+tailboost.boosting.pool: Judged Pool
+tailboost.boosting.subgroups: NamedSubgroups Pools
+tailboost.solvers.bits: DenseLosses
+tailboost.learners.forest: TableForest
+tailboost.learners.scores: GivenProbabilities Scores
+tailboost.learners.linear: TableBayes TableLinear
+tailboost.learners.table: BinnedReader ClassProbabilities Ranked TableReader
+tailboost.learners.foreign: _OnPresentClasses
+tailboost.learners.stumps: NumericTable StumpClassifier
+tailboost.learners.screened: ScreenedBoost
+tailboost.learners.torch.net_data: RowPreparation
+tailboost.rates.make: Largest Objective Spread
+tailboost.rates.rate: Kind Limit Pairs Rate
+tailboost.rates.strata: Strata
+tailboost.selection.outputs: Average ModelOutputs Models
+tailboost.selection.probabilities: Calibration GroupModel StratumProbabilities
+tailboost.selection.candidates: PowerDraw ProbabilityRule
+tailboost.selection.score_rule: ScoreRule
+tailboost.selection.threshold_rule: ThresholdRule
+tailboost.selection.data: Candidate Pool SelectionData
+tailboost.selection.intervals: LimitsOutlook
+tailboost.selection.rate_table: RateLine RateTable
+tailboost.selection.problem: CVaR Problem WorstRow
+tailboost.selection.program: Best Program Solution
+tailboost.guarantees.certificates: Certificate Price
+tailboost.rows.ledger: Attempt
+tailboost.rows.records: Records
+tailboost.guarantees.rate_bounds: CertifiedBound
+tailboost.boosting.additive: AdditiveSelection SoftMargin SoftMarginWeights
+tailboost.guarantees.additive_summary: AdditiveSummary Cost
+tailboost.boosting.ensemble: AdditiveEnsemble MixtureEnsemble
+tailboost.selection.summary: Bound Budget Summary
+tailboost.selection.mixture: Counts Majority Mixture
+tailboost.selection.engine: ProbabilityEngine
+tailboost.selection.selection: Selection
+tailboost.selection.selected: Comparison SelectedRule SelectedTail
+tailboost.classifiers.cvar: HedgeOverRows LPOverRows EntropicOverRows
+tailboost.classifiers.robust_mixture: RobustMixtureClassifier
+tailboost.app.baselines: CellWeightedClassifier TunedThresholdClassifier
+"""
 
-OURS: dict[str, Reviewed] = {
-    **_names("tailboost.rows.probes", "ProbeFrame", "ProbeMatrix"),
-    **_names("tailboost.rows.fingerprints", "Fingerprint", "RowCounts", "UsedRows"),
-    **_names("tailboost.rows.subgroups", "GroupUse"),
-    **_names("tailboost.app.table_encoder", "TableEncoder"),
-    **_names("tailboost.rows.schema", "TableSchema"),
-    **_names("tailboost.rows.rows", "Rows"),
-    **_names("tailboost.rows.group_names", "GroupNames"),
-    **_names("tailboost.boosting.game", "Played", "Round", "RowStakes", "Stop", "SubgroupStakes",
-        "TargetStakes", "Trace", "Units"),
-    **_names("tailboost.boosting.pool", "Judged", "Pool"),
-    **_names("tailboost.boosting.subgroups", "NamedSubgroups", "Pools"),
-    **_names("tailboost.solvers.bits", "DenseLosses"),
-    # -- learners
-    **_names("tailboost.learners.forest", "TableForest"),
-    **_names("tailboost.learners.scores", "GivenProbabilities", "Scores"),
-    **_names("tailboost.learners.linear", "TableBayes", "TableLinear"),
-    **_names("tailboost.learners.hist", "HistBoostClassifier", "HistTreeClassifier",
-        left_out=frozenset({"_booster"}), finish=_boosted_bytes),
-    **_names("tailboost.learners.table", "BinnedReader", "ClassProbabilities", "Ranked", "TableReader"),
-    **_names("tailboost.learners.foreign", "_OnPresentClasses"),
-    **_names("tailboost.learners.stumps", "NumericTable", "StumpClassifier"),
-    **_names("tailboost.learners.screened", "ScreenedBoost"),
-    # -- nets
-    **_names("tailboost.learners.torch.net_data", "RowPreparation"),
-    **_names("tailboost.learners.torch.net_learner", "TorchClassifier", functions={"module": _NETS}),
-    **_names("tailboost.learners.torch.fitted_net", "Architecture", left_out=frozenset({"_pattern"}),
-        functions={"module": _NETS}),
-    **_names("tailboost.learners.torch.fitted_net", "FittedNet", finish=_with_weights),
-    # -- rates
-    **_names("tailboost.rates.make", "Largest", "Objective", "Spread"),
-    **_names("tailboost.rates.rate", "Kind", "Limit", "Pairs", "Rate"),
-    **_names("tailboost.rates.strata", "Strata"),
-    **_names("tailboost.selection.outputs", "Average", "ModelOutputs", "Models"),
-    **_names("tailboost.selection.probabilities", "Calibration", "GroupModel", "StratumProbabilities"),
-    **_names("tailboost.selection.candidates", "PowerDraw", "ProbabilityRule"),
-    **_names("tailboost.selection.score_rule", "ScoreRule"),
-    **_names("tailboost.selection.threshold_rule", "ThresholdRule"),
-    **_names("tailboost.selection.data", "Candidate", "Pool", "SelectionData"),
-    **_names("tailboost.selection.intervals", "LimitsOutlook"),
-    **_names("tailboost.selection.rate_table", "RateLine", "RateTable"),
-    **_names("tailboost.selection.problem", "CVaR", "Problem", "WorstRow"),
-    **_names("tailboost.selection.program", "Best", "Program", "Solution"),
-    # -- results of a fit
-    **_names("tailboost.guarantees.certificates", "Certificate", "Price"),
-    **_names("tailboost.rows.ledger", "Attempt"),
-    **_names("tailboost.rows.records", "Records"),
-    **_names("tailboost.guarantees.rate_bounds", "CertifiedBound"),
-    **_names("tailboost.boosting.additive", "AdditiveSelection", "SoftMargin", "SoftMarginWeights"),
-    **_names("tailboost.guarantees.additive_summary", "AdditiveSummary", "Cost"),
-    **_names("tailboost.boosting.ensemble", "AdditiveEnsemble", "MixtureEnsemble"),
-    **_names("tailboost.selection.summary", "Bound", "Budget", "Summary"),
-    **_names("tailboost.selection.mixture", "Counts", "Majority", "Mixture"),
-    # -- mixtures of other models
-    **_names("tailboost.selection.engine", "ProbabilityEngine"),
-    **_names("tailboost.selection.selection", "Selection"),
-    **_names("tailboost.selection.selected", "Comparison", "SelectedRule", "SelectedTail"),
-    **_names("tailboost.classifiers.cvar", "HedgeOverRows", "LPOverRows", "EntropicOverRows"),
-    **_names("tailboost.classifiers.robust_mixture", "RobustMixtureClassifier"),
-    # -- baselines
-    **_names("tailboost.app.baselines", "CellWeightedClassifier", "TunedThresholdClassifier"),
-}  # fmt: skip
+_NETS = {
+    "module": tuple(
+        f"tailboost.learners.torch.nets.{name}" for name in ("mlp", "mlp_100_100", "small_cnn")
+    )
+}
+
+RESTRICTED: dict[str, Reviewed] = {
+    "sklearn.pipeline.Pipeline": Reviewed(held_at={"memory": None}),
+    "sklearn.pipeline.FeatureUnion": Reviewed(held_at={"memory": None}),
+    "sklearn.preprocessing._function_transformer.FunctionTransformer": Reviewed(
+        functions={"func": (*UFUNCS, _NUMBERS), "inverse_func": UFUNCS}
+    ),
+    **{
+        f"sklearn.feature_selection._univariate_selection.{name}": Reviewed(functions=_SCORES)
+        for name in ("SelectFdr", "SelectFpr", "SelectKBest", "SelectPercentile")
+    },
+    **{
+        f"sklearn.feature_extraction.text.{name}": Reviewed(held_at={"input": "content"})
+        for name in ("CountVectorizer", "HashingVectorizer", "TfidfVectorizer")
+    },  # text comes from the rows, not from files named in rows
+    "sklearn.linear_model._stochastic_gradient.SGDClassifier": Reviewed(
+        left_out=frozenset({"_loss_function_"})
+    ),
+    "sklearn.neighbors._classification.KNeighborsClassifier": Reviewed(
+        left_out=frozenset({"_tree"}), finish=_with_neighbours
+    ),
+    "sklearn.neural_network._multilayer_perceptron.MLPClassifier": Reviewed(
+        held_at={"_optimizer": None}, left_out=frozenset({"_random_state"})
+    ),
+    "sklearn.ensemble._gb.GradientBoostingClassifier": Reviewed(left_out=frozenset({"_rng"})),
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": Reviewed(
+        held_at={"_scorer": None}, left_out=frozenset({"_feature_subsample_rng"})
+    ),
+    "sklearn.ensemble._stacking.StackingClassifier": Reviewed(finish=_asked_for_answers),
+    **{
+        f"tailboost.learners.hist.{name}": Reviewed(
+            left_out=frozenset({"_booster"}), finish=_boosted_bytes
+        )
+        for name in ("HistBoostClassifier", "HistTreeClassifier")
+    },
+    "tailboost.learners.torch.net_learner.TorchClassifier": Reviewed(functions=_NETS),
+    "tailboost.learners.torch.fitted_net.Architecture": Reviewed(
+        left_out=frozenset({"_pattern"}), functions=_NETS
+    ),
+    "tailboost.learners.torch.fitted_net.FittedNet": Reviewed(finish=_with_weights),
+}
+
+
+def unrestricted() -> dict[str, Reviewed]:
+    """Return the classes of `UNRESTRICTED` by full name."""
+    modules = (line.split(": ") for line in UNRESTRICTED.split("\n") if line)
+    return {
+        f"{module}.{name}": Reviewed() for module, names in modules for name in names.split()
+    }
 
 
 @cache
@@ -262,8 +271,11 @@ def reviewed() -> dict[str, Reviewed]:
         and not isabstract(cls)
     ]
     return (
-        SKLEARN
-        | OURS
-        | {f"{cls.__module__}.{cls.__name__}": Reviewed(held_at=_FIT_ONLY) for cls in ours}
+        unrestricted()
+        | RESTRICTED
+        | {
+            f"{cls.__module__}.{cls.__name__}": Reviewed(held_at={"checkpoint_dir": None})
+            for cls in ours
+        }
         | {f"{cls.__module__}.{cls.__name__}": Reviewed() for cls in players}
     )
