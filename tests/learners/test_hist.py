@@ -1,6 +1,5 @@
 """Binned trees: against scikit-learn's trees and brute force, and the promises a session makes."""
 
-import json
 import pickle
 import subprocess
 import sys
@@ -418,30 +417,6 @@ def test_a_model_made_without_xgboost_is_stored_and_read_without_it(tmp_path):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "True"
-
-
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("cls", [HistBoostClassifier, HistTreeClassifier])
-def test_boosters_keep_all_that_predictions_use(monkeypatch, cls, K):
-    """Boosters with all their digits predict the same, and have the same trees but for statistics."""
-    X, y, weight = few_values(0, K, missing=True)
-    short = cls(backend="xgboost").fit(X, y, weight)
-    monkeypatch.setattr(_hist, "_shortened", lambda content: content)
-    whole = cls(backend="xgboost").fit(X, y, weight)
-    np.testing.assert_array_equal(short.predict_proba(X), whole.predict_proba(X))
-    np.testing.assert_allclose(short.feature_importances_, whole.feature_importances_, rtol=2.0**-10)
-    if cls is HistTreeClassifier and K > 2:  # the weights are the leaves
-        assert short.model_ == whole.model_
-        return
-    one, two = (json.loads(bytes(model.booster_.save_raw("json")))["learner"] for model in (short, whole))
-    trees = [learner["gradient_booster"]["model"].pop("trees") for learner in (one, two)]
-    assert one == two
-    for short_tree, whole_tree in zip(*trees, strict=True):
-        for name in ("sum_hessian", "loss_changes"):
-            np.testing.assert_allclose(short_tree.pop(name), whole_tree.pop(name), rtol=2.0**-11)
-        assert any(whole_tree.pop("base_weights"))
-        assert not any(short_tree.pop("base_weights"))
-        assert short_tree == whole_tree
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-9, 1e30])

@@ -42,6 +42,13 @@ def is_constant(model: Model) -> bool:
     return isinstance(model, DummyClassifier)
 
 
+def among(X: Table, rows: Mask | None) -> Any:
+    """Return the rows of a mask (None: all) of a table or column."""
+    if rows is None:
+        return X
+    return _safe_indexing(X, np.flatnonzero(rows))
+
+
 def set_seeds(estimator: Model, seed: int) -> None:
     """Set all ``random_state`` parameters of an estimator, including nested ones, from one seed."""
     names = sorted(
@@ -245,13 +252,8 @@ class SklearnSession:
 
     def predict(self, model: Model, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        if rows is None:
-            X = self.X
-        else:
-            X = _safe_indexing(self.X, np.flatnonzero(rows))
-        return (
-            np.asarray(model.predict(X)).astype(np.intp).ravel()
-        )  # CatBoost returns shape (n, 1)
+        answers = np.asarray(model.predict(among(self.X, rows)))
+        return answers.astype(np.intp).ravel()  # CatBoost returns shape (n, 1)
 
 
 class RegressorSession:
@@ -296,27 +298,19 @@ class RegressorSession:
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> Any:
         """Return a clone fitted to ``u z/p`` on these rows."""
-        if rows is None:
-            index = np.arange(len(self.coded))
-        else:
-            index = np.flatnonzero(rows)
-        p = self.sample_weight[index]
-        target = (self.coded[index].T * (weight[index] / p)).T
+        p = among(self.sample_weight, rows)
+        target = (among(self.coded, rows).T * (among(weight, rows) / p)).T
         model = clone(self.estimator)
         set_seeds(model, seed)
         if self.weight_parameter is None:
             weights = {}
         else:
             weights = {self.weight_parameter: p}
-        return model.fit(_safe_indexing(self.X, index), target, **weights)
+        return model.fit(among(self.X, rows), target, **weights)
 
     def predict(self, model: Model, rows: Mask | None = None) -> Any:
         """Return values of the session's rows, shape (m,), or (m, K) with sum 0."""
-        if rows is None:
-            X = self.X
-        else:
-            X = _safe_indexing(self.X, np.flatnonzero(rows))
-        h = np.asarray(model.predict(X), dtype=np.float64)
+        h = np.asarray(model.predict(among(self.X, rows)), dtype=np.float64)
         if h.ndim == 1:
             return h
         return h - h.mean(axis=1, keepdims=True)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tailboost.core.array_types import Floats, Hashes, Ints, Mask, Table
 from tailboost.core.long_work import count_threads, predict_in_blocks, sklearn_threads
+from tailboost.learners.foreign import among
 from tailboost.learners.table import BinnedReader, OpenTable, TableClassifier, cuts
 
 N_TREES = 100
@@ -182,10 +183,8 @@ class ForestSession:
 
     def grow(self, forest: Forest, weight: Floats, rows: Mask | None = None) -> Forest:
         """Fit a forest; class numbers of a batch of trees are positions in ``classes_``."""
-        selected = slice(None) if rows is None else rows
-        mass = np.bincount(
-            self.y[selected], weights=weight[selected], minlength=int(self.y.max(initial=0)) + 1
-        )
+        n_classes = int(self.y.max(initial=0)) + 1
+        mass = np.bincount(among(self.y, rows), among(weight, rows), n_classes)
         forest.table_, forest.batches_ = self.opened.reader, self._batches(weight, rows)
         forest.classes_, forest.shares_ = np.arange(len(mass)), mass / mass.sum()
         return forest

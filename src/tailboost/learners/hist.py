@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from abc import abstractmethod
 from collections import deque
@@ -31,7 +30,7 @@ from tailboost.core.long_work import (
     predict_in_blocks,
     sklearn_threads,
 )
-from tailboost.learners.foreign import fit_whole, grow, set_seeds
+from tailboost.learners.foreign import among, fit_whole, grow, set_seeds
 from tailboost.learners.table import (
     LEAST,
     BinnedReader,
@@ -127,41 +126,11 @@ def _load(content: bytes) -> Any:
     return booster
 
 
-# Significant bits of the statistics of splits, and the fields for numbers that predictions do not use.
-_STATISTIC_BITS = 12
-_WEIGHTS = b"base_weights"
-_STATISTICS = (b"sum_hessian", b"loss_changes")
-
-
-def _shortened(content: bytes) -> bytes:
-    """Return a booster without weights of nodes, and with fewer digits of Hessians and gains.
-
-    The weights of leaves are their values, which are stored again; those of inner nodes have no use. Zeros
-    make model files smaller. Predictions stay the same.
-    """
-    written = bytearray(content)
-    names = b"|".join((_WEIGHTS, *_STATISTICS))
-    # A name, then the marks of an array of 32-bit numbers, most significant byte first, and their number.
-    for found in re.finditer(rb"(%b)\[\$d#L(.{8})" % names, content, re.DOTALL):
-        begin = found.end()
-        length = int.from_bytes(found[2], "big")
-        bits = np.frombuffer(content, ">u4", length, begin)
-        if found[1] in _STATISTICS:
-            left_out = 24 - _STATISTIC_BITS
-        else:
-            left_out = 32
-        written[begin : begin + bits.nbytes] = (
-            (bits >> left_out << left_out).astype(">u4").tobytes()
-        )
-    return bytes(written)
-
-
 class HistSession:
     """All fits of one learner on one table, which is binned once for all rounds and folds."""
 
-    concurrent = (
-        False  # fits set their weights in the same binned table, so they cannot run in parallel
-    )
+    # Fits set their weights in the same binned table, so they cannot run in parallel.
+    concurrent = False
 
     def __init__(
         self,
@@ -178,10 +147,6 @@ class HistSession:
         reader = opened.reader
         self.reader: TableReader | BinnedReader = reader
         self.table: Table = opened.table
-        self.newest: tuple[Any, Any] = (
-            None,
-            None,
-        )  # last model fitted on the binned table, and its booster
         self.table_weight: Any = None  # weights that the binned table contains now
         if self.backend == "sklearn":
             if sp.issparse(self.table):
@@ -248,16 +213,14 @@ class HistSession:
         self, fit_stages: Any, weight: Floats, seed: int, rows: Mask | None
     ) -> Generator[_HistClassifier, None, None]:
         model = self._new_model()
-        selected = slice(None) if rows is None else rows
         inner = model._sklearn_estimator()
         set_seeds(inner, seed)
-        codes = self.table[selected]
+        codes = among(self.table, rows)
         # scikit-learn cannot bin a column that has only missing values; a constant is equivalent.
         codes = np.where(np.isnan(codes).all(axis=0), np.float32(0), codes)
         threads = count_threads(model.n_jobs, codes.shape)
-        growing = fit_stages(
-            inner, codes, self.y[selected], {"sample_weight": weight[selected]}
-        )
+        weights = {"sample_weight": among(weight, rows)}
+        growing = fit_stages(inner, codes, among(self.y, rows), weights)
         while True:
             with sklearn_threads(threads):  # ends before the generator yields to other work
                 fitted = next(growing, None)
@@ -292,18 +255,10 @@ class HistSession:
                     data.set_weight(used.astype(np.float32))
                     self.table_weight = used
                 booster.update(data, i)
-                if data is self.data:
-                    self.newest = (model, booster)
-                else:
-                    self.newest = (None, None)
                 yield model
         finally:
             # The trained booster references the binned table; the model keeps a copy without the reference.
-            content = bytes(booster.save_raw("ubj"))
-            if model._vector_leaves(self.n_classes):
-                model.model_ = content
-            else:
-                model.model_ = _shortened(content)
+            model.model_ = bytes(booster.save_raw("ubj"))
             del model._booster
 
     def _training_params(self, weight: Floats) -> tuple[dict[str, Any], float]:
@@ -325,14 +280,8 @@ class HistSession:
         return params, scale
 
     def predict(self, model: _HistClassifier, rows: Mask | None = None) -> Ints:
-        """Return class numbers of the session's rows; XGBoost caches the scores of the newest fit."""
-        newest, booster = self.newest
-        if model is not newest:
-            return model.predict_table(self.table if rows is None else self.table[rows])
-        index = model._index(booster.predict(self.data, output_margin=True))
-        if rows is None:
-            return index
-        return index[rows]
+        """Return class numbers of the session's rows."""
+        return model.predict_table(among(self.table, rows))
 
 
 class BoostSession(HistSession):
@@ -442,7 +391,6 @@ class BoostSession(HistSession):
                 best = size
         for stages in growing:
             stages.close()
-        self.newest = (None, None)  # it had all trees
         if self.backend == "sklearn":  # the stages were one growing model
             return [self._fit_trees(best, weight, seed, each) for each in fitted]
         return [model.first(best) for model in models]
@@ -555,12 +503,6 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
     def _probabilities(self, margin: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return class probabilities for XGBoost's output, (n,) or (n, K)."""
 
-    def _index(self, margin: NDArray[np.float32]) -> Ints:
-        """Return class numbers for XGBoost's output, (n,) or (n, K); ties go to the first class."""
-        if margin.ndim == 1:
-            return (margin > self._threshold).astype(np.intp)
-        return margin.argmax(axis=1)
-
     def _choose_backend(self) -> Backend:
         if self.backend == "sklearn":
             return "sklearn"
@@ -666,10 +608,7 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def booster_(self) -> Any:
-        """XGBoost model. Do not change it: predictions in other threads may use it.
-
-        Statistics of nodes have fewer digits than in training; predictions do not use them.
-        """
+        """XGBoost model. Do not change it: predictions in other threads may use it."""
         booster = self.__dict__.get("_booster")
         if booster is None:
             # Several threads may load a booster at the same time; all of them use the first one.
@@ -705,10 +644,13 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(getattr(self.model_, method)(table))
 
     def predict_table(self, table: Table) -> Ints:
-        """Return class numbers for a table prepared by ``table_.transform``, shape (n,)."""
+        """Return class numbers for ``table_.transform(X)``, shape (n,); ties go to the first class."""
         if self.backend_ == "sklearn":
             return self._call_sklearn("predict", table).astype(np.intp)
-        return self._index(self._margin(table))
+        margin = self._margin(table)
+        if margin.ndim == 1:
+            return (margin > self._threshold).astype(np.intp)
+        return margin.argmax(axis=1)
 
     def predict_proba_table(self, table: Table) -> NDArray[np.float64]:
         """Return class probabilities for a table prepared by ``table_.transform``, shape (n, K)."""

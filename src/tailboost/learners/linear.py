@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -229,30 +230,16 @@ def _counts(table: Table) -> Any:
     return counts
 
 
+@dataclass(frozen=True, eq=False)
 class LinearSession:
-    """All fits of one learner on one table.
+    """All fits of one learner on one table."""
 
-    Parameters
-    ----------
-    template : TableLinear or TableBayes
-        The learner.
-    opened : OpenTable
-        The rows.
-    y : ndarray of int, shape (n,)
-        Class numbers.
-    n_classes : int
-        K.
-    """
+    template: TableLinear | TableBayes  # the learner
+    opened: OpenTable
+    y: Ints  # shape (n,): class numbers
+    n_classes: int
 
     concurrent = True
-
-    def __init__(
-        self, template: TableLinear | TableBayes, opened: OpenTable, y: Ints, n_classes: int
-    ) -> None:
-        self.template = template
-        self.opened = opened
-        self.y = y
-        self.n_classes = n_classes
 
     def fit(self, weight: Floats, seed: int = 0, rows: Mask | None = None) -> Any:
         """Return a model fitted on ``rows``; ``classes_`` are the class numbers of these rows."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tailboost.core.array_types import Column, Floats, Ints, Mask, Table
 from tailboost.core.checks import check_weights, label_vector, unboxed
 from tailboost.core.long_work import fitting_apart
+from tailboost.learners.foreign import among
 
 # Costs within this distance are equal, so that the order of the rows does not break ties. Costs lie in [0, 1]
 # if variance_weight is 0.
@@ -86,38 +87,29 @@ class StumpSession:
         self.X = self.reader.transform(X)
         self.y = y
         self.sample_weight = sample_weight
-        self.sorted: tuple[Mask | None, list[SortedColumn]] = (None, [])
+        self.sorted: dict[bytes, list[SortedColumn]] = {}  # of the last rows
 
     def _columns(self, rows: Mask | None) -> list[SortedColumn]:
         """Return the sorted columns of these rows, from the last fit if the rows are the same."""
-        last_rows, columns = self.sorted
-        if last_rows is None:
-            same = rows is None
-        else:
-            same = rows is not None and np.array_equal(last_rows, rows)
-        if not columns or not same:
-            columns = [
-                SortedColumn(column) for column in (self.X if rows is None else self.X[rows]).T
-            ]
-            self.sorted = (rows, columns)
-        return columns
+        key = b"" if rows is None else rows.tobytes()
+        if key not in self.sorted:
+            self.sorted = {key: [SortedColumn(column) for column in among(self.X, rows).T]}
+        return self.sorted[key]
 
     def fit(self, weight: Floats, seed: int, rows: Mask | None = None) -> StumpClassifier:
         """Return the best stump on these rows (None: all)."""
-        selected = slice(None) if rows is None else rows
         stump = StumpClassifier(variance_weight=self.template.variance_weight)
         feature, threshold, stump.above_, stump.cost_ = best_stump(
             self._columns(rows),
-            self.y[selected],
-            weight[selected],
-            self.sample_weight[selected],
+            among(self.y, rows),
+            among(weight, rows),
+            among(self.sample_weight, rows),
             stump.variance_weight,
         )
         stump.feature_ = feature
-        if feature < 0:
-            stump.threshold_ = 0.0
-        else:
-            stump.threshold_ = middle_of(self.X[selected, feature], threshold)
+        stump.threshold_ = 0.0
+        if feature >= 0:
+            stump.threshold_ = middle_of(among(self.X[:, feature], rows), threshold)
         stump.classes_ = np.arange(2)
         stump.n_features_in_ = self.X.shape[1]
         stump.table_ = self.reader
@@ -125,7 +117,7 @@ class StumpSession:
 
     def predict(self, model: StumpClassifier, rows: Mask | None = None) -> Ints:
         """Return class numbers of the session's rows."""
-        return model.predict_table(self.X if rows is None else self.X[rows])
+        return model.predict_table(among(self.X, rows))
 
 
 def eb_cost(s: Floats, t: Floats, variance_weight: float, V: float) -> Floats:
