@@ -166,6 +166,22 @@ def test_what_a_user_writes_and_reads(text, rate, words):
 
 
 @pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("deferred <= 20%", rates.deferred() <= 0.2),
+        ("human review <= 20%", rates.deferred() <= 0.2),
+        ("human  review(by=sex) <= 20%", rates.deferred(by="sex") <= 0.2),
+        ("error <= 10%", rates.error() <= 0.1),
+        ("answered_error<=.1", rates.answered_error() <= 0.1),
+        ("selected(human review) <= .1", rates.selected("human review") <= 0.1),
+        ("miss(deferral) <= .1", rates.miss("deferral") <= 0.1),
+    ],
+)
+def test_rate_without_arguments_needs_no_brackets(text, limit):
+    assert rates.parse(text) == limit
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("eror()", "at 'eror', character 1: no rate has this name; did you mean 'error'"),
@@ -178,7 +194,9 @@ def test_what_a_user_writes_and_reads(text, rate, words):
         ("gap(miss(1, by=sex)) <= -.1", "lies between 0 and 1"),
         ("error(by=class) <= {a: 2}", "lies between"),
         ("error() <= ", "at the end: expected a value"),
-        ("error", "expected a rate: .* and a '\\('"),
+        ("eror <= .1", "at 'eror', character 1: did you mean 'error'"),
+        ("miss <= .1", "miss needs a label in brackets, as in miss\\(1\\)"),
+        ("accuracy >= 90%", "limit the error: 'error <= 10%'"),
         ("error(by=sex", "'\\(', character 6: '\\(' was never closed"),
         ("gap(error(by=sex)) >= .1", "limited from above"),
         ("largest(error(by=sex)) <= .1", "leave 'largest' out"),

@@ -745,7 +745,7 @@ def ratio(rate: Rate) -> Spread:
 
 def _family(rate: Any, name: str) -> Rate:
     if not isinstance(rate, Rate):
-        raise TypeError(f"{name} takes a rate, got {rate!r}")
+        raise TypeError(f"{name} takes a rate, such as error(by='class'), got {rate!r}")
     return rate
 
 
@@ -785,7 +785,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:\s*%|(?![\w.%])))
       | (?P<text>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-      | (?P<word>[^\W\d][\w.\-]*)
+      | (?P<word>human\s+review\b|[^\W\d][\w.\-]*)
       | (?P<sign><=|>=|[()\[\]{},:=])
     )""",
     re.VERBOSE,
@@ -806,7 +806,18 @@ _REFUSED = {
     "mcc": f"for Matthews' correlation, {_PRODUCT}; limit f_score or error(by=class)",
     "kappa": "the expected agreement needs the class shares of new rows; limit error(by=class)",
     "macro_f1": f"for a mean of F scores, {_PRODUCT}; limit f_score of each class",
+    "accuracy": "limit the error: 'error <= 10%' is an accuracy of at least 90 %",
+    "auc": "it is no rate of a rule; limit error, or miss and false_alarm of a label",
 }
+# Names of rates by the words that people use.
+_ALSO_CALLED = {"human review": "deferred", "deferral": "deferred"}
+
+
+def _stands_alone(function: Callable[..., Any]) -> bool:
+    """Return whether a rate has no argument that must be given."""
+    return all(
+        each.default is not each.empty for each in signature(function).parameters.values()
+    )
 
 
 def functions() -> dict[str, Callable[..., Any]]:
@@ -892,9 +903,12 @@ class _Parser:
                     raise self.error("is not understood", start) from None
         if kind == "word":
             after = self.text[end:].lstrip()[:1]
+            names_a_rate = after in "(<>"
+            if names_a_rate:
+                token = _ALSO_CALLED.get(" ".join(token.split()), token)
+            if names_a_rate and token.lower() in _REFUSED:
+                raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
             if after == "(":
-                if token.lower() in _REFUSED:
-                    raise self.error(f"this is not available: {_REFUSED[token.lower()]}", start)
                 if token not in functions():
                     near = did_you_mean(token, functions())
                     raise self.error(
@@ -987,10 +1001,10 @@ class _Parser:
         """Return the result of a call of one of the functions."""
         if depth > DEEPEST:
             raise self.error("is nested too deeply", self.at(node))
+        if isinstance(node, ast.Constant):
+            return self.without_brackets(node)
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            raise self.error(
-                f"expected a rate: one of {', '.join(functions())} and a '('", self.at(node)
-            )
+            raise self.error(f"expected a rate: one of {', '.join(functions())}", self.at(node))
         name = node.func.id
         allowed = [
             *signature(functions()[name]).parameters,
@@ -1014,6 +1028,21 @@ class _Parser:
             return _with_labels(made, labels)
         except (TypeError, ValueError) as failure:
             raise self.error(str(failure), self.at(node)) from None
+
+    def without_brackets(self, node: ast.Constant) -> Any:
+        """Return the rate of a name without brackets, if it needs no argument."""
+        name = str(node.value)
+        known = functions()
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise self.error(f"{near}expected a rate: one of {', '.join(known)}", self.at(node))
+        if not _stands_alone(known[name]):
+            first = next(iter(signature(known[name]).parameters))
+            example = {"rate": "error(by=class)", "label": "1"}.get(first, "...")
+            raise self.error(
+                f"{name} needs a {first} in brackets, as in {name}({example})", self.at(node)
+            )
+        return known[name]()
 
     def value(self, node: ast.expr, depth: int) -> Any:
         """Return a plain value or the result of a call."""
