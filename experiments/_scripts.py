@@ -42,7 +42,7 @@ class ScriptSession(TorchSession):
         """Yield the net after every ``growth`` steps; the state of the optimiser outlives the round."""
         training = self.begin(weight, seed, rows)
         for net in self.grown(training):
-            self.carried = training.position().optimizer
+            self.carried = copy_state(training.optimizer.state_dict())
             yield net
 
 

@@ -38,7 +38,7 @@ MODELS = {
     "words": lambda: make_pipeline(CountVectorizer(), RandomForestClassifier(2, random_state=0)),
 }
 UNLISTED = [
-    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "tailboost.core.files.Lock",
+    "os.system", "builtins.eval", "builtins.open", "pathlib.PosixPath", "logging.FileHandler",
     "subprocess.Popen",
     "tailboost.boosting.kept._Hasher", "tailboost.boosting.kept.Kept",
     "joblib.memory.Memory", "numpy.load",

@@ -27,7 +27,6 @@ from tailboost.rates.bounds import (
     betting_upper,
     clopper_pearson_upper,
     cvar_of_mean,
-    rows_needed,
     shift_of_mean,
     tail_band,
 )
@@ -81,27 +80,6 @@ def test_no_rows_say_nothing():
     assert clopper_pearson_upper(0, 0) == betting_upper([]) == 1
     assert cvar(*[tail_band([])[0], 0.1, tail_band([])[1]]) == 1
     assert betting_p_value([], 0.2) == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "target", "confidence"), [(0.15, 0.2, 0.95), (0, 0.1, 0.9), (0.3, 0.34, 0.95)]
-)
-def test_rows_needed_is_the_least_number(error, target, confidence):
-    N = rows_needed(error, target, confidence)
-
-    def certifies(n):
-        return binom.cdf(np.floor(error * n + 1e-9), n, target) <= 1 - confidence
-
-    assert certifies(np.arange(N, N + 3000)).all()
-    assert not certifies(N - 1)
-
-
-def test_rows_needed_refuses_what_no_number_gives():
-    with pytest.raises(ValueError, match="not below target"):
-        rows_needed(0.2, 0.2)
-    with pytest.raises(ValueError, match="confidence must be in"):
-        rows_needed(0.1, 0.2, 1.0)
-    assert rows_needed(0.5, 1.0) == 1
 
 
 def brute_wealth(losses, m, n, delta):

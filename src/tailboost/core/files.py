@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 if sys.platform == "win32":
     import msvcrt
@@ -150,49 +150,35 @@ def make_folder(folder: Any, name: str) -> Path:
     return path
 
 
-class Lock:
-    """Lock file with one holder at a time, also among threads; the end of a process releases its locks.
+def _opened(path: Path) -> BinaryIO:
+    """Return a lock file that this caller holds, whose text names the holder.
 
-    The text of the file names the holder.
+    A lock has one holder at a time, also among threads; the end of a process releases its locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If another holder has the lock; the message names the holder.
+    OSError
+        If the file cannot be created.
     """
-
-    def __init__(self, path: Path) -> None:
-        """Acquire the lock.
-
-        Raises
-        ------
-        BlockingIOError
-            If another holder has the lock; the message names the holder.
-        OSError
-            If the file cannot be created.
-        """
-        self._path = path
-        while True:
-            self._file = path.open("a+b", buffering=0)
-            try:
-                _lock(self._file.fileno())
-            except BlockingIOError:
-                self._file.close()
-                holder = ""
-                with suppress(OSError):
-                    holder = path.read_text(errors="replace")
-                raise BlockingIOError(holder or "another process") from None
-            # The last holder may have removed the file after we opened it and before we locked it.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._file.fileno()), path.stat()):
-                    break
-            self._file.close()
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-
-    def release(self) -> None:
-        """Release the lock and remove its file."""
-        with suppress(
-            OSError
-        ):  # the folder may be deleted, and Windows cannot remove open files
-            self._path.unlink()
-        _unlock(self._file.fileno())
-        self._file.close()
+    while True:
+        file: BinaryIO = path.open("a+b", buffering=0)
+        try:
+            _lock(file.fileno())
+        except BlockingIOError:
+            file.close()
+            holder = ""
+            with suppress(OSError):
+                holder = path.read_text(errors="replace")
+            raise BlockingIOError(holder or "another process") from None
+        # The last holder may have removed the file after we opened it and before we locked it.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+                return file
+        file.close()
 
 
 # Errors of file systems without locks, which are ignored.
@@ -280,10 +266,11 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
         If the lock file cannot be created.
     """
     real = Path(os.path.realpath(path))
+    lock_path = real.with_name(f"{real.name}.lock")
     end = time.monotonic() + patience
     while True:
         try:
-            lock = Lock(real.with_name(f"{real.name}.lock"))
+            lock = _opened(lock_path)
             break
         except BlockingIOError as holder:
             if time.monotonic() >= end:
@@ -295,7 +282,12 @@ def held(path: str | os.PathLike[str], patience: float = 0.0) -> Iterator[None]:
         remove_parts(real.parent, real.name)
         yield
     finally:
-        lock.release()
+        with suppress(
+            OSError
+        ):  # the folder may be deleted, and Windows cannot remove open files
+            lock_path.unlink()
+        _unlock(lock.fileno())
+        lock.close()
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

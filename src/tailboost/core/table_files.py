@@ -121,7 +121,10 @@ def check_encoding(encoding: str | None) -> None:
 def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | None) -> Any:
     """Return the text of a CSV file."""
     try:
-        encoding = _marked_encoding(path, opener) or encoding or "utf-8"
+        with opener(path, "rb") as stream:
+            start = stream.read(4)
+        marked = (name for mark, name in _MARKS.items() if start.startswith(mark))
+        encoding = next(marked, encoding or "utf-8")
         sep, n_before, n_columns = _check_csv(path, opener, sep, encoding)
         return import_pandas("load_table").read_csv(
             path,
@@ -141,13 +144,6 @@ def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | 
         ) from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-
-
-def _marked_encoding(path: Path, opener: Callable[..., Any]) -> str | None:
-    """Return the encoding that the byte-order mark of a file states; None without a mark."""
-    with opener(path, "rb") as stream:
-        start = stream.read(4)
-    return next((encoding for mark, encoding in _MARKS.items() if start.startswith(mark)), None)
 
 
 def _check_csv(

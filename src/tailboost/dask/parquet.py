@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -118,7 +119,10 @@ def read_parquet(
     filled = [part for part in parts if part[1]]
     if not filled:
         raise ValueError(f"{str(path)!r} has no rows")
-    columns, counts, gaps = reduce(_joined, filled)
+    schemas, label_counts, gaps_of = zip(*filled, strict=True)
+    columns = tuple(reduce(_same, same_column) for same_column in zip(*schemas, strict=True))
+    counts: dict[Any, int] = dict(sum(map(Counter, label_counts), Counter()))
+    gaps = set[str]().union(*gaps_of)
     labels = ColumnSchema(
         target, columns[-1].kind, columns[-1].dtype, tuple(map(str, sorted(counts)))
     )
@@ -157,12 +161,6 @@ def _describe(frame: Table, target: str) -> Described:
         {k: int(n) for k, n in zip(labels.index.tolist(), labels, strict=True) if n},
         gaps,
     )
-
-
-def _joined(one: Described, other: Described) -> Described:
-    columns = tuple(map(_same, one[0], other[0]))
-    counts = {k: one[1].get(k, 0) + other[1].get(k, 0) for k in {**one[1], **other[1]}}
-    return columns, counts, one[2] | other[2]
 
 
 def _same(one: ColumnSchema, other: ColumnSchema) -> ColumnSchema:

@@ -35,11 +35,10 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import bdtr, betainc, betaincinv
-from scipy.stats import beta, binom, ksone, t
+from scipy.stats import beta, ksone, t
 
-from tailboost.core.array_types import Floats, Ints, Mask
+from tailboost.core.array_types import Floats, Ints
 from tailboost.core.checks import base_measure, check_number
-from tailboost.rates.power import last_true
 from tailboost.solvers import cvar, worst_case_weights
 
 __all__ = [
@@ -66,8 +65,6 @@ MORE_STAKES = 8
 STAKES = 2.0 ** (-0.5 * np.arange(21))
 # Cap of wealths and of stored logarithms: JSON has no infinity.
 LARGEST = 1e300
-# A larger number of rows is not looked for.
-MOST = 2**62
 
 
 def _check_delta(delta: float) -> float:
@@ -229,69 +226,6 @@ def clopper_pearson_ends(error: Floats, rows: Floats, level: float) -> tuple[Flo
         right > 0, beta.ppf(1.0 - level, wrong + 1.0, np.where(right > 0, right, 1.0)), 1.0
     )
     return low, high
-
-
-def rows_needed(error: float, target: float, confidence: float = 0.95) -> int:
-    """Return the number of rows after which an observed error rate certifies a target.
-
-    Parameters
-    ----------
-    error : float in [0, 1)
-        The error rate expected on the rows.
-    target : float in (0, 1]
-        The largest allowed rate.
-    confidence : float in (0, 1), default=0.95
-        Confidence of the statement on this one class or group.
-
-    Returns
-    -------
-    int
-        The smallest N with the following property: for all n ≥ N, at most ``error · n`` errors among n rows
-        give a `clopper_pearson_upper` bound of at most the target. These are rows of the class or group. The
-        observed rate exceeds the expected one about half of the time.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range, or the error is not below the target.
-
-    Examples
-    --------
-    >>> from tailboost.rates.bounds import rows_needed
-    >>> rows_needed(error=0.15, target=0.2)
-    181
-    >>> rows_needed(error=0.0, target=0.01)
-    299
-    """
-    check_number(error, "error", 0, 1, closed=True)
-    check_number(target, "target", 0, 1)
-    check_number(confidence, "confidence", 0, 1, below=True)
-    if error >= target:
-        raise ValueError(
-            f"error={error!r} is not below target={target!r}: no number of rows certifies it"
-        )
-    if target == 1:
-        return 1
-    delta = 1.0 - confidence
-
-    def fails(n: Ints) -> Mask:
-        # A rate such as .15 times n can be below a whole number by rounding.
-        failing: Mask = binom.cdf(np.floor(error * n + 1e-9), n, target) > delta
-        return failing
-
-    def exceeds(n: int) -> bool:
-        return n == 0 or bool(beta.ppf(confidence, error * n + 1, (1 - error) * n) > target)
-
-    high = 1 + last_true(
-        exceeds, MOST, 1
-    )  # the bound for error · n errors, whole or not, falls with n
-    while high > 1:  # somewhat fewer rows may suffice, because errors are whole numbers
-        some = np.arange(max(1, high - 4096), high)
-        failing = fails(some)
-        if failing.any():
-            return int(some[failing][-1]) + 1
-        high = int(some[0])
-    return 1
 
 
 # -- means of losses in [0, 1] -----------------------------------------------------------------------------

@@ -131,9 +131,8 @@ def worst_case_weights(
     largest = float(p[d == 0].sum())
     if radius >= ball.critical(largest, 1.0):
         w = np.where(d == 0, p / largest, 0.0)
-        return WorstCaseSolution(
-            w, top, top, 0.0, ball.parameter(ball.last, top, scale), "limit"
-        )
+        last = np.inf if ball.tilts else top
+        return WorstCaseSolution(w, top, top, 0.0, last, "limit")
     best = ball.solve(d, p, radius)
     gain = float(best.w @ d)
     # The KL ball is active here, so smoothing subtracts σ·radius from the value and from the bound.
@@ -236,16 +235,6 @@ def _tail(d: Floats, p: Floats, radius: float) -> _Best:
     return _Best(w, eta + float(p @ np.maximum(d - eta, 0.0)) / alpha, eta, "closed-form")
 
 
-def _temperature(parameter: float, top: float, scale: float) -> float:
-    if scale:
-        return parameter / scale
-    return 0.0
-
-
-def _threshold(parameter: float, top: float, scale: float) -> float:
-    return top + scale * parameter
-
-
 @dataclass(frozen=True)
 class Ball:
     """A ball around the base measure.
@@ -256,19 +245,22 @@ class Ball:
         ``solve(d, p, radius)``: the best weights, for distances d ≤ 0 below the largest loss.
     reach : callable
         ``reach(mass, share)``: the least radius at which units of a smaller mass get a share.
-    parameter : callable
-        ``parameter(θ, top, scale)``: the parameter of a solution on the scale of the losses.
-    last : float
-        θ where all weight is on the largest losses.
+    tilts : bool
+        Whether θ is an inverse temperature, otherwise a threshold.
     smooths : bool
         Whether the worst case can be smoothed.
     """
 
     solve: Callable[[Floats, Floats, float], _Best]
     reach: Callable[[float, float], float]
-    parameter: Callable[[float, float, float], float] = _threshold
-    last: float = 0.0
+    tilts: bool = False
     smooths: bool = True
+
+    def parameter(self, theta: float, top: float, scale: float) -> float:
+        """Return θ on the scale of the losses."""
+        if not self.tilts:
+            return top + scale * theta
+        return theta / scale if scale else 0.0
 
     def critical(self, mass: float, share: float) -> float:
         """Return the least radius at which weights can raise units of a base mass to a share."""
@@ -284,8 +276,7 @@ BALLS: dict[str, Ball] = {
     "kl": Ball(
         _kl,
         lambda mass, share: rel_entr(share, mass) + rel_entr(1.0 - share, 1.0 - mass),
-        _temperature,
-        np.inf,
+        tilts=True,
     ),
     "cvar": Ball(_tail, lambda mass, share: np.log(share / mass)),
     "chi2": Ball(

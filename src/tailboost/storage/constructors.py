@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tailboost.core.array_types import Model
 from tailboost.solvers import BitLosses
@@ -204,16 +203,13 @@ def _catboost(parts: Any) -> Any:
 # -- scikit-learn, NumPy, ours -----------------------------------------------------------------------------
 
 
-def _columns(nodes: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    return {name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names or ()}
-
-
 def _predictor_state(predictor: Any) -> list[Any]:
     bits = [
         getattr(predictor, name, None)
         for name in ("binned_left_cat_bitsets", "raw_left_cat_bitsets")
     ]
-    return [_columns(predictor.nodes), *bits]
+    nodes = predictor.nodes
+    return [{name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names}, *bits]
 
 
 def _predictor(parts: Any) -> Any:
@@ -259,12 +255,6 @@ def _loss(name: str) -> Callable[[Any], Any]:
     return made
 
 
-def _n_classes(loss: Any) -> int | None:
-    if loss.n_classes is None:
-        return None
-    return int(loss.n_classes)
-
-
 def _random_state(state: Any) -> Any:
     random = np.random.RandomState()
     random.set_state(tuple(state))
@@ -294,7 +284,7 @@ MADE: dict[str, Made] = {
         _predictor_state, _predictor
     ),
     **{
-        f"sklearn._loss.loss.{name}": Made(_n_classes, _loss(name))
+        f"sklearn._loss.loss.{name}": Made(lambda loss: loss.n_classes, _loss(name))
         for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "ExponentialLoss")
     },
     "numpy.random.mtrand.RandomState": Made(

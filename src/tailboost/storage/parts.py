@@ -334,7 +334,9 @@ class Reader:
             raise Damaged("an array without a place")
         entries = math.prod(shape)
         size = entries * kind.itemsize
-        self._take(max(size, entries))
+        self.left -= max(size, entries)
+        if self.left < 0:
+            raise Damaged("its arrays exceed max_bytes")
         if place + size > len(self.block):
             raise Damaged(f"an array of shape {str(shape)[:50]} has the wrong length")
         if size:
@@ -342,11 +344,6 @@ class Reader:
         else:
             flat = np.zeros(entries, kind)
         return flat.reshape(shape, order=order).copy(order=order)
-
-    def _take(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise Damaged("its arrays exceed max_bytes")
 
     # -- kinds of parts --------------------------------------------------------------------------------
 

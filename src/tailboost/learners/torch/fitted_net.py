@@ -55,12 +55,6 @@ class Architecture:
         with Randomness(0, torch.device("cpu")).in_use():
             return self.build()
 
-    def with_state(self, state: dict[str, Tensor], device: torch.device) -> nn.Module:
-        """Return a new module with these weights, in evaluation mode."""
-        net = copy.deepcopy(self._pattern)
-        net.load_state_dict(state)
-        return net.to(device).eval()
-
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()  # in one step: another thread may add the pattern meanwhile
         state.pop("_pattern", None)
@@ -99,7 +93,9 @@ class FittedNet:
 
     def net(self) -> nn.Module:
         """Return a new module in evaluation mode, on its device."""
-        return self.architecture.with_state(self.state(), find_device(self.table_.device))
+        net = copy.deepcopy(self.architecture._pattern)
+        net.load_state_dict(self.state())
+        return net.to(find_device(self.table_.device)).eval()
 
     @torch.inference_mode()
     def _logits(self, table: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from tailboost.core.long_work import fitting_apart
 from tailboost.learners.torch.fitted_net import Architecture, FittedNet
 from tailboost.learners.torch.losses import make_loss
 from tailboost.learners.torch.net_data import RowPreparation, find_device
-from tailboost.learners.torch.training import Randomness, Recipe, Start, Training
+from tailboost.learners.torch.training import Randomness, Recipe, Start, Training, copy_state
 from tailboost.rows.fingerprints import digest, hash_rows
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -158,7 +158,8 @@ class TorchSession:
             self.recipe, self._loss(rows), self.seed, index, self.sample_weight[index]
         )
         training.advance(self.learner.warmup_steps)
-        return training.position()
+        net, optimizer = training.net, training.optimizer
+        return Start(copy_state(net.state_dict()), copy_state(optimizer.state_dict()))
 
     def _fitted_net(self, training: Training) -> FittedNet:
         state = training.net.state_dict()

@@ -149,7 +149,9 @@ class Training:
         self.seen: dict[str, Tensor] = {}
         linear = [module for module in self.net.modules() if isinstance(module, nn.Linear)]
         if linear and takes(loss, "features"):
-            linear[-1].register_forward_pre_hook(self._see)
+            linear[-1].register_forward_pre_hook(
+                lambda layer, given: self.seen.update(features=given[0].float())
+            )
         self.forward: Callable[[Tensor], Tensor] = (
             torch.compile(self.net) if recipe.compile else self.net
         )
@@ -159,9 +161,6 @@ class Training:
         places = self.rows.random((n_steps, self.recipe.batch_size))
         drawn = self.index[np.searchsorted(self.cumulative, places, side="right")]
         return torch.from_numpy(drawn.astype(np.int64))
-
-    def _see(self, layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        self.seen = {"features": given[0].float()}
 
     def advance(self, n_steps: int) -> None:
         """Train for some more steps."""
@@ -204,10 +203,6 @@ class Training:
         (loss.mean() if loss.ndim else loss).backward()  # type: ignore[no-untyped-call,unused-ignore]
         self.optimizer.step()
         return loss.detach()
-
-    def position(self) -> Start:
-        """Return a copy of the current weights and optimiser state."""
-        return Start(copy_state(self.net.state_dict()), copy_state(self.optimizer.state_dict()))
 
 
 def takes(function: Callable[..., Any] | None, parameter: str) -> bool:
