@@ -213,7 +213,7 @@ def test_models_to_tune_are_fitted_classifiers(model, error, says):
         ([rates.miss(1) == 0.4], TypeError, "False is no limit: compare a rate by <= or >="),
         ([rates.miss(1)], TypeError, r"is no limit; write for example"),
         (["miss(1)"], TypeError, r"is no limit; write for example"),
-        ("error", ValueError, r"no rate|expected"),
+        ("error", TypeError, "'error' is no limit"),
         (0.4, (TypeError, ValueError), r"limits.* must be"),
         ({"miss(1)": 0.4}, (TypeError, ValueError), r"limits.* must be"),
         ([rates.miss("1") <= 0.4], ValueError, "no class is called '1': write the number 1; there are"),

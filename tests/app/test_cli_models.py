@@ -633,7 +633,7 @@ class TestCertify:
     def test_training_rows_are_refused(self, model, csv):
         line = refused("certify", model, csv)
         assert "models were trained on" in line
-        assert line.endswith("set equal_rows='natural' (in the shell --equal-rows natural)")
+        assert line.endswith("state --equal-rows natural")
 
     @pytest.mark.parametrize(
         ("more", "says"),
@@ -824,7 +824,7 @@ class TestDecide:
             assert says in result.stderr
         table.assign(person="p1").to_csv(tmp_path / "twice.csv", index=False)
         table.assign(person=table["person"].where(table.index > 0)).to_csv(tmp_path / "gap.csv", index=False)
-        for name, says in (("twice", "comes more than once"), ("gap", "1 missing values")):
+        for name, says in (("twice", "comes more than once"), ("gap", "1 missing value; drop")):
             result = self.decide(mixture, tmp_path / f"{name}.csv", out)
             assert result.exit_code == 2
             assert says in result.stderr

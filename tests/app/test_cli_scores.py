@@ -713,8 +713,10 @@ def test_several_labels_per_row(files):
     ("arguments", "says"),
     [
         (("--objective", "wurst"), "--objective: The 'objective' parameter"),
-        (("--limit", "error() <= .3", "--confidence", "3"), "--confidence: The 'confidence' parameter"),
-        (("--missing", "7"), "--missing: missing=7.0 is no number between 0 and 1"),
+        (
+            ("--limit", "error <= 30%", "--missing", "7"),
+            "--missing: missing=7.0 is no number between 0 and 1",
+        ),
         (("--target", "z", "--score", "t", "--objective", "wurst"), "--objective: The 'objective' parameter"),
     ],
 )
@@ -747,3 +749,31 @@ def test_calibrate_selects_a_rule_for_a_boosted_model_without_candidates(files):
     done(*fit, targeted, "--method", "worstclassboost")
     line = refused("calibrate", targeted, *rows[2:])
     assert "a WorstClassBoostClassifier takes no limits on rates; give max_error" in line
+
+
+def test_rows_without_score_are_named_as_in_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    score = rng.random(400)
+    table = pd.DataFrame({"p": score, "y": (rng.random(400) < score).astype(int)})
+    table.loc[[17, 350], "p"] = np.nan
+    table.to_csv(tmp_path / "s.csv", index=False)
+    given = ["tune", tmp_path / "s.csv", "--score", "p", "--target", "y", "--out", tmp_path / "r.json"]
+    line = refused(*given)
+    assert "2 of 400 rows have no score 'p' (row 17, 350)" in line
+    assert "--missing SCORE" in line
+    done(*given, "--missing", "0", "--limit", "miss(1) <= 40%")
+    line = refused("predict", tmp_path / "r.json", tmp_path / "s.csv", "--out", tmp_path / "r.json")
+    assert "overwrite" in line
+    done("predict", tmp_path / "r.json", tmp_path / "s.csv", "--out", tmp_path / "p.csv")
+
+
+def test_calibrate_writes_to_out_too(tmp_path):
+    rng = np.random.default_rng(0)
+    score = rng.random(2000)
+    table = pd.DataFrame({"p": score, "y": (rng.random(2000) < score).astype(int)})
+    table.to_csv(tmp_path / "s.csv", index=False)
+    limit = ["--limit", "error <= 40%", "--confidence", "90%"]
+    done(
+        "calibrate", tmp_path / "s.csv", "--score", "p", "--target", "y", *limit, "--out", tmp_path / "r.json"
+    )
+    assert json.loads((tmp_path / "r.json").read_text())["certificate"]["confidence"] == 0.9

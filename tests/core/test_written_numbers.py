@@ -39,9 +39,7 @@ def test_numbers_are_read_by_the_stated_sign_and_named_without_it(tmp_path, name
     spell, decimal = SPELLINGS[name]
     read = written(tmp_path / "t.csv", spell, decimal=decimal)
     np.testing.assert_array_equal(read, NUMBERS)
-    with pytest.raises(
-        ValueError, match=rf"column 'Größe' of .*t\.csv.*decimal='{decimal}'.*--decimal {decimal}"
-    ):
+    with pytest.raises(ValueError, match=rf"column 'Größe' of .*t\.csv.*decimal='{decimal}'"):
         written(tmp_path / "t.csv", spell)
 
 
@@ -123,9 +121,7 @@ class TestEncodings:
         assert read_raw(tmp_path / "t.csv", sep=";").columns.tolist() == ["Größe", "y"]
 
     def test_others_are_named_and_stated(self, tmp_path):
-        with pytest.raises(
-            ValueError, match=r"t\.csv' is not UTF-8 text.*encoding='cp1252'.*--encoding cp1252"
-        ):
+        with pytest.raises(ValueError, match=r"t\.csv' is not UTF-8 text.*encoding='cp1252'"):
             written(tmp_path / "t.csv", str, encoding="cp1252")
         assert read_raw(tmp_path / "t.csv", sep=";", encoding="cp1252").columns[0] == "Größe"
         (tmp_path / "u.csv").write_bytes("x;y\n1;a\n".encode("utf-16-le"))

@@ -156,6 +156,10 @@ def _without_late(
 
 def _frozen_fit(name: str, estimator: Model, classes: Any) -> Fit:
     absent = f"classes that are not in y, which has {classes.tolist()[:5]}"
+    own = np.asarray(estimator.classes_).tolist()
+    if own == list(range(len(classes))):  # as of XGBoost, which reads no other labels
+        by_number = dict(zip(classes.tolist(), own, strict=True))
+        absent = f"{absent} (map y to {own}: y.map({by_number}))"
     return estimator, positions(estimator.classes_, classes, f"classes_ of {name!r}", absent)
 
 

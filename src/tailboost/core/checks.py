@@ -540,7 +540,11 @@ def is_missing(value: object) -> bool:
     return value is None or is_scalar_nan(value) or is_pandas_na(value)
 
 
-def refuse_missing(values: Column, name: str) -> None:
+GIVE_A_VALUE = "drop their rows or give them a value"
+GROUP_OF_MISSING = "drop their rows, or make them a group: groups.fillna('missing')"
+
+
+def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> None:
     """Raise if labels or groups have missing or nested entries, or a list mixes text with other values."""
     # Without an object dtype, a list of text and NaN would become text with "nan".
     if hasattr(values, "dtype"):
@@ -559,8 +563,7 @@ def refuse_missing(values: Column, name: str) -> None:
     )
     if missing:
         raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; drop their "
-            "rows or give them a value"
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; {remedy}"
         )
     if hasattr(values, "dtype"):
         return
@@ -737,7 +740,7 @@ def columns_by_name(groups: Groups, name: str) -> dict[Any, Any]:
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{name} must have columns with different names, got {names}")
         return {column: groups[column] for column in sorted_names(names)}
-    refuse_missing(groups, name)
+    refuse_missing(groups, name, GROUP_OF_MISSING)
     array = np.asarray(groups)
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} must be a 1d array or a table, got shape {array.shape}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tailboost.core.array_types import Column, Floats
 from tailboost.core.checks import is_missing
+from tailboost.core.spelling import as_typed
 
 # Probabilities may be outside [0, 1] by rounding of this size.
 ROUNDED = 1e-2
@@ -92,15 +93,19 @@ class ScoreKind:
                     have = "have"
                 count = f"{len(absent):,} row{'s' * (len(absent) > 1)} {have} no score"
                 raise ValueError(
-                    f"{owner}: {count} (row {_shown(absent)}); state missing=, the score of such rows"
+                    f"{owner}: {count} (row {_shown(absent)}); drop them, or state "
+                    f"{as_typed('missing=', '--missing SCORE')}, the score of such rows"
                 )
         else:
             values[lacking] = missing
         outside = _rows((values < self.least) | (values > self.most))
         if outside:
+            advice = remedy
+            if self.name == "probability" and values.min() >= 0 and 1 < values.max() <= 100:
+                advice = f"divide percent by 100; {remedy}"
             raise ValueError(
                 f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no {self.plural} between "
-                f"{self.lower:g} and {self.upper:g} (row {_shown(outside)}); {remedy}"
+                f"{self.lower:g} and {self.upper:g} (row {_shown(outside)}); {advice}"
             )
         return np.clip(values, self.lower, self.upper, out=values)
 

@@ -5,11 +5,42 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any
 
 from tailboost.core.warn import warn_user
+
+# Most columns named by a message.
+MOST_COLUMNS = 5
+_in_shell: ContextVar[bool] = ContextVar("in_shell", default=False)
+
+
+@contextmanager
+def speaking_to_the_shell() -> Iterator[None]:
+    """Write arguments as options of commands in messages of the block."""
+    token = _in_shell.set(True)
+    try:
+        yield
+    finally:
+        _in_shell.reset(token)
+
+
+def as_typed(python: str, shell: str) -> str:
+    """Return how the reader of a message writes an argument: in Python or in the shell.
+
+    Examples
+    --------
+    >>> from tailboost.core.spelling import as_typed, speaking_to_the_shell
+    >>> as_typed("decimal=','", "--decimal ,")
+    "decimal=','"
+    >>> with speaking_to_the_shell():
+    ...     as_typed("decimal=','", "--decimal ,")
+    '--decimal ,'
+    """
+    return shell if _in_shell.get() else python
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -27,12 +58,33 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return ""
 
 
+def listed(names: Sequence[Any]) -> str:
+    """Return the first names of columns, and the number of the others."""
+    more = ""
+    if len(names) > MOST_COLUMNS:
+        more = f" and {len(names) - MOST_COLUMNS} more"
+    texts = map(str, names[:MOST_COLUMNS])
+    return (
+        ", ".join(repr(text if len(text) <= 40 else f"{text[:39]}…") for text in texts) + more
+    )
+
+
 def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table whose only column has a name with separators; for others an empty text."""
-    if len(names) != 1 or not re.search(r"[;\t|]", str(names[0])):
+    if len(names) != 1:
+        return ""
+    found = re.search(r"[;\t|]", str(names[0]))
+    if found is None:
         return ""
     only = repr(str(names[0])[:60])
-    return f"its only column is {only}; separate values by commas, or set sep (in the shell: --sep)"
+    return (
+        f"its only column is {only}; if {found[0]!r} separates values, state {sep_of(found[0])}"
+    )
+
+
+def sep_of(sign: str) -> str:
+    """Return the argument that names a separator."""
+    return as_typed(f"sep={sign!r}", f"--sep {sign!r}" if sign.strip() else "--sep tab")
 
 
 def meant(name: object, known: Iterable[Any]) -> str:

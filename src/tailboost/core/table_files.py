@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tailboost.core.spelling import as_typed, sep_of
 from tailboost.core.written_numbers import with_points
 
 _OPENERS: dict[str, Callable[..., Any]] = {
@@ -138,9 +139,10 @@ def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | 
             encoding=encoding,
         )
     except UnicodeError as error:
+        such = as_typed("encoding='cp1252'", "--encoding cp1252")
         raise ValueError(
             f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, such as "
-            "encoding='cp1252' (in the shell: --encoding cp1252)"
+            f"{such}"
         ) from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
@@ -183,7 +185,7 @@ def _check_csv(
                 else:
                     odd = None
                 if odd:
-                    advice = f"; if {odd[0]!r} separates them, set sep (in the shell: --sep)"
+                    advice = f"; if {odd[0]!r} separates them, state {sep_of(odd[0])}"
                 else:
                     advice = ""
                 line = reader.line_num + n_before

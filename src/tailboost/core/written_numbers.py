@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 
+from tailboost.core.spelling import as_typed
+
 # A text column holds numbers if at least this fraction of its values spell numbers, and more than this many
 # numbers are different.
 MOSTLY = 0.95
@@ -145,13 +147,13 @@ def _stated(written: Sequence[str], what: str) -> str:
     if of_comma:
         said = "a decimal comma"
         such = of_comma[0]
-        way = "decimal=',' (in the shell: --decimal ,)"
+        way = as_typed("decimal=','", "--decimal ,")
     elif of_point or "," not in written[0]:
         said = "grouped thousands"
         such = (of_point or written)[0]
-        way = "decimal='.' (in the shell: --decimal .)"
+        way = as_typed("decimal='.'", "--decimal .")
     else:
         said = "a comma, which is decimal or groups thousands"
         such = written[0]
-        way = "decimal=',' or decimal='.' (in the shell: --decimal)"
+        way = as_typed("decimal=',' or decimal='.'", "--decimal , or --decimal .")
     return f"{what} holds numbers with {said} (such as {such[:40]!r}): read the file with {way}"

@@ -53,7 +53,7 @@ from tailboost.rows.fingerprints import EqualRows, Fingerprint, UsedRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged, refuse_other_rule
 from tailboost.rows.ledger import Attempt
-from tailboost.rows.records import EQUAL_BY_NATURE
+from tailboost.rows.records import equal_by_nature
 from tailboost.rows.rules import refuse
 from tailboost.solvers import cvar, worst_case_weights
 
@@ -274,7 +274,7 @@ class Certificate:
                 "equals a row of "
                 "the certificate or of an earlier batch. If fresh rows equal others by nature, "
                 "set "
-                f"{EQUAL_BY_NATURE}"
+                f"{equal_by_nature()}"
             )
         of_key = {
             key: fresh.samples(*key) for key in {(b.counted, b.rule) for b in self.tested}

@@ -217,8 +217,12 @@ class Monitor:
             own = stated_by(model)
             max_error = own.max_error
             limits = own.limits
-        if (max_error is None) == (not limits):
-            raise ValueError("max_error and limits: give one of them")
+        if max_error is None and not limits:
+            raise ValueError(
+                "limits is needed: the model states none; give limits=['miss(1) <= 40%'], or max_error"
+            )
+        if max_error is not None and limits:
+            raise ValueError("max_error and limits: give one of them, not both")
         classes = np.asarray(model.classes_).tolist()
         if subgroups is None:
             groups = groups_of_fit(model)

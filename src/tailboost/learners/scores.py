@@ -269,7 +269,7 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
     if array.ndim != 2:
         raise ValueError(
             f"{owner}: the table must be a data frame or an array of shape (n, d), got {type(X).__name__} of "
-            f"shape {array.shape}"
+            f"shape {array.shape}; give table[[column]] instead of table[column]"
         )
     if any(
         not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns

@@ -12,6 +12,7 @@ from sklearn.utils import column_or_1d
 
 from tailboost.core.array_types import Column, Groups, Ints, Labels, Mask
 from tailboost.core.checks import (
+    GROUP_OF_MISSING,
     category_orders,
     check_length,
     column_name,
@@ -174,7 +175,7 @@ def checked_columns(
         words = argument
         if name is not None:
             words = f"{argument} column {name!r}"
-        refuse_missing(values, words)
+        refuse_missing(values, words, GROUP_OF_MISSING)
         columns[name] = read(values, words)
         check_length(columns[name], words, n, of)
     return columns

@@ -10,6 +10,7 @@ import numpy as np
 
 from tailboost.core.array_types import Hashes, Ints
 from tailboost.core.exceptions import LeakageError
+from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import (
     EqualRows,
     Fingerprint,
@@ -20,13 +21,16 @@ from tailboost.rows.fingerprints import (
 )
 from tailboost.rows.ledger import Attempt, Ledger
 
-# The remedy as a parameter and as an option of the command line, which prints the same messages.
-EQUAL_BY_NATURE = "equal_rows='natural' (in the shell --equal-rows natural)"
 # Uses of rows, in messages.
 TRAINED_ON = "models were trained on"
 SELECTED_ON = "the decision rule was selected on"
 #: Fingerprint of the training rows of models that were fitted before, and name none.
 NO_ROWS = Fingerprint.of(np.empty(0, dtype=np.uint64))
+
+
+def equal_by_nature() -> str:
+    """Return the argument that says that equal rows are different rows."""
+    return as_typed("equal_rows='natural'", "--equal-rows natural")
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +169,7 @@ def refuse_known(
             f"{name}: {use} {equal / compared:.0%} of these rows, or on rows equal to them. "
             "Errors there are smaller than on new rows: give rows that were not used to "
             "train or select the classifier. If features take so few values that fresh rows "
-            f"equal training rows, and nobody copied a row, set {EQUAL_BY_NATURE}"
+            f"equal training rows, and nobody copied a row, state {equal_by_nature()}"
         )
     if equal_rows == "natural" and known.unnatural(equal, compared):
         raise LeakageError(

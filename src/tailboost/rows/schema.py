@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tailboost.core.array_types import Column, Ints, Table
 from tailboost.core.checks import is_nested
 from tailboost.core.exceptions import TableChangedWarning as TableChangedWarning
-from tailboost.core.spelling import other_separator
+from tailboost.core.spelling import MOST_COLUMNS, did_you_mean, listed, other_separator
 from tailboost.core.table_files import import_pandas
 from tailboost.core.warn import warn_user
 from tailboost.core.written_numbers import (
@@ -49,7 +49,6 @@ MOST_COMPARED = 1000
 UNKNOWN = 0.1  # fraction of new categories above which a warning is given
 ENOUGH = 20  # rows from which a column without any value known from ``fit`` is an error
 _AS_CATEGORIES = '; for categories make it a categorical column: {}.astype("category")'
-_NAMED = 5  # most columns in one message
 _TYPES = (str, Real, Decimal, np.bool_)
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _KINDS = {*NUMBERS, "string", "boolean", "empty", "mixed", "mixed-integer"}
@@ -217,17 +216,18 @@ class TableSchema:
         names = [column.name for column in self.columns]
         present = set(given)
         missing = [name for name in names if name not in present]
-        if missing:
-            has = other_separator(given) or f"the table has {_listed(given)}"
-            raise ValueError(
-                f"missing column{'s' * (len(missing) > 1)} {_listed(missing)}; {has}"
-            )
         known = {*names, *([] if self.target is None else [self.target.name])}
-        changes = []
         new = [name for name in given if name not in known]
+        if missing:
+            near = did_you_mean(missing[0], new)
+            has = other_separator(given) or f"{near}the table has {listed(given)}"
+            raise ValueError(
+                f"missing column{'s' * (len(missing) > 1)} {listed(missing)}; {has}"
+            )
+        changes = []
         if new:
             changes.append(
-                f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({_listed(new)})"
+                f"{len(new)} new column{'s' * (len(new) > 1)} ignored ({listed(new)})"
             )
         # Number columns are converted together: one by one the conversion takes longer than most models.
         typed = dict(zip(given, frame.dtypes, strict=True))
@@ -248,12 +248,12 @@ class TableSchema:
             if change:
                 changes.append(f"column {column.name!r}: {change}")
         if changes:
-            if len(changes) > _NAMED:
-                more = f"; and {len(changes) - _NAMED} more"
+            if len(changes) > MOST_COLUMNS:
+                more = f"; and {len(changes) - MOST_COLUMNS} more"
             else:
                 more = ""
             warnings.warn(
-                f"the table differs from the one fitted on: {'; '.join(changes[:_NAMED])}{more}",
+                f"the table differs from the one fitted on: {'; '.join(changes[:MOST_COLUMNS])}{more}",
                 TableChangedWarning,
                 stacklevel=2,
             )
@@ -266,17 +266,6 @@ def refuse_arrays(table: Table) -> None:
         raise TypeError(
             f"a data frame of pandas is needed, with named columns, got {type(table).__name__}"
         )
-
-
-def _listed(names: list[str]) -> str:
-    if len(names) > _NAMED:
-        more = f" and {len(names) - _NAMED} more"
-    else:
-        more = ""
-    return (
-        ", ".join(repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:_NAMED])
-        + more
-    )
 
 
 def _converted(

@@ -287,7 +287,8 @@ class Engine(ABC):
         )
         return (
             f"limits: no mixture of decision rules meets these together on {self.words}: {each}. The values "
-            "reached are of one mixture, with the smallest violations"
+            "reached are of one mixture, with the smallest violations. Wider limits, or human review of some "
+            "rows ('deferred <= 20%'), may do"
         )
 
 

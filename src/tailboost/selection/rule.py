@@ -14,6 +14,7 @@ from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import columns_by_name, label_column, positions, reading
 from tailboost.core.html import html_details
+from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.fingerprints import digest
 from tailboost.rows.rules import refuse
@@ -299,9 +300,8 @@ class Rule:
         """
         self._refuse_inferred()
         if self.groups is not None and group is None:
-            raise ValueError(
-                "group='COL' is needed, --group COL in the shell: the rule reads the row's group"
-            )
+            argument = as_typed("group='COL'", "--group COL")
+            raise ValueError(f"{argument} is needed: the rule reads the row's group")
         if callable(columns):
             name = columns
         else:

@@ -14,6 +14,7 @@ from tailboost.core.array_types import Column, Floats, Groups, Ints
 from tailboost.core.checks import reading
 from tailboost.core.html import html_table
 from tailboost.core.score_kinds import KINDS, ScoreKind, score_kind
+from tailboost.core.spelling import as_typed
 from tailboost.rates import Limit
 from tailboost.rows.subgroups import HUMAN_REVIEW, unit_name
 from tailboost.selection.candidates import RulePart
@@ -304,9 +305,8 @@ class ThresholdRule:
             If ``group`` is missing, or a name or label contains a backslash.
         """
         if self.groups is not None and group is None:
-            raise ValueError(
-                "group='COL' is needed, --group COL in the shell: the action depends on the row's group"
-            )
+            argument = as_typed("group='COL'", "--group COL")
+            raise ValueError(f"{argument} is needed: the action depends on the row's group")
         score = sql_number(table, str(self.column if column is None else column))
         if self.missing is not None:
             score = f"COALESCE({score}, {self.missing!r})"

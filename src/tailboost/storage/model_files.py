@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tailboost.core.spelling import as_typed
 from tailboost.rows.fingerprints import digest
 
 RECORD = "tailboost.json"
@@ -73,6 +74,11 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
                     "it by pickle or joblib, and write a model file by save_model"
                 )
         content = path.read_bytes()
+        if content.lstrip()[:1] == b"{":
+            raise Unreadable("is not a model file but JSON; load_rule reads a rule file")
+        if not content.startswith(b"PK"):
+            first = as_typed("", ": MODEL is the first argument, DATA the second")
+            raise Unreadable(f"is not a model file, or is damaged{first}")
         if content.count(_ENTRY) > _MOST_ENTRIES:
             raise Unreadable(f"is not a model file: it has more than {_MOST_ENTRIES} members")
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

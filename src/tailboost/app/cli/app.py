@@ -187,6 +187,11 @@ def tell_of_files(words: Sequence[str]) -> None:
         print(f"Reading {printable(', '.join(files))}.", file=sys.stderr, flush=True)
 
 
+def _help_of(words: Sequence[str]) -> str:
+    """Return where the options of a command are listed."""
+    return f"(tailboost {words[0]} -h lists the options)" if words[0] in BY_NAME else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code.
 
@@ -202,13 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     else:
         words = list(arguments)
     silent = {"-q", "--quiet", "-h", "--help"} & {*words}
-    if words[:1] and words[0] in COMMANDS and not silent and sys.stderr.isatty():
+    if words[:1] and words[0] in BY_NAME and not silent and sys.stderr.isatty():
         tell_of_files(words)  # somebody waits; a refusal in a log stays one line
     try:
         with starting_now():
             code = app(args=arguments, prog_name="tailboost", standalone_mode=False)
     except usage_error as error:
-        code = fail(error.format_message(), 2)
+        code = fail(f"{error.format_message()} {_help_of(words)}".strip(), 2)
     except (KeyboardInterrupt, typer.Abort):
         code = fail("stopped by Ctrl-C", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -45,6 +45,10 @@ CostRange = Annotated[
     options.option("A,B", "With costs by row: smallest and largest cost, as 0,50000."),
 ]
 # Options of `calibrate`.
+Calibrated = Annotated[
+    Path,
+    options.option("FILE", "Calibrated file to write: a model, or a rule.", "--model", "--out"),
+]
 ModelOrScores = Annotated[
     Path,
     typer.Argument(
@@ -195,7 +199,7 @@ def _two_numbers(option: str, text: str | None) -> tuple[float, float] | None:
 
 def calibrate(
     model: ModelOrScores,
-    out: options.ModelOut,
+    out: Calibrated,
     data: FreshTable = None,
     max_error: options.MaxError = None,
     limit: options.Limits = None,
@@ -443,7 +447,7 @@ def _calibrate_scores(
         selection, rows = score_rules.RuleSelection.stated(data, csv, score, target, **of_rule)
         rows = replace(rows, cluster_column=fresh.cluster)
         more, trained_on = score_rules.other_rows(
-            fresh.unlabeled, fresh.training_rows, csv, score, columns
+            fresh.unlabeled, fresh.training_rows, csv, score, columns, of_rule["missing"]
         )
         with shared.bad_input(f"{data}: "):
             allowed = stated.targets_by_label(targets, np.unique(rows.y), columns)

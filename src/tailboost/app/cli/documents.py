@@ -20,6 +20,7 @@ from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
+from tailboost.core.spelling import did_you_mean, listed, other_separator
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
 from tailboost.rows.fingerprints import digest
@@ -27,6 +28,8 @@ from tailboost.rows.ledger import Ledger
 from tailboost.storage.rule_files import RULE
 
 RULE_FILE = ".json"
+# Most rows named by a message.
+MOST_ROWS = 5
 # A whole number of at most 18 digits, as Python writes it.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 
@@ -86,10 +89,14 @@ def score_rows(
     csv: CsvFormat,
     score: Sequence[str],
     *,
+    missing: float | None,
     target: str | None = None,
     columns: Sequence[str] = (),
 ) -> NewRows:
-    """Read a file of scores, with labels of their type. Errors name the file and the column."""
+    """Read a file of scores, with labels of their type. Errors name the file, the column and the row.
+
+    Rows without a score are refused unless ``missing`` is a number.
+    """
     with bad_input():
         table = datasets.read_raw(data, *csv)
     if not len(table):
@@ -98,15 +105,37 @@ def score_rows(
     for option, name in (*options, ("--target", target)):
         if name is not None and name not in table:
             raise BadInput(
-                f"{option}: {str(data)!r} has no column {name!r}; it has {', '.join(map(repr, table))}"
+                f"{option}: {str(data)!r} has no column {name!r}; {_has(list(table), name)}"
             )
     features = pd.DataFrame(
         {name: numbers_of(table, name, data) for name in dict.fromkeys(score)}
     )
+    if missing is None:
+        _refuse_rows_without_score(features, data)
     rows = NewRows(table, features, data, columns)
     if target is None:
         return rows
     return replace(rows, y=typed_labels(rows.column(target, "--target"), is_text=is_csv(data)))
+
+
+def _refuse_rows_without_score(features: Any, data: Path) -> None:
+    for name, scores in features.items():
+        absent = np.flatnonzero(scores.isna())
+        if len(absent):
+            first = ", ".join(map(str, absent[:MOST_ROWS])) + ", …" * (len(absent) > MOST_ROWS)
+            raise BadInput(
+                f"{str(data)!r}: {len(absent):,} of {len(scores):,} rows have no score {name!r} "
+                f"(row {first}); "
+                "drop them, or tune with --missing SCORE, the score of such rows"
+            )
+
+
+def _has(columns: list[Any], name: str) -> str:
+    """Return the columns of a table without a column of this name, with advice."""
+    advice = other_separator(columns)
+    if advice:
+        return advice
+    return f"{did_you_mean(name, map(str, columns))}it has {listed(columns)}"
 
 
 def typed_labels(column: Any, *, is_text: bool) -> Any:
@@ -134,6 +163,7 @@ def numbers_of(table: Table, name: str, data: Path) -> Any:
             )
         text = str(table[name].iloc[odd[0]])[:40]
         raise BadInput(
-            f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}"
+            f"{str(data)!r}: column {name!r} holds no number in row {odd[0]}: {text!r}. Leave unknown scores "
+            "empty, and state --missing SCORE"
         )
     return numbers

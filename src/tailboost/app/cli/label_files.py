@@ -57,11 +57,11 @@ class LabelSettings:
         """Select thresholds on the rows of a file, and on those of a file without labels."""
         objective = self.objective or "error"
         with warnings_as_lines():
-            rows = score_rows(data, csv, self.scores)
+            rows = score_rows(data, csv, self.scores, missing=self.missing)
             if unlabeled is None:
                 more = None
             else:
-                more = score_rows(unlabeled, csv, self.scores)
+                more = score_rows(unlabeled, csv, self.scores, missing=self.missing)
             with bad_input(f"{data}: "):
                 return tune_labels(
                     [
@@ -144,7 +144,9 @@ class LabelFile(StoredDocument):
 
     def scores_of(self, data: Path, csv: CsvFormat) -> NewRows:
         """Read the scores of a file."""
-        return score_rows(data, csv, [rule.column for rule in self.rules.rules.values()])
+        rules = list(self.rules.rules.values())
+        columns = [rule.column for rule in rules]
+        return score_rows(data, csv, columns, missing=rules[0].missing)
 
     def fresh_rows(
         self, data: Path | None, csv: CsvFormat, cluster: str | None

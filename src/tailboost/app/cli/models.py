@@ -23,7 +23,7 @@ from tailboost.app.table_encoder import TableEncoder
 from tailboost.classifiers.calibrating import OneBatch
 from tailboost.core.array_types import Column, Model, Stated, Table
 from tailboost.core.files import held
-from tailboost.core.spelling import other_separator
+from tailboost.core.spelling import did_you_mean, listed, other_separator
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 from tailboost.rows.ledger import Ledger
@@ -81,13 +81,16 @@ class NewRows:
         if name not in self.table:
             has = (
                 other_separator(list(self.table))
-                or f"they have {', '.join(map(repr, self.table))}"
+                or f"{did_you_mean(name, map(str, self.table))}they have {listed(list(self.table))}"
             )
             raise BadInput(f"{option}: the data have no column {name!r}; {has}")
         column = self.table[name]
         missing = int(column.isna().sum())
         if missing:
-            raise BadInput(f"{option}: column {name!r} has {missing} missing values")
+            raise BadInput(
+                f"{option}: column {name!r} has {missing} missing value{'s' * (missing > 1)}; drop these "
+                "rows first"
+            )
         return column
 
     @property
@@ -336,6 +339,7 @@ def known_labels(column: Column, classes: Any, name: str) -> Any:
     if unknown:
         raise BadInput(
             f"target column {name!r} has labels that the model does not know: "
-            f"{', '.join(map(repr, unknown[:5]))}"
+            f"{', '.join(map(repr, unknown[:5]))}; it knows {', '.join(map(repr, list(by_text)[:5]))}. Write "
+            "its labels in the column, or drop these rows"
         )
     return np.array([by_text[text] for text in texts], dtype=classes.dtype)

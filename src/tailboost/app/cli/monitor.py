@@ -42,7 +42,7 @@ Confidence = Annotated[
     options.option(
         "P",
         "First call, with targets: probability of no false alarm, ever.",
-        callback=options.level,
+        parser=options.level,
     ),
 ]
 Batch = Annotated[

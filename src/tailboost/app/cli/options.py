@@ -31,10 +31,12 @@ def _fraction(text: str) -> float:
     return fraction
 
 
-def level(confidence: float) -> float:
-    """Return a confidence in (0, 1)."""
+def level(text: Any) -> float:
+    """Return a confidence in (0, 1), which may be written in percent."""
+    confidence = number_or_percent(str(text))
     if not 0 < confidence < 1:
-        raise typer.BadParameter(f"{confidence:g} is not in the range 0<x<1")
+        meant = f"; write {confidence:g}%" if 1 < confidence < 100 else ""
+        raise typer.BadParameter(f"{confidence:g} is not in the range 0<x<1{meant}")
     return confidence
 
 
@@ -168,7 +170,7 @@ ByGroup = Annotated[
 
 # Numbers.
 Confidence = Annotated[
-    float, option("P", "Probability that all bounds hold together, in (0, 1).", callback=level)
+    float, option("P", "Probability that all bounds hold together, in (0, 1).", parser=level)
 ]
 Seed = Annotated[int, option(None, "Seed of all random numbers.", min=0)]
 # One core by default: threads of the tree library wait actively for each other. On shared cores a fit on a

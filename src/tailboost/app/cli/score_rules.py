@@ -83,7 +83,9 @@ RuleOut = Annotated[
 LimitConfidence = Annotated[
     float | None,
     options.option(
-        "P", "Estimated probability that all limits hold on new rows; tightens them."
+        "P",
+        "Estimated probability that all limits hold on new rows; tightens them.",
+        parser=options.level,
     ),
 ]
 
@@ -174,7 +176,7 @@ def tune(
             confidence=confidence,
             unlabeled=joined,
         )
-        more, trained_on = other_rows(unlabeled, training_rows, csv, score, columns)
+        more, trained_on = other_rows(unlabeled, training_rows, csv, score, columns, missing)
         with shared.bad_input(f"{data}: "):
             classifier = selection.run(rows, more, trained_on)
     if as_model:
@@ -218,14 +220,15 @@ def other_rows(
     csv: options.CsvFormat,
     score: Sequence[str],
     columns: Sequence[str],
+    missing: float | None,
 ) -> tuple[NewRows | None, Table]:
     """Return rows without labels, and the scores of training rows; None without a file."""
     if unlabeled is None:
         more = None
     else:
-        more = score_rows(unlabeled, csv, score, columns=columns)
+        more = score_rows(unlabeled, csv, score, missing=missing, columns=columns)
     return more, None if training_rows is None else score_rows(
-        training_rows, csv, score
+        training_rows, csv, score, missing=missing
     ).features
 
 
@@ -307,6 +310,7 @@ class RuleSelection:
         by_group: bool,
         objective: Stated,
         limits: Sequence[rates.Limit],
+        missing: float | None,
         **options: Any,
     ) -> tuple[Self, NewRows]:
         """Return the settings of the options, and the rows of a file; further options are fields."""
@@ -314,7 +318,7 @@ class RuleSelection:
             raise shared.BadInput(
                 "--by-group: the rule reads one column of groups; name a single --group COL"
             )
-        rows = score_rows(data, csv, score, target=target, columns=columns)
+        rows = score_rows(data, csv, score, missing=missing, target=target, columns=columns)
         labels = sorted(set(rows.y.tolist()))
         if HUMAN_REVIEW in labels:
             raise shared.BadInput(
@@ -323,7 +327,9 @@ class RuleSelection:
         asked = in_table_terms(objective, labels, columns)
         within = tuple(in_table_terms(one, labels, columns) for one in limits)
         names = tuple(score), _positives(positive, score, labels), target, tuple(columns)
-        return cls(*names, by_group, asked, within, shared.digest_of(data), **options), rows
+        return cls(
+            *names, by_group, asked, within, shared.digest_of(data), missing=missing, **options
+        ), rows
 
     @property
     def model(self) -> Scores:
@@ -589,7 +595,12 @@ class StoredRule(StoredDocument):
                 "FILE.model, which keeps these rows"
             )
         rows = score_rows(
-            data, csv, selection.scores, target=selection.target, columns=selection.group
+            data,
+            csv,
+            selection.scores,
+            missing=selection.missing,
+            target=selection.target,
+            columns=selection.group,
         )
         with warnings.catch_warnings(), shared.bad_input(f"{data}: "):
             warnings.simplefilter(
@@ -624,5 +635,6 @@ class StoredRule(StoredDocument):
         else:
             needed = ()
         columns = list(dict.fromkeys([*needed, *reading.columns]))
-        rows = score_rows(data, csv, self.selection.scores, columns=columns)
+        missing = self.selection.missing
+        rows = score_rows(data, csv, self.selection.scores, missing=missing, columns=columns)
         return replace(rows, group_columns=reading.columns, cluster_column=reading.cluster)

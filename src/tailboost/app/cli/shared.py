@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tailboost.core.files import is_same_file, write_output
+from tailboost.core.spelling import speaking_to_the_shell
 
 LONGEST_LINE = 400  # characters of an error line
 LONGEST_WORD = 200  # characters of a word of an error line, such as a file name
@@ -77,7 +78,8 @@ def exit_codes(verbose: bool, quiet: bool = False) -> Iterator[None]:
     else:
         patience = max(LEAST_PATIENCE, PATIENCE - (time.monotonic() - start))
     try:
-        with nullcontext() if quiet else telling(_show, clear=_clear, patience=patience):
+        lines = nullcontext() if quiet else telling(_show, clear=_clear, patience=patience)
+        with speaking_to_the_shell(), lines:
             yield
     except typer.Exit:
         raise

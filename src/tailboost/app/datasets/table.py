@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from tailboost.core.array_types import Column
-from tailboost.core.spelling import did_you_mean, other_separator
+from tailboost.core.spelling import as_typed, did_you_mean, other_separator
 from tailboost.core.table_files import checked_names, import_pandas, is_csv, read_raw
 from tailboost.core.written_numbers import refuse_commas, refuse_commas_among_numbers
 from tailboost.rows.schema import (
@@ -221,7 +221,8 @@ def _no_column(role: str, name: str, names: list[str], source: str) -> str:
     if advice:
         return f"{message}: {advice}"
     if "," in str(name) and all(part.strip() in names for part in str(name).split(",")):
-        return f"{message}; name each column by itself (in the shell: --{role} once for each)"
+        way = as_typed("as a list", f"--{role} once for each")
+        return f"{message}; name each column by itself, {way}"
     hint = did_you_mean(str(name), names)
     if hint:
         return f"{message}; {hint.strip()}"
@@ -285,7 +286,7 @@ def _feature(column: Column, source: str) -> Any:
     what = f"column {column.name!r} of {source}"
     declared = dtype_kind(column.dtype) == "categories"
     kind = refuse_kinds(column, what)
-    if kind == "string" and _all_dates(column):
+    if kind == "string" and column.notna().any() and _all_dates(column):
         raise ValueError(
             f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
             "turn it into numbers, for instance days before a fixed day"
