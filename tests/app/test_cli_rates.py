@@ -69,7 +69,7 @@ def model(files):
         files, "--group", "sex", "--drop", "sex", "--limit", LIMIT, "--limit", "miss(no) <= .5"
     ).stdout
     assert re.search(r"selection rate of 'yes' by sex +gap", output)
-    assert "≤ 0.12" in output
+    assert "≤ 12 %" in output
     assert "estimate" in output.split("95 % interval")[0]
     return files / "m.model"
 

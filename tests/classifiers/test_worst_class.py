@@ -285,7 +285,7 @@ def test_an_error_of_exactly_one_minus_theta_is_not_met(combine, max_error, rewe
         assert {line.sense for line in limited} == {"<"}
         assert not table.met
         assert table.verdict.startswith("Not kept on these rows: error by class: less than ")
-    assert re.search(r"^1 +\d+ +0\.500 +< 0\.5 +NO$", str(clf.summary_), re.MULTILINE)
+    assert re.search(r"^1 +\d+ +0\.50 +< 0\.5 +NO$", str(clf.summary_), re.MULTILINE)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # in the game of errors the limit includes its bound
         other = fit(X, y, DecisionTreeClassifier(max_depth=2), max_error=0.5, class_loss="error", **settings)

@@ -1,7 +1,6 @@
 """Intervals for the errors of classes, groups and cells on new rows."""
 
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -127,7 +126,10 @@ def test_intervals_are_what_the_table_shows(fitted):
         for line, value, (low, high) in zip(lines, errors, ends, strict=True):
             np.testing.assert_array_equal((line.value, line.low, line.high), (value, low, high))
             if not np.isnan(low):
-                assert re.search(rf"{value:.3f} +{low:.2f} to {high:.2f}", fitted.summary_.details)
+                assert line.interval_text in fitted.summary_.details
+                printed = [float(end) for end in line.interval_text.split(" to ")]
+                assert printed[0] <= low < high <= printed[1]  # rounded outwards
+                assert printed == pytest.approx([low, high], abs=0.01)
     said = str(fitted.summary_.errors)
     assert "selected on these rows" in said
     assert "refit" in said

@@ -51,6 +51,7 @@ from tailboost.classifiers.robust_selection import (
     tables_of,
     tail_curve,
 )
+from tailboost.classifiers.rule_screen import rule_screen, shortened_repr
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -344,6 +345,14 @@ class RobustMixtureClassifier(
             check_pairs(params["estimators"])
         self._set_params("estimators", **params)
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return shortened_repr(self, N_CHAR_MAX)
+
+    def __str__(self) -> str:
+        if self.__sklearn_is_fitted__():
+            return rule_screen(self)
+        return repr(self)
 
     # -- fitting -------------------------------------------------------------------------------------
 
@@ -912,7 +921,7 @@ class RobustMixtureClassifier(
         check_is_fitted(self)
         name = self.candidates_[0]
         summary = self.selection_.rule.summary(self.classes_.tolist(), name)
-        return replace(summary, groups=group_uses(self))
+        return replace(summary, groups=group_uses(self), certificate=self.certificate_)
 
     # -- scikit-learn --------------------------------------------------------------------------------
 

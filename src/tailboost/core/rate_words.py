@@ -46,7 +46,7 @@ def estimate_words(
     if abs(value) > 1.0:
         return f"{value:.4g}"
     digits = _least_digits(n_rows)
-    if beside is not None and value != beside:
+    if beside is not None and abs(value - beside) > 10.0**-MOST_DIGITS:
         while digits < MOST_DIGITS and (round(value, digits) - beside) * (value - beside) <= 0:
             digits += 1
     return _written(value, digits, in_percent)

@@ -24,7 +24,7 @@ from tailboost.core.checks import (
 from tailboost.core.drawing import display
 from tailboost.core.exceptions import LeakageError
 from tailboost.core.html import html_details, html_table, text_table
-from tailboost.core.limit_lines import LimitLine, filled_columns
+from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine, filled_columns
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
@@ -393,6 +393,25 @@ class Certificate:
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines("below"))
         more = html_details("Assumptions, attempts and prices", self.assumptions)
         return f"<div>{html_table(*self.cells(), self.title)}{lines}{more}</div>"
+
+    def stated_limits(self) -> list[tuple[str, str]]:
+        """Return each stated limit with its verdict, in one line each."""
+        by_limit: dict[str, list[CertifiedBound]] = {}
+        for bound in self.bounds:
+            if bound.target is not None:
+                compared = f"{bound.name} of " * (bound.subgroup in (GAP, RATIO))
+                by_limit.setdefault(f"{compared}{bound.quantity} {bound.limit}", []).append(
+                    bound
+                )
+        sure = f"with {percent(self.confidence)} confidence"
+        stated = []
+        for words, bounds in by_limit.items():
+            missed = [bound.name for bound in bounds if not bound.certified]
+            verdict = f"{CERTIFIED} {sure}"
+            if missed:
+                verdict = f"{NOT_CERTIFIED} {sure}: {joined(missed, 2)}"
+            stated.append((words, verdict))
+        return stated
 
     @property
     def in_percent(self) -> bool:

@@ -249,7 +249,7 @@ class CertifiedBound:
         # A lower bound of 0 holds for every rate.
         if self.sense == "≤" or self.lower == 0.0:
             return f"≤ {high}"
-        return f"{low} to {high}"
+        return f"{low.removesuffix(' %')} to {high}"
 
     @property
     def limit_line(self) -> LimitLine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from tailboost.core.array_types import Axes, Floats
 from tailboost.core.drawing import display
 from tailboost.core.html import html_table, text_table
 from tailboost.core.limit_lines import BROKEN, KEPT, NO_ROWS, LimitLine
-from tailboost.rates import Answered, Limit, Rate, Strata
+from tailboost.core.rate_words import bound_words, estimate_words, limit_words
+from tailboost.rates import GAP, RATIO, Answered, Limit, Rate, Strata
 from tailboost.rows.subgroups import unit_name
 from tailboost.selection.intervals import FEW, REFIT, CountedRate, LimitsOutlook
 
@@ -61,6 +63,8 @@ class RateLine:
         known. For a limit on deferral it is the cost of a review at which no limit is needed.
     rule : {"predict", "randomised"}
         The rule: `predict`, or the randomised rule in expectation.
+    in_percent : bool
+        Whether the limit was stated in percent, and the numbers are printed so.
     """
 
     rate: str
@@ -75,6 +79,43 @@ class RateLine:
     sense: str = ""
     price: float = float("nan")
     rule: str = "predict"
+    in_percent: bool = False
+
+    @property
+    def estimate_text(self) -> str:
+        """The value, with the digits that its rows support."""
+        return estimate_words(
+            self.value, self.known_rows, beside=self._beside, in_percent=self.in_percent
+        )
+
+    @property
+    def interval_text(self) -> str:
+        """The interval, rounded outwards; a dash without one."""
+        if np.isnan(self.low):
+            return "–"
+        low, high = (
+            bound_words(end, self.known_rows, above=above, in_percent=self.in_percent)
+            for end, above in ((self.low, False), (self.high, True))
+        )
+        return f"{low.removesuffix(' %')} to {high}"
+
+    @property
+    def limit_text(self) -> str:
+        """The bound of this subgroup as it was stated; empty without one."""
+        if np.isnan(self.bound):
+            return ""
+        return limit_words(self.sense, self.bound, in_percent=self.in_percent)
+
+    @property
+    def known_rows(self) -> float:
+        """The rows behind the rate; 0 for a gap or ratio, whose rows are not counted."""
+        return float(np.nan_to_num(self.rows))
+
+    @property
+    def _beside(self) -> float | None:
+        if np.isnan(self.bound):
+            return None
+        return self.bound
 
     @property
     def limit_line(self) -> LimitLine:
@@ -86,14 +127,40 @@ class RateLine:
         value, low, high = (
             None if end != end else float(end) for end in (self.value, self.low, self.high)
         )
-        words = _text(self.value, ".4f", "–")
+        words = self.estimate_text
         if low is not None:
-            words += f", 95 % interval {low:.4f} to {high:.4f}"
-        limit = f"{self.sense} {self.bound:g}"
+            words += f", 95 % interval {self.interval_text}"
         name = f"{self.rate}: {unit}"
+        limit = self.limit_text
         return LimitLine(
             verdict, self.met, name, limit, words, value, low, high, float(self.bound)
         )
+
+
+@dataclass(frozen=True)
+class StatedLimit:
+    """A stated limit with its lines of a rates table."""
+
+    words: str
+    lines: tuple[RateLine, ...]
+
+    @property
+    def found(self) -> str:
+        """Whether the rule keeps the limit on these rows, with its rates, in one line."""
+        known = [line for line in self.lines if line.met is not None]
+        broken = [line for line in known if not line.met]
+        if not known:
+            return NO_ROWS
+        if broken:
+            names = [f"{_unit(line)} {line.estimate_text}".strip() for line in broken[:FEW]]
+            more = f" and {len(broken) - FEW} more" * (len(broken) > FEW)
+            return f"BROKEN on these rows: {', '.join(names)}{more}"
+        if len(known) == 1:
+            (only,) = known
+            interval = f", 95 %: {only.interval_text}" * (not np.isnan(only.low))
+            return f"kept ({only.estimate_text}{interval})"
+        ends = [pick(known, key=lambda line: line.value).estimate_text for pick in (min, max)]
+        return f"kept ({' to '.join(ends)} in {len(known)} subgroups)"
 
 
 @dataclass(frozen=True)
@@ -266,25 +333,11 @@ class RateTable:
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the lines as text."""
-        digits = of_ends = 4
-        if self.kind:
-            digits = 3
-            of_ends = 2
 
         def unit(line: RateLine) -> str:
             if line.subgroup is None:
                 return "all"
             return unit_name(line.subgroup)
-
-        def interval(line: RateLine) -> str:
-            if np.isnan(line.low):
-                return "–"
-            return f"{line.low:.{of_ends}f} to {_text(line.high, f'.{of_ends}f', '–')}"
-
-        def limit(line: RateLine) -> str:
-            if np.isnan(line.bound):
-                return ""
-            return f"{line.sense} {line.bound:g}"
 
         def kept(line: RateLine) -> str:
             return {True: "yes", False: "NO", None: ""}[line.met]
@@ -301,11 +354,11 @@ class RateTable:
         if self.selected:
             value = "estimate"
             here = "kept on these rows"
-        columns.append((value, lambda line: _text(line.value, f".{digits}f", "–")))
+        columns.append((value, attrgetter("estimate_text")))
         if any(not np.isnan(line.low) for line in self.lines):
-            columns.append(("95 % interval", interval))
+            columns.append(("95 % interval", attrgetter("interval_text")))
         if any(line.limit for line in self.lines):
-            columns += [("limit", limit), (here, kept)]
+            columns += [("limit", attrgetter("limit_text")), (here, kept)]
         if any(line.price > 0 for line in self.lines):
             columns.append(("price", lambda line: _text(line.price, ".3g", "")))
         head = [name for name, _ in columns]
@@ -341,6 +394,22 @@ class RateTable:
         head, rows = self.cells()
         left = (0,) if self.kind else range(len(head))
         return f"{self.caption}:\n{text_table(head, rows, left=left)}"
+
+    def stated_limits(self) -> list[StatedLimit]:
+        """Return the stated limits in their order, each with the lines of `predict` that it limits."""
+        by_limit: dict[str, list[RateLine]] = {}
+        for line in self.of_rule("predict"):
+            if not np.isnan(line.bound):
+                by_limit.setdefault(line.limit, []).append(line)
+        limits = []
+        for text, lines in by_limit.items():
+            bounds = {line.limit_text for line in lines}
+            words = text
+            if len(bounds) == 1:
+                compared = f"{lines[0].subgroup} of " * (lines[0].subgroup in (GAP, RATIO))
+                words = f"{compared}{lines[0].rate} {bounds.pop()}"
+            limits.append(StatedLimit(words, tuple(lines)))
+        return limits
 
     def limit_lines(self) -> list[LimitLine]:
         """Return the limits of `predict` with their verdicts, for drawings and short tables."""
@@ -378,6 +447,13 @@ class RateTable:
 
     def _repr_html_(self) -> str:
         return html_table(*self.cells(), caption="; ".join([self.caption, *self.notes]))
+
+
+def _unit(line: RateLine) -> str:
+    """Return the name of a subgroup; nothing for all rows and for comparisons."""
+    if line.subgroup in (None, GAP, RATIO):
+        return ""
+    return unit_name(line.subgroup)
 
 
 def _text(value: float, digits: str, unknown: str) -> str:
@@ -423,5 +499,6 @@ def rate_lines(rate: Rate, limit: Limit | None, counted: CountedRate) -> list[Ra
     for name, (value, low, high, n, bound) in zip(names, numbers, strict=True):
         met = limit.keeps(value, bound)
         of_limit = str(limit), bound, met, limit.sense
-        lines.append(RateLine(str(rate), name, value, low, high, n, *of_limit))
+        line = RateLine(str(rate), name, value, low, high, n, *of_limit)
+        lines.append(replace(line, in_percent=limit.in_percent))
     return lines

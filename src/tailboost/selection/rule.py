@@ -429,6 +429,14 @@ class Rule:
     def _repr_html_(self) -> str:
         return html_details("Decision rule", str(self))
 
+    @property
+    def short(self) -> list[str]:
+        """The models, and the lines of the rule."""
+        _, *lines = str(self).splitlines()
+        if len(lines) == 2:
+            lines = [": ".join(line.strip() for line in lines)]
+        return [", ".join(self.models) or "no model", *lines]
+
     def __str__(self) -> str:
         lines = [f"Models: {', '.join(self.models) or 'none'}"]
         for part in self.parts:

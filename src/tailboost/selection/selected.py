@@ -512,7 +512,32 @@ class SelectedRule(Selected):
             conditions=self.problem.conditions,
             kept=self.selection.keeps,
             defers=strata.defers,
+            rates=self.estimates if self.problem.limits else None,
+            overall=self._overall_errors,
+            likely=self._likely,
         )
+
+    @property
+    def _overall_errors(self) -> tuple[float, float | None] | None:
+        """The overall error, and the least one of a candidate; None for rows without labels."""
+        if self.program.strata.has_unlabeled:
+            return None
+        own = float(overall_errors(self.program, self.counts[None])[0])
+        if self.program.strata.defers:  # to defer all rows is no error
+            return own, None
+        least = float(overall_errors(self.program, self.pool.all_counts).min())
+        return own, min(own, least)
+
+    @property
+    def _likely(self) -> float | None:
+        """The estimated probability that all limits hold on new rows; None if it is not known."""
+        if self.fitted or self.no_outlook or not self.problem.limits:
+            return None
+        strata = self.program.strata
+        simulated = outlook(
+            self.problem.limits, strata, self.counts, self.refit, 0.5, self.spread
+        )
+        return None if simulated is None else simulated.probability
 
     def warn(self, with_draws: WithDraws, *, forewarned: bool) -> None:
         """Warn of violated limits, limits below their noise, few rows, and useless rules or deferral."""

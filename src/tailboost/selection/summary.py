@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, ClassVar
 
@@ -14,6 +14,8 @@ from tailboost.boosting.game import Played
 from tailboost.boosting.pool import Pool
 from tailboost.core.array_types import Floats
 from tailboost.core.html import html_details
+from tailboost.core.rate_words import stated_words
+from tailboost.rates import error
 from tailboost.rows.subgroups import GroupUse, unit_name
 from tailboost.selection.mixture import Mixture
 from tailboost.selection.problem import CVaR
@@ -25,6 +27,8 @@ VALUE_TOLERANCE = 1e-7
 ALPHA_PRECISION = 1.005
 # Larger gaps come from the choice of a single candidate, not from the solver's rounding.
 SINGLE_GAP = 1e-5
+# The overall error among rates.
+OVERALL = str(error())
 # Smaller mixture weights are rounding errors of the solver.
 NO_SHARE = 1e-9
 
@@ -77,6 +81,15 @@ class Bound:
         else:
             note = ""
         return f"{self.name} {'<' if self.strict else '≤'} {self.formula} = {value}{achieved}{note}"
+
+
+def _probability(value: float) -> str:
+    """Return a probability with two digits, never 0 or 1."""
+    if value < 0.01:
+        return "a probability below 0.01"
+    if value > 0.99:
+        return "a probability above 0.99"
+    return f"probability {value:.2f}"
 
 
 def _legend(symbols: dict[str, str]) -> str:
@@ -258,6 +271,14 @@ class Summary(PrintedSummary):
         The error budget, if there is one.
     draws : bool
         Whether answers are drawn. Otherwise `predict` and the randomised rule are the same.
+    rates : RateTable or None
+        The rates of the objective and the limits, if there are limits.
+    overall : tuple of float or None
+        The overall error of the rule on these rows, and the least one of a candidate; None if it may defer.
+    likely : float or None
+        Estimated probability that all limits hold together on new rows; None if it is not known.
+    certificate : Certificate or None
+        The certificate of this rule.
     """
 
     achieved: float
@@ -276,6 +297,10 @@ class Summary(PrintedSummary):
     conditions: tuple[str, ...] = ()
     kept: bool = True
     defers: bool = False
+    rates: RateTable | None = None
+    overall: tuple[float, float | None] | None = None
+    likely: float | None = None
+    certificate: Any = None
 
     @property
     def beats_random_guess(self) -> bool:
@@ -367,7 +392,66 @@ class Summary(PrintedSummary):
             value = f"{100 * other:.0f} %"
         return f"{text}; {self.reference}: {value}."
 
+    @property
+    def error_words(self) -> str:
+        """The overall error on these rows, and what the limits cost; empty if it is not known."""
+        if self.overall is None or self.rates is None:
+            return ""
+        in_percent = any(line.in_percent for line in self.rates)
+        own, least = (
+            "" if each is None else stated_words(round(each, 3), in_percent=in_percent)
+            for each in self.overall
+        )
+        interval = ""
+        for line in self.rates:
+            if line.rate == OVERALL and line.subgroup is None and not np.isnan(line.low):
+                interval = f" (95 %: {replace(line, in_percent=in_percent).interval_text})"
+        price = f"; the most accurate candidate has {least}" * bool(least)
+        return f"{own}{interval}{price}"
+
+    @property
+    def chances(self) -> str:
+        """How likely the limits hold on new rows, and what certifies them."""
+        if self.likely is None:
+            return "tailboost.calibrate certifies the limits on fresh rows."
+        return (
+            f"On new rows all limits hold together with {_probability(self.likely)} (estimate): certify "
+            "them with tailboost.calibrate."
+        )
+
+    @property
+    def _limits(self) -> RateTable:
+        """The table of limits, and of an objective that is not the overall error."""
+        assert self.rates is not None
+        limited = {line.rate for line in self.rates if line.limit}
+        lines = [line for line in self.rates if line.limit]
+        lines += [line for line in self.rates if line.rate not in {*limited, OVERALL}]
+        return replace(self.rates, lines=tuple(lines))
+
+    @property
+    def _after_limits(self) -> list[str]:
+        """What follows the limits, their verdict and table."""
+        lines = list(map(str, self.groups))
+        if self.certificate is None:
+            weak = [] if self.beats_random_guess else [self.comparison]
+            price = [f"Overall error {self.error_words}."] * bool(self.error_words)
+            lines = [*price, self.chances, *weak, *lines]
+        return [line[:1].upper() + line[1:] for line in lines]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the certificate as plain types, for JSON."""
+        plain = super(Summary, replace(self, rates=None, certificate=None)).to_dict()
+        del plain["certificate"]
+        rates = None if self.rates is None else self.rates.to_dict()
+        return plain | {"rates": rates}
+
     def __str__(self) -> str:
+        if self.rates is not None:
+            first = [str(self.certificate)]
+            if self.certificate is None:
+                first = [self.rates.verdict, "", self._limits.text, ""]
+            rest = "The rest: print(rule.summary_.details)"
+            return "\n".join([*first, *self._after_limits, rest])
         if self.errors is None:
             table = []
         else:
@@ -381,6 +465,14 @@ class Summary(PrintedSummary):
                 *self._printed_bounds(),
             ]
         )
+
+    def _repr_html_(self) -> str:
+        if self.rates is None:
+            return super()._repr_html_()
+        first = self._limits if self.certificate is None else self.certificate
+        said = "".join(f"<p>{escape(line)}</p>" for line in self._after_limits)
+        details = html_details("Errors, values, bounds and symbols", self.details)
+        return f"{first._repr_html_()}{said}{details}"
 
     def _values(self) -> list[str]:
         achieved = f"objective: {self.objective} = {self.achieved:.6g} on {self.measured_on}"

@@ -401,6 +401,11 @@ class ThresholdRule:
         ]
         return "\n".join([head, *lines]) + "\n"
 
+    @property
+    def short(self) -> list[str]:
+        """The score, and the lines of the rule."""
+        return [f"the score {self.column}", *str(self).splitlines()]
+
     def __str__(self) -> str:
         if self.groups is None:
             return self._words(self.bands[0])

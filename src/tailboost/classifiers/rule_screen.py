@@ -1,0 +1,86 @@
+"""A decision rule on one screen: stated limits with their verdict, the rule, the overall error."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["rule_screen", "shortened_repr", "stated_lines"]
+
+MOST_LIMITS = 4
+MOST_RULE_LINES = 4
+# Longer texts of inner models are shortened.
+LONGEST_MODEL = 80
+
+
+class Shortened:
+    """The text of an inner model: its class alone, where all parameters would be long."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __repr__(self) -> str:
+        text = " ".join(repr(self.model).split())
+        if len(text) <= LONGEST_MODEL:
+            return text
+        inner = getattr(self.model, "estimator", None)
+        if inner is None:
+            return f"{type(self.model).__name__}(...)"
+        return f"{type(self.model).__name__}(estimator={Shortened(inner)!r})"
+
+
+def shortened_repr(classifier: Any, most: int) -> str:
+    """Return scikit-learn's text of a classifier with its inner models shortened."""
+    shown = copy.copy(classifier)
+    if isinstance(classifier.estimators, (list, tuple)):
+        shown.estimators = [(name, Shortened(model)) for name, model in classifier.estimators]
+    # scikit-learn breaks the lines of classes with its own `__repr__` alone.
+    cls = type(classifier)
+    shown.__class__ = type(cls.__name__, (cls,), {"__repr__": BaseEstimator.__repr__})
+    return BaseEstimator.__repr__(shown, most)
+
+
+def stated_lines(rule: Any) -> list[tuple[str, str]]:
+    """Return a heading and a text for each stated limit with its verdict, and for the overall error."""
+    summary = rule.summary_
+    certificate = rule.certificate_
+    if certificate is not None:
+        limits = certificate.stated_limits()
+        after = [
+            ("error", words.removeprefix("Overall error ")) for words in certificate.price_words
+        ]
+    else:
+        limits = [(each.words, each.found) for each in rule.rates_.stated_limits()]
+        after = [("error", summary.error_words or summary.headline)]
+        after += [("", summary.chances)] * bool(limits)
+    width = max((len(words) for words, _ in limits), default=0)
+    first = [("limit", f"{words:{width}}  {verdict}") for words, verdict in limits]
+    return [*_first(first, MOST_LIMITS, "rule.rates_"), *after]
+
+
+def rule_screen(rule: Any) -> str:
+    """Return the limits with their verdict, the overall error and the rule of a fitted classifier."""
+    check_is_fitted(rule)
+    models, *texts = rule.rule_.short
+    where = f"measured on {rule.summary_.measured_on.partition(' (')[0]}"
+    if rule.certificate_ is not None:
+        where = f"certified from {rule.certificate_.n_rows:,} fresh rows"
+    lines = [
+        *stated_lines(rule),
+        *_first([("rule", text) for text in texts], MOST_RULE_LINES, "rule.rule_"),
+        ("more", "rule.certificate_, rule.summary_, rule.rates_, rule.rule_, rule.tradeoff()"),
+    ]
+    head = f"{type(rule).__name__} of {models}, {where}"
+    return "\n".join([head, *(f"{name:5}  {text}" for name, text in lines)])
+
+
+def _first(lines: Sequence[tuple[str, str]], most: int, rest: str) -> list[tuple[str, str]]:
+    """Return the first lines; the last one says where the others are."""
+    if len(lines) <= most:
+        return list(lines)
+    kept = list(lines[: most - 1])
+    return [*kept, (lines[0][0], f"… and {len(lines) - len(kept)} more in {rest}")]
