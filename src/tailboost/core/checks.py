@@ -284,7 +284,8 @@ def check_alpha(value: Any, name: str = "alpha") -> float:
     alpha = check_number(value, name, 0, 1)
     if alpha < SMALLEST_ALPHA:
         raise ValueError(
-            f"{name} must be at least {SMALLEST_ALPHA:.3g}, below which 1/α overflows; got {value!r}"
+            f"{name} must be at least {SMALLEST_ALPHA:.3g}, below which 1/α overflows; got "
+            f"{value!r}"
         )
     return alpha
 
@@ -433,8 +434,8 @@ def check_mask(value: Column, name: str, n: int) -> NDArray[np.bool_]:
     given = np.asarray(value)
     if given.shape != (n,) or given.dtype.kind not in "bi" or not np.isin(given, (0, 1)).all():
         raise ValueError(
-            f"{name} must be a mask of shape ({n},), True or False for each row, got the shape {given.shape} "
-            f"and the type {given.dtype}"
+            f"{name} must be a mask of shape ({n},), True or False for each row, got the shape "
+            f"{given.shape} and the type {given.dtype}"
         )
     return given.astype(bool)
 
@@ -521,8 +522,8 @@ def refuse_nested(entries: Iterable[Any], name: str) -> None:
     for row, value in enumerate(entries):
         if not isinstance(value, str) and is_nested(value):
             raise ValueError(
-                f"{name} must have a number or text in each row; row {row} has the {type(value).__name__} "
-                f"{str(value)[:60]}"
+                f"{name} must have a number or text in each row; row {row} has the "
+                f"{type(value).__name__} {str(value)[:60]}"
             )
 
 
@@ -563,7 +564,8 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
     )
     if missing:
         raise ValueError(
-            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; {remedy}"
+            f"{name} contains NaN or None: {missing} of {column.size} entries are missing; "
+            f"{remedy}"
         )
     if hasattr(values, "dtype"):
         return
@@ -621,8 +623,8 @@ def refuse_swapped(X: Table, y: Column, X_name: str = "X", y_name: str = "y") ->
     shapes = tuple(getattr(X, "shape", ())), tuple(getattr(y, "shape", ()))
     if [len(shape) for shape in shapes] == [1, 2]:
         raise ValueError(
-            f"{X_name} is one column of {shapes[0][0]:,} values, {y_name} a table of shape {shapes[1]}: are "
-            "X and y swapped?"
+            f"{X_name} is one column of {shapes[0][0]:,} values, {y_name} a table of shape "
+            f"{shapes[1]}: are X and y swapped?"
         )
 
 
@@ -630,8 +632,8 @@ def refuse_frame(frame: Table) -> None:
     """Raise if a data frame is a single row or column, is empty, or repeats a column name."""
     if frame.ndim != 2:
         raise ValueError(
-            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a data frame "
-            "give X.iloc[[i]], for one column X[[name]]"
+            f"X is a Series of {len(frame)} values, where a table is needed: for one row of a "
+            "data frame give X.iloc[[i]], for one column X[[name]]"
         )
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()].tolist()
@@ -764,8 +766,8 @@ def group_columns(groups: Groups, name: str) -> dict[Any, Any]:
     for column in columns:
         if column in meanings:
             raise ValueError(
-                f"{name}: a column is named {column!r}, but by={column!r} stands for {meanings[column]}; "
-                "give the column another name"
+                f"{name}: a column is named {column!r}, but by={column!r} stands for "
+                f"{meanings[column]}; give the column another name"
             )
     return columns
 
@@ -831,7 +833,8 @@ def check_same_kind(values: Labels, name: str, others: Labels, other_name: str) 
     if (values.dtype.kind == "U") != (others.dtype.kind == "U"):
         kind = {True: "text", False: "numbers"}
         raise ValueError(
-            f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} {kind[others.dtype.kind == 'U']}"
+            f"{name} holds {kind[values.dtype.kind == 'U']}, {other_name} "
+            f"{kind[others.dtype.kind == 'U']}"
         )
 
 
@@ -851,7 +854,8 @@ def check_probabilities(
     given = np.asarray(y_proba)
     if given.ndim not in (1, 2) or given.dtype.kind not in "biuf":
         raise ValueError(
-            f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape {given.shape}"
+            f"{name} must be numbers of shape (n, K) or (n,), got dtype {given.dtype}, shape "
+            f"{given.shape}"
         )
     # Some learners compute in float32.
     if given.dtype.kind == "f":
@@ -903,8 +907,8 @@ def check_labelled_rows(
     present = np.unique(index[weight > 0])
     if len(present) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows of positive weight; "
-            "at least two are needed"
+            f"y holds one class only ({classes.tolist()[present[0]]!r}) among the rows of "
+            "positive weight; at least two are needed"
         )
     return X, classes, index.astype(np.intp), weight
 
@@ -925,8 +929,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         only = getattr(table, "name", None)
         if only is not None and len(labels) == 2 and _spelling(only, numeric) == wanted[0]:
             raise ValueError(
-                f"{name}: the column is named {only!r}, the first class; a single column must have the "
-                f"probabilities of the second class, {labels[1]!r}"
+                f"{name}: the column is named {only!r}, the first class; a single column must "
+                f"have the probabilities of the second class, {labels[1]!r}"
             )
         return table
     columns = [c.item() if isinstance(c, np.generic) else c for c in table.columns]
@@ -942,8 +946,9 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         and sorted(spellings, key=str) == sorted(wanted, key=str)
     ):
         raise ValueError(
-            f"{name}: its columns have the default names {columns}, and the classes are {labels}: name the "
-            "columns by the labels as text, or give an array with columns in the order of the classes"
+            f"{name}: its columns have the default names {columns}, and the classes are "
+            f"{labels}: name the columns by the labels as text, or give an array with columns "
+            "in the order of the classes"
         )
     if default:
         return np.asarray(table)
@@ -951,8 +956,8 @@ def in_class_order(table: Table, name: str, classes: Labels) -> Any:
         if spelling not in wanted:
             near = did_you_mean(str(column), map(str, labels))
             raise ValueError(
-                f"{name} has a column {column!r}, which is no class: {near}the classes are {labels[:20]}; "
-                "if the columns are in this order, give an array"
+                f"{name} has a column {column!r}, which is no class: {near}the classes are "
+                f"{labels[:20]}; if the columns are in this order, give an array"
             )
         if spellings.count(spelling) > 1:
             pairs = zip(columns, spellings, strict=True)
@@ -998,8 +1003,8 @@ def check_costs(
         raise ValueError(f"{name} must be numbers: {failure}") from None
     if checked.shape != (n, len(classes)):
         raise ValueError(
-            f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each row, got "
-            f"{checked.shape}"
+            f"{name} must have the shape {(n, len(classes))}, the cost of each answer for each "
+            f"row, got {checked.shape}"
         )
     if used is not None:
         checked = checked[used]

@@ -104,8 +104,9 @@ class ScoreKind:
             if self.name == "probability" and values.min() >= 0 and 1 < values.max() <= 100:
                 advice = f"divide percent by 100; {remedy}"
             raise ValueError(
-                f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no {self.plural} between "
-                f"{self.lower:g} and {self.upper:g} (row {_shown(outside)}); {advice}"
+                f"{owner}: values from {values.min():.4g} to {values.max():.4g} are no "
+                f"{self.plural} between {self.lower:g} and {self.upper:g} (row "
+                f"{_shown(outside)}); {advice}"
             )
         return np.clip(values, self.lower, self.upper, out=values)
 

@@ -83,7 +83,8 @@ def read_raw(
     suffix = _suffix(path)
     if not path.is_file():
         raise ValueError(
-            f"{str(path)!r} {'is a folder' if path.is_dir() else 'does not exist'}; a file is needed"
+            f"{str(path)!r} {'is a folder' if path.is_dir() else 'does not exist'}; a file is "
+            "needed"
         )
     if suffix is None:
         raise ValueError(
@@ -141,8 +142,8 @@ def _read_csv(path: Path, opener: Callable[..., Any], sep: str, encoding: str | 
     except UnicodeError as error:
         such = as_typed("encoding='cp1252'", "--encoding cp1252")
         raise ValueError(
-            f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, such as "
-            f"{such}"
+            f"{str(path)!r} is not {str(encoding).upper()} text: {error}; state its encoding, "
+            f"such as {such}"
         ) from error
     except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
@@ -217,6 +218,7 @@ def checked_names(columns: Iterable[Any], source: str) -> list[str]:
     blank = [place for place, name in enumerate(names, start=1) if not name.strip()]
     if blank:
         raise ValueError(
-            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, use index=False"
+            f"{source} has a column without a name (column {blank[0]}); if pandas wrote it, "
+            "use index=False"
         )
     return names

@@ -73,8 +73,8 @@ def with_points(values: Sequence[object], decimal: str, what: str) -> list[objec
     foreign = [each for each in texts if each not in numbers and other.fullmatch(each)]
     if changed and foreign:
         raise ValueError(
-            f"{what} holds {min(changed)!r} and {min(foreign)!r}: with decimal={decimal!r} both cannot be "
-            "numbers"
+            f"{what} holds {min(changed)!r} and {min(foreign)!r}: with decimal={decimal!r} "
+            "both cannot be numbers"
         )
     return [plain.get(value, value) for value in values]
 

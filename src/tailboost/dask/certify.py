@@ -114,8 +114,7 @@ def certify(
     if stated and (len(rules) > 1 or any(one.rate.needs_costs for one in stated)):
         raise ValueError(
             "rates of a randomised rule, and costs by row, need tailboost.certify and rows in "
-            "memory; "
-            "rates=() bounds errors here"
+            "memory; rates=() bounds errors here"
         )
     given = Given(
         X,

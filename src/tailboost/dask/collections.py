@@ -56,9 +56,10 @@ def partitions(X: Table, *others: DaskColumn, name: str = "X") -> list[tuple[Any
     for column in (DaskColumn(name, X), *others):
         if column.values is not None and not is_collection(column.values):
             raise TypeError(
-                f"{column.name} is a {type(column.values).__name__}: a Dask array or data frame is needed, "
-                "for example from dask.array.from_array or dask.dataframe.read_parquet; for data in memory "
-                "use the classifiers of tailboost itself"
+                f"{column.name} is a {type(column.values).__name__}: a Dask array or data "
+                "frame is needed, for example from dask.array.from_array or "
+                "dask.dataframe.read_parquet; for data in memory use the classifiers of "
+                "tailboost itself"
             )
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got {X.ndim}")
@@ -123,8 +124,8 @@ def _aligned(to: DaskColumn, n_blocks: int, column: DaskColumn) -> list[Any] | N
     blocks = _blocks(values)
     if len(blocks) != n_blocks:
         raise ValueError(
-            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: the partitions must have "
-            "the same rows"
+            f"{column.name} has {len(blocks)} partitions, {to.name} has {n_blocks}: the "
+            "partitions must have the same rows"
         )
     return blocks
 

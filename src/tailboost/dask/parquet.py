@@ -177,8 +177,8 @@ def _example(columns: tuple[ColumnSchema, ...], gaps: set[str]) -> Any:
     large = [c.name for c in columns if len(c.categories) > MOST_CATEGORIES]
     if large:
         raise ValueError(
-            f"column(s) {', '.join(map(repr, large))} of text have more than {MOST_CATEGORIES} different "
-            "values: drop them, or turn them into numbers"
+            f"column(s) {', '.join(map(repr, large))} of text have more than {MOST_CATEGORIES} "
+            "different values: drop them, or turn them into numbers"
         )
     values: dict[str, list[Any]] = {
         c.name: [*c.categories, *([None] if c.name in gaps or not c.categories else [])]

@@ -118,8 +118,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
     def fit(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise: this classifier fits no models, see `from_probabilities`."""
         raise TypeError(
-            "DaskRobustMixtureClassifier fits no models. Give from_probabilities the probabilities of your "
-            "models on rows outside their training data."
+            "DaskRobustMixtureClassifier fits no models. Give from_probabilities the "
+            "probabilities of your models on rows outside their training data."
         )
 
     @classmethod
@@ -227,7 +227,8 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""
         if has_named_columns(X) and any(map(is_collection, X.values())):
             raise TypeError(
-                "reweight takes probabilities in memory; for Dask collections use from_probabilities"
+                "reweight takes probabilities in memory; for Dask collections use "
+                "from_probabilities"
             )
         return super().reweight(X, y, **stated)
 
@@ -490,8 +491,8 @@ class RowSample:
         totals: Floats = np.stack(sums).astype(np.float64)
         if len(keys) > MOST_STRATA:
             raise ValueError(
-                f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer columns of "
-                "groups"
+                f"more than {MOST_STRATA:,} combinations of class and groups occur: give fewer "
+                "columns of groups"
             )
         stratum = np.concatenate([part.stratum for part in parts])
         hashes = np.concatenate([part.hashes for part in parts])

@@ -198,8 +198,8 @@ class SklearnSession:
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None:
             warnings.warn(
-                f"{type(estimator).__name__}.fit has no sample_weight: every round draws a resample "
-                "of the rows by weight instead",
+                f"{type(estimator).__name__}.fit has no sample_weight: every round draws a "
+                "resample of the rows by weight instead",
                 UserWarning,
                 stacklevel=2,
             )
@@ -283,7 +283,8 @@ class RegressorSession:
         self.weight_parameter = weight_parameter(estimator)
         if self.weight_parameter is None and np.ptp(sample_weight) > 0:
             raise ValueError(
-                f"estimator={estimator!r} has no parameter sample_weight in fit, but the weights differ"
+                f"estimator={estimator!r} has no parameter sample_weight in fit, but the "
+                "weights differ"
             )
         coded = np.where(np.arange(n_classes) == y[:, None], 1.0, -1.0 / (n_classes - 1))
         if n_classes > 2:

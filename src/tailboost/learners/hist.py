@@ -514,9 +514,9 @@ class _HistClassifier(ClassifierMixin, BaseEstimator):
             )
         warnings.warn(
             f"XGBoost is not installed: {type(self).__name__} uses scikit-learn's "
-            f"{type(self._sklearn_estimator()).__name__}, which is slower and may count rows instead of "
-            "weights in its stopping rules. pip install 'tailboost[xgboost]', or set backend='sklearn' to "
-            "silence this warning",
+            f"{type(self._sklearn_estimator()).__name__}, which is slower and may count rows "
+            "instead of weights in its stopping rules. pip install 'tailboost[xgboost]', or "
+            "set backend='sklearn' to silence this warning",
             UserWarning,
             stacklevel=3,
         )

@@ -129,7 +129,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         if self.label is None:
             named = " or ".join(f"label={label!r}" for label in labels.tolist()[:2])
             raise ValueError(
-                f"Scores({self.columns!r}): which label does a higher score speak for? State {named}"
+                f"Scores({self.columns!r}): which label does a higher score speak for? State "
+                f"{named}"
                 if len(columns) == 1
                 else f"Scores({self.columns!r}): state label=[...], the label of each column"
             )
@@ -146,8 +147,8 @@ class Scores(ClassifierMixin, BaseEstimator):
                 else:
                     absent = only
                 raise ValueError(
-                    f"{self!r}: one column scores a label against one other, but y has the labels "
-                    f"{labels.tolist()[:10]}{absent}"
+                    f"{self!r}: one column scores a label against one other, but y has the "
+                    f"labels {labels.tolist()[:10]}{absent}"
                 )
             if len(labels) < 2:
                 raise ValueError(f"{self!r}: y has the label {plain(labels[0])!r} only")
@@ -171,7 +172,8 @@ class Scores(ClassifierMixin, BaseEstimator):
         n_positive = int(positive.sum())
         if scores.min() == scores.max():
             warn_user(
-                f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered alike"
+                f"{self!r}: all rows have the score {scores[0]:g}, so every row is answered "
+                "alike"
             )
         label, other = (self.classes_.tolist()[k] for k in (self.positive_, 1 - self.positive_))
         area = (rankdata(scores)[positive].sum() / n_positive - (n_positive + 1) / 2) / (
@@ -181,8 +183,8 @@ class Scores(ClassifierMixin, BaseEstimator):
             (n + 1) / (12 * n_positive * (n - n_positive))
         ):
             warn_user(
-                f"{self!r}: higher scores go with {other!r} (area under the ROC curve of {label!r}: "
-                f"{area:.2f}); is label= right?"
+                f"{self!r}: higher scores go with {other!r} (area under the ROC curve of "
+                f"{label!r}: {area:.2f}); is label= right?"
             )
         if self.kind == "number":
             knots, counts = np.unique(scores, return_counts=True)
@@ -268,8 +270,9 @@ def score_columns(X: Table, columns: Sequence[Any], owner: str) -> NDArray[Any]:
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
-            f"{owner}: the table must be a data frame or an array of shape (n, d), got {type(X).__name__} of "
-            f"shape {array.shape}; give table[[column]] instead of table[column]"
+            f"{owner}: the table must be a data frame or an array of shape (n, d), got "
+            f"{type(X).__name__} of shape {array.shape}; give table[[column]] instead of "
+            "table[column]"
         )
     if any(
         not isinstance(c, (int, np.integer)) or not 0 <= c < array.shape[1] for c in columns
@@ -331,7 +334,8 @@ class GivenModel(ClassifierMixin, BaseEstimator):
             absent = [label for label in labels if label not in P.columns]
             if absent:
                 raise ValueError(
-                    f"predict_proba of {self.model!r}: no column {absent[0]!r} in {list(P.columns)}"
+                    f"predict_proba of {self.model!r}: no column {absent[0]!r} in "
+                    f"{list(P.columns)}"
                 )
             P = P[labels]
         P = np.asarray(P, dtype=np.float64)
@@ -339,8 +343,8 @@ class GivenModel(ClassifierMixin, BaseEstimator):
             P = np.column_stack([1.0 - P, P])
         if P.shape != (n, len(labels)):
             raise ValueError(
-                f"predict_proba of {self.model!r} has the shape {P.shape}; {(n, len(labels))} is needed, a "
-                f"column for each of {labels[:10]}"
+                f"predict_proba of {self.model!r} has the shape {P.shape}; {(n, len(labels))} "
+                f"is needed, a column for each of {labels[:10]}"
             )
         return P
 

@@ -256,7 +256,8 @@ class StumpClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         if n_classes != 2:
             raise ValueError(
-                f"Only binary classification is supported: stumps predict two classes, y has {n_classes}"
+                "Only binary classification is supported: stumps predict two classes, y has "
+                f"{n_classes}"
             )
         return StumpSession(self, X, y, sample_weight)
 

@@ -72,8 +72,9 @@ class TableReader:
             if "c" in self.feature_types:
                 place = self.feature_types.index("c")
                 raise ValueError(
-                    f"X is an array, but column {place} (from 0) of the data frame in fit contained "
-                    "categories: pass a data frame, because numbers of an array could be values or codes"
+                    f"X is an array, but column {place} (from 0) of the data frame in fit "
+                    "contained categories: pass a data frame, because numbers of an array "
+                    "could be values or codes"
                 )
             with np.errstate(over="ignore"):
                 table = np.asarray(X, dtype=np.float32)

@@ -152,13 +152,14 @@ class Objective(Expression):
             )
         if expression.compares:
             raise TypeError(
-                f"objective={given!r}: minimise another rate and limit this one: limits=[{given!r} …]"
+                f"objective={given!r}: minimise another rate and limit this one: "
+                f"limits=[{given!r} …]"
             )
         rate = expression.rate
         if not rate.can_be_lowered:
             raise ValueError(
-                f"objective={given!r}: a rule with very few answers of one kind is best; minimise another "
-                "rate and limit this one"
+                f"objective={given!r}: a rule with very few answers of one kind is best; "
+                "minimise another rate and limit this one"
             )
         if not expression.worst and rate.by is not None:
             raise ValueError(f"objective={given!r} is a family: write largest({rate!r})")
@@ -459,7 +460,8 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
         columns = [label for label in columns if label not in review]
         if sorted(map(repr, labels)) != sorted(map(repr, columns)):
             raise ValueError(
-                f"cost: rows and columns must have the same labels; rows: {list(labels)}, columns: {columns}"
+                f"cost: rows and columns must have the same labels; rows: {list(labels)}, "
+                f"columns: {columns}"
             )
         matrix = matrix.loc[:, [*matrix.index, *review]]
     try:
@@ -468,8 +470,8 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
         raise ValueError(f"cost: the matrix must hold numbers: {error}") from None
     if values.ndim == 3:
         raise ValueError(
-            "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= of shape "
-            "(n, K), the cost of each answer for each row"
+            "cost: costs that differ between rows are no matrix. Write cost(), and pass costs= "
+            "of shape (n, K), the cost of each answer for each row"
         )
     if values.ndim == 2:
         K = values.shape[0]
@@ -477,7 +479,8 @@ def cost(matrix: Any = None, by: By = None) -> Rate:
         K = 0
     if K < 2 or values.shape[1] not in (K, K + 1) or not np.isfinite(values).all():
         raise ValueError(
-            f"cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape {values.shape}"
+            "cost: the matrix must be K × K, or K × (K + 1), of finite numbers, got shape "
+            f"{values.shape}"
         )
     return Rate("cost", None, _by(by), tuple(map(tuple, values.tolist())), labels)
 
@@ -763,7 +766,8 @@ def _by(by: By) -> str | int | tuple[str | int, ...] | None:
         name is not None and not isinstance(name, (str, int)) for name in names
     ):
         raise TypeError(
-            f"by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got {by!r}"
+            "by must be None, 'class', 'group', 'cell', a column of groups or a tuple, got "
+            f"{by!r}"
         )
     if not isinstance(by, (tuple, list)):
         return names[0]
@@ -1108,7 +1112,8 @@ def checked_limits(limits: Stated) -> tuple[Limit, ...]:
             else:
                 compared = ""
             raise TypeError(
-                f"limits: {given!r} is no limit{compared}; write for example rates.error(by='class') <= 0.3"
+                f"limits: {given!r} is no limit{compared}; write for example "
+                "rates.error(by='class') <= 0.3"
             )
         checked.append(expression.limit)
     return tuple(checked)

@@ -226,8 +226,8 @@ def defined_kind(name: str) -> Kind:
     """
     if name not in KINDS:
         raise ValueError(
-            f"a rate of the kind {name!r} is unknown, so it has no limit, table or certificate: "
-            f"{meant(name, KINDS)}there are {list(KINDS)}"
+            f"a rate of the kind {name!r} is unknown, so it has no limit, table or "
+            f"certificate: {meant(name, KINDS)}there are {list(KINDS)}"
         )
     fault = _fault(KINDS[name])
     if fault:
@@ -277,7 +277,8 @@ class Pairs:
         for label, answer in self.counted:
             if not any(_covers(pair, (label, answer)) for pair in self.among):
                 raise ValueError(
-                    f"{self.name!r}: the pair {(label, answer)!r} is counted, but it is in no pair of among"
+                    f"{self.name!r}: the pair {(label, answer)!r} is counted, but it is in no "
+                    "pair of among"
                 )
 
     @property
@@ -546,8 +547,8 @@ class Rate(Expression):
         K = strata.n_classes
         if costs.shape not in ((K, K), (K, K + 1)):
             raise ValueError(
-                f"cost: the matrix has shape {costs.shape}; {K} classes need {K} rows (true labels) and {K} "
-                f"columns (answers), or {K + 1} with a cost of deferral"
+                f"cost: the matrix has shape {costs.shape}; {K} classes need {K} rows (true "
+                f"labels) and {K} columns (answers), or {K + 1} with a cost of deferral"
             )
         if costs.shape[1] > strata.n_actions:
             costs = costs[:, :K]
@@ -807,8 +808,9 @@ class Limit(Expression):
         if form in (GAP, RATIO):
             if rate.is_ratio:
                 raise ValueError(
-                    f"{form}({rate!r}): the denominator of {rate.words!r} depends on the answers, so the "
-                    "differences are no linear program; limit each subgroup instead"
+                    f"{form}({rate!r}): the denominator of {rate.words!r} depends on the "
+                    "answers, so the differences are no linear program; limit each subgroup "
+                    "instead"
                 )
             if rate.by is None:
                 raise ValueError(
@@ -1147,7 +1149,8 @@ def _ends(values: Floats) -> tuple[Floats, Floats]:
 def _number(rate: Rate, bound: Stated) -> float:
     if isinstance(bound, bool) or not isinstance(bound, (Real, np.floating, np.integer)):
         raise TypeError(
-            f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got {bound!r}"
+            f"{rate!r}: a bound must be a number or a dict of numbers by subgroup, got "
+            f"{bound!r}"
         )
     value = float(bound)
     if not np.isfinite(value):

@@ -82,8 +82,8 @@ class Strata:
     def __post_init__(self) -> None:
         if self.defers and HUMAN_REVIEW in self.classes:
             raise ValueError(
-                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the class another "
-                "name, or leave out deferral"
+                f"a class is called {HUMAN_REVIEW!r}, as the answer to deferred rows: give the "
+                "class another name, or leave out deferral"
             )
 
     @classmethod
@@ -290,8 +290,8 @@ class Strata:
             return self.columns.index(name)
         if self.columns == (None,):
             raise ValueError(
-                f"by={name!r}: groups have no name; write by='group', or name the column: groups as a dict "
-                "or data frame, subgroups as pairs of column and group"
+                f"by={name!r}: groups have no name; write by='group', or name the column: "
+                "groups as a dict or data frame, subgroups as pairs of column and group"
             )
         near = did_you_mean(str(name), map(str, self.columns))
         raise ValueError(
@@ -512,7 +512,8 @@ class Answered:
             deferred = check_mask(deferred, "deferred", n)
             if draws:
                 raise ValueError(
-                    "deferred: a randomised rule has probabilities of deferral, not deferred rows"
+                    "deferred: a randomised rule has probabilities of deferral, not deferred "
+                    "rows"
                 )
             actions = np.where(deferred, len(classes), actions)
         each = check_costs(costs, n, classes, np.flatnonzero(used))

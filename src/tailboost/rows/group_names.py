@@ -52,7 +52,8 @@ class GroupNames:
             )
         except TypeError as error:
             raise ValueError(
-                f"{name}: values of types that cannot be ordered ({error}); convert them to text"
+                f"{name}: values of types that cannot be ordered ({error}); convert them to "
+                "text"
             ) from None
         for names_of_column in values:
             warn_alike(names_of_column, "groups")

@@ -253,7 +253,8 @@ class TableSchema:
             else:
                 more = ""
             warnings.warn(
-                f"the table differs from the one fitted on: {'; '.join(changes[:MOST_COLUMNS])}{more}",
+                "the table differs from the one fitted on: "
+                f"{'; '.join(changes[:MOST_COLUMNS])}{more}",
                 TableChangedWarning,
                 stacklevel=2,
             )
@@ -582,7 +583,8 @@ def read_columns(frame: Table, schema: TableSchema) -> Any:
         words = f"column {name!r}: {unknown.sum():,} of {len(unknown):,} values {what}, such as {example!r}"
         if unknown.all() and len(unknown) >= ENOUGH:
             raise ValueError(
-                f"X, {words}; no value is known from fit: spell them as in fit, in the same data frame"
+                f"X, {words}; no value is known from fit: spell them as in fit, in the same "
+                "data frame"
             )
         changes.append(words)
     if changes:
@@ -621,7 +623,8 @@ def _numbers(present: Any, name: Any) -> Any:
             f", but {n:,} of {len(code):,} count as missing (such as {values[odd.argmax()]!r})"
         )
     warn_user(
-        f"X, column {name!r}: the text of its values spells numbers{but}; it is read as numbers. For "
+        f"X, column {name!r}: the text of its values spells numbers{but}; it is read as "
+        "numbers. For "
         f'categories make it a categorical column: X[{name!r}].astype("category")'
     )
     return numbers[code]

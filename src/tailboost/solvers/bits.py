@@ -383,7 +383,8 @@ def starting_mixture(start: npt.ArrayLike | None, size: int) -> Floats:
     given = finite(start, "start")
     if given.ndim != 1 or given.size > size or (given < 0).any() or not given.sum() > 0:
         raise ValueError(
-            f"start must be at most {size} non-negative weights with a positive sum, got {start!r}"
+            f"start must be at most {size} non-negative weights with a positive sum, got "
+            f"{start!r}"
         )
     out = np.zeros(size)
     out[: given.size] = given / given.sum()

@@ -57,8 +57,8 @@ def check_price(C: float, total: float, loss: str) -> None:
     """
     if loss == "linear" and C * total < 1 - 1e-12:
         raise ValueError(
-            f"C={C:g} is too small for loss='linear': it must be at least 1/Σ sample_weight = {1 / total:g}, "
-            "below which the linear program is unbounded"
+            f"C={C:g} is too small for loss='linear': it must be at least 1/Σ sample_weight = "
+            f"{1 / total:g}, below which the linear program is unbounded"
         )
 
 

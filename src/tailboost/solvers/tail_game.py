@@ -213,8 +213,8 @@ class TailGame:
         """Return the error for an open gap."""
         n_candidates, n_units = self.full.shape
         return SolverError(
-            f"{what}: no method closed the duality gap: it is {gap:.3g}, above the tolerance {tolerance:.3g} "
-            f"(n = {n_units}, T = {n_candidates}, alpha = {self.alpha:g})"
+            f"{what}: no method closed the duality gap: it is {gap:.3g}, above the tolerance "
+            f"{tolerance:.3g} (n = {n_units}, T = {n_candidates}, alpha = {self.alpha:g})"
         )
 
 

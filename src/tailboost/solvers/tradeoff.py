@@ -251,7 +251,8 @@ def least_worst_within(
     gap = point.worst - dual
     if gap > GAP * (1.0 + abs(point.worst)):
         raise SolverError(
-            f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most {limit:.6g}"
+            f"least_worst_within: the gap {gap:.3g} is too large for a mean loss of at most "
+            f"{limit:.6g}"
         )
     return WithinSolution(
         point.mixture, point.worst, dual, gap, line.unit_weights, line.slope, point.mean

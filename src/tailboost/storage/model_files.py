@@ -70,8 +70,9 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
         with path.open("rb") as stream:
             if stream.read(1) == _PICKLE:
                 raise Unreadable(
-                    "is not a model file but a pickle, which runs code when loaded: if you trust it, load "
-                    "it by pickle or joblib, and write a model file by save_model"
+                    "is not a model file but a pickle, which runs code when loaded: if you "
+                    "trust it, load it by pickle or joblib, and write a model file by "
+                    "save_model"
                 )
         content = path.read_bytes()
         if content.lstrip()[:1] == b"{":
@@ -95,14 +96,15 @@ def unpacked(path: Path, max_bytes: int) -> tuple[dict[str, bytes], dict[str, An
             most = max_bytes // _TEXT_SHARE
             if text > most:
                 raise Unreadable(
-                    f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} / "
-                    f"{_TEXT_SHARE}); load_model can set it"
+                    f"has {text:,} bytes of text, more than {most:,} (max_bytes={max_bytes:,} "
+                    f"/ {_TEXT_SHARE}); load_model can set it"
                 )
             members = {entry.filename: _member(archive, entry) for entry in entries}
         record: dict[str, Any] = json.loads(members.pop(RECORD))
         if record["format"] != FORMAT:
             raise Unreadable(
-                f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}: fit and save again"
+                f"has format {str(record['format'])[:20]}; this tailboost reads {FORMAT}: fit "
+                "and save again"
             )
         if record["seal"] != _seal(members, record):
             raise Unreadable("is damaged: its parts have changed")

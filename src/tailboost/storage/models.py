@@ -142,9 +142,10 @@ def save_model(
         structure = writer.finished(writer.value(model))
     except Refused as refusal:
         raise TypeError(
-            f"this model cannot be stored in a file that runs no code: {_shortened(str(refusal))} is not on "
-            "the list. Pass your classes and functions as trusted=[…] to save_model and load_model. Pickle "
-            "stores any model, for readers who trust the file"
+            "this model cannot be stored in a file that runs no code: "
+            f"{_shortened(str(refusal))} is not on the list. Pass your classes and functions "
+            "as trusted=[…] to save_model and load_model. Pickle stores any model, for readers "
+            "who trust the file"
         ) from None
     members = {
         STRUCTURE: json.dumps(structure, separators=(",", ":")).encode(),
@@ -402,7 +403,8 @@ def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
     if kept is None or rows is None:
         if changed:
             warnings.warn(
-                f"this model was saved with {changed}; without probe rows, so predictions were not compared",
+                f"this model was saved with {changed}; without probe rows, so predictions were "
+                "not compared",
                 ModelVersionWarning,
                 stacklevel=4,
             )
@@ -416,8 +418,8 @@ def _compare(model: Model, kept: dict[str, Any] | None, changed: str) -> None:
         differing = then.differing(now)
     if not same:
         raise Unreadable(
-            f"predicts differently than at saving ({differing} of {n_rows} probe rows have another label); "
-            f"{_saved_with(changed)}; check=False loads it anyway"
+            f"predicts differently than at saving ({differing} of {n_rows} probe rows have "
+            f"another label); {_saved_with(changed)}; check=False loads it anyway"
         )
 
 

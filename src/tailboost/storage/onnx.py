@@ -221,7 +221,8 @@ class _Graph:
             return self._linear(model)
         if len(model.classes_) != self.K:
             raise ValueError(
-                f"{name!r} has {len(model.classes_)} of {self.K} classes, which cannot be converted"
+                f"{name!r} has {len(model.classes_)} of {self.K} classes, which cannot be "
+                "converted"
             )
         if isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)):
             return self._forest([model])
@@ -263,7 +264,8 @@ class _Graph:
             "multi:softmax",
         ):
             raise ValueError(
-                f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be converted"
+                f"{name!r} is a booster {kind!r} with objective {objective!r}, which cannot be "
+                "converted"
             )
         found = learner["gradient_booster"]["model"]
         n_targets = max(found["tree_info"]) + 1
@@ -314,7 +316,8 @@ class _Graph:
             "average_output"
         ):
             raise ValueError(
-                f"{name!r} is a LightGBM with objective {objective!r}, which cannot be converted"
+                f"{name!r} is a LightGBM with objective {objective!r}, which cannot be "
+                "converted"
             )
         if n_targets == 1:
             slope = float(objective.partition("sigmoid:")[2] or 1.0)
@@ -343,7 +346,8 @@ class _Graph:
                 threshold = node["threshold"]
                 if node["decision_type"] != "<=" or kind == "Zero":
                     raise ValueError(
-                        f"{name!r} splits by categories, or treats 0 as missing, which cannot be converted"
+                        f"{name!r} splits by categories, or treats 0 as missing, which cannot "
+                        "be converted"
                     )
                 # In columns without missing values in fit, a missing value counts as 0.
                 if kind == "NaN":
@@ -516,5 +520,6 @@ def _refuse_categories(reader: Any, name: str) -> None:
     if "c" in reader.feature_types:
         place = reader.feature_types.index("c")
         raise ValueError(
-            f"{name!r} reads column {place} (from 0) as categories, which ONNX trees do not support"
+            f"{name!r} reads column {place} (from 0) as categories, which ONNX trees do not "
+            "support"
         )

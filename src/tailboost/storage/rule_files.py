@@ -71,7 +71,8 @@ def load_rule(path: str | os.PathLike[str]) -> ThresholdRule | Rule:
         raise ValueError(f"{str(file)!r}: {error}") from None
     if content["certificate"] is not None and rule.certificate is None:
         warn_user(
-            f"{str(file)!r}: its certificate is about another rule, and is left out; calibrate again"
+            f"{str(file)!r}: its certificate is about another rule, and is left out; calibrate "
+            "again"
         )
     return rule
 

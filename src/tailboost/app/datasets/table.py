@@ -207,8 +207,8 @@ def _typed(
                 v for v, x in zip(values, typed, strict=True) if isinstance(v, str) and x != x
             )
             warnings.warn(
-                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are no numbers "
-                f"and count as missing (such as {odd[:40]!r})",
+                f"column {name!r} is read as numbers: {n_odd:,} of {len(values):,} values are "
+                f"no numbers and count as missing (such as {odd[:40]!r})",
                 UserWarning,
                 stacklevel=3,
             )
@@ -288,8 +288,8 @@ def _feature(column: Column, source: str) -> Any:
     kind = refuse_kinds(column, what)
     if kind == "string" and column.notna().any() and _all_dates(column):
         raise ValueError(
-            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the column or "
-            "turn it into numbers, for instance days before a fixed day"
+            f"{what} holds dates or times (such as {str(column.dropna().iloc[0])!r}); drop the "
+            "column or turn it into numbers, for instance days before a fixed day"
         )
     if kind == "empty":  # nothing but missing values
         return column.astype("float64")

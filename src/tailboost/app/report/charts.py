@@ -147,8 +147,8 @@ def tradeoff_chart(
         _names(ax, [s for s in styles if s["shown"]], places)
 
     label = (
-        f"Scatter of the overall error against the {title}, one mark per method. The table lists "
-        "the numbers."
+        f"Scatter of the overall error against the {title}, one mark per method. The table "
+        "lists the numbers."
     )
     return both(draw, label, 410)
 

@@ -438,7 +438,8 @@ def _selected(
     for method in methods or ():
         if not (isinstance(method, str) or hasattr(method, "make")):
             raise TypeError(
-                f"methods must hold names or Method objects, got {method!r}; for your own estimator use "
+                f"methods must hold names or Method objects, got {method!r}; for your own "
+                "estimator use "
                 'Method("name", "Title", "one-line summary", factory), where factory() returns it unfitted'
             )
     named = METHODS if methods is None else methods
@@ -484,7 +485,8 @@ def _checked_table(X: Table, y: ArrayLike) -> tuple[Any, NDArray[Any]]:
     labels = np.asarray(y)
     if labels.shape != table.shape[:1]:
         raise ValueError(
-            f"y must have one label per row of X, got shape {labels.shape} for {table.shape[0]} rows"
+            f"y must have one label per row of X, got shape {labels.shape} for "
+            f"{table.shape[0]} rows"
         )
     refuse_missing(labels, "y")
     return table, labels

@@ -111,8 +111,8 @@ class ComparisonTable:
         if not drawn:
             return "Losses are those of predict, never of probabilities."
         return (
-            f"Losses of {', '.join(drawn)} are expected under the label distribution of a randomised rule; "
-            "all others are losses of predict, never of probabilities."
+            f"Losses of {', '.join(drawn)} are expected under the label distribution of a "
+            "randomised rule; all others are losses of predict, never of probabilities."
         )
 
     @cached_property
@@ -288,8 +288,9 @@ class ComparisonTable:
         difference = f"difference {difference}".replace(" -", " −")
         if abs(error - baseline_error) < NO_DIFFERENCE:
             return (
-                f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a worst-class error of "
-                f"{100 * worst:.1f} %, {baseline} of {100 * baseline_worst:.1f} % ({difference})."
+                f"At an overall error of {100 * baseline_error:.1f} %, {ours} has a "
+                f"worst-class error of {100 * worst:.1f} %, {baseline} of "
+                f"{100 * baseline_worst:.1f} % ({difference})."
             )
         return (
             f"{ours} has a worst-class error of {100 * worst:.1f} % at an overall error of "

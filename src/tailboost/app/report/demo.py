@@ -169,16 +169,16 @@ class Demo:
             else:
                 rule = "certified"
             sentences[change["mean"] / (change["high"] - change["mean"])] = (
-                f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the {rule} rule "
-                f"{after['missed']:.0f}; overall error changes from {before['error']:.1f} to "
-                f"{after['error']:.1f} %."
+                f"Of 100 {use.cases}, the plain model misses {before['missed']:.0f}, the "
+                f"{rule} rule {after['missed']:.0f}; overall error changes from "
+                f"{before['error']:.1f} to {after['error']:.1f} %."
             )
         for name, d in self._differences():
             if d.cell.mark == "lower" and d.cell.half:
                 sentences[d.interval["mean"] / d.cell.half] = (
-                    f"On {name}, at {100 * d.ours_at[0]:.0f} % overall error, {d.ours['title']} has "
-                    f"{100 * d.ours_at[1]:.0f} % {self._measure(name)}, {d.baseline['title']} "
-                    f"{100 * d.baseline_at[1]:.0f} %."
+                    f"On {name}, at {100 * d.ours_at[0]:.0f} % overall error, "
+                    f"{d.ours['title']} has {100 * d.ours_at[1]:.0f} % {self._measure(name)}, "
+                    f"{d.baseline['title']} {100 * d.baseline_at[1]:.0f} %."
                 )
         if sentences:
             return sentences[min(sentences)]

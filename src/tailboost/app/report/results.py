@@ -49,9 +49,10 @@ SCHEMA_VERSION = 1
 LEVEL = 0.95
 LEAST_SPLITS = 3  # with 2, the quantile of Student's t is 12.7; an interval then says nothing
 INTERVAL_NOTE = (
-    "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, so the "
-    f"interval understates the uncertainty for new data. Fewer than {LEAST_SPLITS} splits have no interval: "
-    "it would be wider than nearly every difference. More splits (--repeats 5) give one."
+    "Mean and 95 % Student t interval over random splits of the same rows. The splits overlap, "
+    f"so the interval understates the uncertainty for new data. Fewer than {LEAST_SPLITS} "
+    "splits have no interval: it would be wider than nearly every difference. More splits "
+    "(--repeats 5) give one."
 )
 
 

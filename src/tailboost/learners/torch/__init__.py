@@ -7,7 +7,8 @@ try:
     import torch  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"tailboost.torch needs PyTorch and safetensors ({error}): pip install 'tailboost[torch]'"
+        f"tailboost.torch needs PyTorch and safetensors ({error}): pip install "
+        "'tailboost[torch]'"
     ) from error
 
 from tailboost.core.checks import read_dataset

@@ -410,7 +410,8 @@ def make_loss(
         or not counts.any()
     ):
         raise ValueError(
-            f"class_counts must be finite numbers ≥ 0, one per class, not all zero: got {counts}"
+            "class_counts must be finite numbers ≥ 0, one per class, not all zero: got "
+            f"{counts}"
         )
     counts = np.where(counts > 0, counts, counts[counts > 0].min())
     return partial(

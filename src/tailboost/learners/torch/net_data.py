@@ -50,7 +50,8 @@ class RowPreparation:
         X = np.asarray(X)
         if tuple(X.shape[1:]) != self.row_shape:
             raise ValueError(
-                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape {self.row_shape}"
+                f"X has rows of shape {X.shape[1:]}, the net takes rows of shape "
+                f"{self.row_shape}"
             )
         if not (self.pixels and X.dtype == np.uint8):
             with np.errstate(over="ignore"):
@@ -60,8 +61,8 @@ class RowPreparation:
                 raise ValueError("X contains NaN, infinity or a value too large for float32")
             if self.pixels and (low < 0 or high > 1):
                 raise ValueError(
-                    f"the net was fitted on pixels of uint8; floats must lie in [0, 1], X contains "
-                    f"{low:g} … {high:g}"
+                    "the net was fitted on pixels of uint8; floats must lie in [0, 1], X "
+                    f"contains {low:g} … {high:g}"
                 )
         # PyTorch warns of read-only arrays, so they are copied. Warning filters are shared by all threads.
         table = torch.from_numpy(np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"]))

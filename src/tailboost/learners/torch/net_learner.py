@@ -99,8 +99,8 @@ class TorchSession:
                 raise ValueError(f"the module rejects {shown}: {reason}") from error
             if _shape(scores) != (len(x), K):
                 raise ValueError(
-                    f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} is needed, one "
-                    f"score for each of the {K} classes"
+                    f"the module returns {_shape(scores)} for {len(x)} {shown}; {(len(x), K)} "
+                    f"is needed, one score for each of the {K} classes"
                 )
             if learner.augment is not None and _shape(
                 other := learner.augment(x.clone())
@@ -111,7 +111,8 @@ class TorchSession:
             loss = self._loss(None)(scores.float(), recipe.y[: len(x)].to(recipe.device))
             if _shape(loss) not in ((), (len(x),)):
                 raise ValueError(
-                    f"loss={learner.loss!r} returns {_shape(loss)}; a mean or one per row is needed"
+                    f"loss={learner.loss!r} returns {_shape(loss)}; a mean or one per row is "
+                    "needed"
                 )
 
     def _loss(self, rows: Mask | None) -> Callable[[Tensor, Tensor], Tensor]:
@@ -358,7 +359,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         bad = [m for m in self.milestones if not (isinstance(m, Real) and 0 <= m < 1)]
         if bad:
             raise ValueError(
-                f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got {bad}"
+                f"milestones={self.milestones!r}: fractions of steps in [0, 1) are needed, got "
+                f"{bad}"
             )
         return TorchSession(self, np.asarray(X), y, n_classes, sample_weight)
 

@@ -179,7 +179,8 @@ class Training:
         value = float(loss.mean())
         if not math.isfinite(value):
             warnings.warn(
-                f"the loss is {value} after {self.done} steps: the training diverged; reduce learning_rate",
+                f"the loss is {value} after {self.done} steps: the training diverged; reduce "
+                "learning_rate",
                 ConvergenceWarning,
                 stacklevel=2,
             )
