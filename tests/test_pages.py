@@ -73,7 +73,7 @@ def test_links_stay_among_the_pages():
     assert not outside
 
 
-@pytest.mark.parametrize("name", ["certify", "calibrate", "monitor", "serving"])
+@pytest.mark.parametrize("name", ["certify", "calibrate", "monitor", "every-month", "serving"])
 def test_doctests_run(name):
     path = str(DOCS / f"{name}.md")
     result = doctest.testfile(path, module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL)

@@ -600,3 +600,29 @@ def test_limits_of_groups_without_groups_name_the_argument(limit):
         tb.Monitor.against(Sayer(), limits=[limit])
     with pytest.raises(ValueError, match=r"subgroups as pairs of column and group"):
         tb.Monitor.against(Sayer(), limits=["error(by=sex) <= .3"], subgroups=["f", "m"])
+
+
+def test_a_monitor_keeps_its_rule():
+    X, y, _ = rows(2000, 0)
+    monitor = tb.Monitor.against(Ruler(), limits=["error <= 25%"])
+    kept = monitor.add(X, y, name="May")
+    assert kept.summary() == monitor.add(Ruler(), X, y, name="May").summary()
+    assert kept.add(*rows(2000, 1)[:2]).batches[-1].labelled == 2000  # also after a batch
+    assert monitor.add(X=X, y=y).batches[0].errors == kept.batches[0].errors
+    assert monitor.add(X).batches[0].waiting == 2000  # labels come later
+    with pytest.raises(TypeError, match=r"first argument is the rule, got a ndarray; or add\(X, y\)"):
+        monitor.add(X, y, y)
+    read = tb.Monitor.from_dict(kept.to_dict())
+    assert read.to_dict() == kept.to_dict()
+    with pytest.raises(ValueError, match=r"keeps no rule.*add\(rule, X, y\)"):
+        read.add(X, y)
+    assert tb.Monitor.of(kept.certificate, Ruler()).add(X, y).alarms == []
+
+
+@pytest.mark.parametrize(("error", "says"), [(0.24, "keeps it"), (0.45, "breaks it")])
+def test_an_alarm_names_the_stated_limit_beside_a_tighter_bound(error, says):
+    bound = tb.CertifiedBound("rate", None, upper=0.2, target=0.3, rate=rates.error(), in_percent=True)
+    monitor = tb.Monitor.of(tb.Certificate((bound,), 0.95, 0, ()), Ruler())
+    monitor = monitor.add(*rows(4000, 0, (error, error))[:2])
+    assert len(monitor.alarms) == 1
+    assert f"The stated limit is ≤ 30 %, and the estimate on all rows {says}" in str(monitor)

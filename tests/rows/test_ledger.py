@@ -1,7 +1,9 @@
 """The ledger of attempts and used rows: what it recognises, what carries it, and many writers at once."""
 
+import base64
 import copy
 import itertools
+import json
 import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +22,14 @@ from tailboost import rates
 from tailboost.guarantees.fresh_rows import fresh_rows
 from tailboost.guarantees.tested import what_is_tested
 from tailboost.rows.fingerprints import (
+    MOST_HASHES,
     SHARED_LEVEL,
     RowCounts,
     UsedRows,
     chance_of_agreement,
     hash_rounded_rows,
     hash_rows,
+    squeezed,
 )
 from tailboost.rows.given import Given
 from tailboost.rows.ledger import Attempt, Ledger
@@ -363,8 +367,24 @@ def test_the_ledger_of_a_model_file_changes_alone(rule, tmp_path):
         {"contents": "AQAAAAEAAAA=", "counts": "AQAAAAEAAAA=", "limit": 1, "rows": 2},
         {"contents": "AQAAAA==", "counts": "AAAAAA==", "limit": 1, "rows": 0},
         {"contents": "AQAAAA=="},
+        {"gaps": "00", "repeats": "00", "limit": 1, "rows": 1},
+        {"gaps": squeezed(np.array([2**32 - 1, 1])), "repeats": squeezed(np.zeros(2)), "limit": 1, "rows": 2},
+        {"gaps": squeezed(np.array([1, 0])), "repeats": squeezed(np.zeros(2)), "limit": 1, "rows": 2},
+        {"gaps": squeezed(np.zeros(MOST_HASHES + 1)), "repeats": "", "limit": 1, "rows": 2},
     ],
 )
 def test_damaged_counts_are_refused(damaged):
     with pytest.raises((KeyError, ValueError)):
         RowCounts.from_dict(damaged)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 4000])
+def test_counts_of_rows_are_stored_in_few_bytes(n):
+    rng = np.random.default_rng(n)
+    counts = RowCounts.of(rng.integers(2**63, size=n, dtype=np.uint64).repeat(rng.integers(1, 3, size=n)))
+    state = json.loads(json.dumps(counts.to_dict()))
+    assert RowCounts.from_dict(state).equals(counts)
+    assert len(json.dumps(state)) <= 120 + 4 * n
+    packed = {"contents": counts.contents, "counts": counts.counts}
+    earlier = {name: base64.b64encode(each.astype("<u4").tobytes()).decode() for name, each in packed.items()}
+    assert RowCounts.from_dict({**earlier, "limit": counts.limit, "rows": counts.n_rows}).equals(counts)

@@ -27,6 +27,7 @@ from tailboost.core.html import html_details, html_table, text_table
 from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine, filled_columns
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
+from tailboost.core.spelling import as_typed
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -351,7 +352,20 @@ class Certificate:
             *self.price_words,
             *([] if self.forced_by is None else [str(self.forced_by)]),
             *self.remarks,
+            *self._words_of_later_attempt(),
             f"Assumes independent rows that nothing was trained or selected on: {rest}",
+        ]
+
+    def _words_of_later_attempt(self) -> list[str]:
+        """Return what a second attempt or a later one has spent; nothing if all have equal parts."""
+        spent = [attempt.spent for attempt in self.attempts]
+        if len(spent) < 2 or spent[-1] > spent[0] / 2:
+            return []
+        even = as_typed("attempts=12", "--attempts 12")
+        return [
+            f"Attempt {len(spent)} had {spent[-1]:.2g} of the error probability, and {1 - sum(spent):.2g} is "
+            "left. For rows of a new month calibrate the model or its scores anew, or divide the "
+            f"probability evenly from the first attempt on ({even})."
         ]
 
     @property

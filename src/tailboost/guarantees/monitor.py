@@ -30,6 +30,7 @@ from tailboost.core.checks import (
     take,
 )
 from tailboost.core.drawing import display
+from tailboost.core.rate_words import limit_words
 from tailboost.guarantees.batches import (
     GivenRows,
     RowWords,
@@ -129,6 +130,8 @@ class Monitor:
         Fingerprints of the rows of each batch in which rows wait, with the labels used.
     given : list of GivenRows
         Fingerprints of the ids and scores of each batch, to recognise repeated rows.
+    model : fitted classifier or None
+        The monitored rule, which `add` takes by default. No file of the state has it.
 
     Examples
     --------
@@ -137,11 +140,11 @@ class Monitor:
     >>> import tailboost as tb
     >>> X, y = make_classification(4000, flip_y=0.2, random_state=0)
     >>> clf = tb.WorstClassBoostClassifier(n_estimators=3, random_state=0).fit(X[:1000], y[:1000])
-    >>> monitor = tb.Monitor.of(tb.certify(clf, X[1000:2000], y[1000:2000]))
-    >>> monitor = monitor.add(clf, X[2000:3000], y[2000:3000], name="January")
+    >>> monitor = tb.Monitor.against(clf, limits=["error <= 40%"])
+    >>> monitor = monitor.add(X[2000:3000], y[2000:3000], name="January")
     >>> monitor.alarms
     []
-    >>> monitor = monitor.add(clf, X[3000:], 1 - y[3000:], name="February")  # all labels swapped
+    >>> monitor = monitor.add(X[3000:], 1 - y[3000:], name="February")  # all labels swapped
     >>> monitor.alarms[0].bound.title
     'error of all rows'
     """
@@ -151,17 +154,20 @@ class Monitor:
     batches: list[MonitoredBatch] = field(default_factory=list)
     waiting: dict[str, RowWords] = field(default_factory=dict)
     given: list[GivenRows] = field(default_factory=list)
+    model: Model | None = field(default=None, repr=False, compare=False)
 
     # -- start ---------------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, certificate: Certificate) -> Self:
+    def of(cls, certificate: Certificate, model: Model | None = None) -> Self:
         """Return a monitor of certified bounds.
 
         Parameters
         ----------
         certificate : Certificate
             From `tailboost.certify`, or the ``certificate_`` of a calibrated classifier.
+        model : fitted classifier, optional
+            The rule that the certificate is about, for `add`.
 
         Raises
         ------
@@ -174,7 +180,7 @@ class Monitor:
                 "rows, a class or "
                 "a group, or on a rate"
             )
-        return cls(certificate)
+        return cls(certificate, model=model)
 
     @classmethod
     def against(
@@ -186,7 +192,7 @@ class Monitor:
         subgroups: Any = None,
         confidence: float = 0.95,
     ) -> Self:
-        """Return a monitor of targets or limits.
+        """Return a monitor of targets or limits of a rule, which it keeps.
 
         By default they are the bounds of the model's certificate or, without one, the limits or largest
         errors of its fit.
@@ -213,7 +219,7 @@ class Monitor:
         if max_error is None and not limits:
             certificate = judged(model).certificate
             if certificate is not None:
-                return cls.of(certificate)
+                return cls.of(certificate, model)
             own = stated_by(model)
             max_error = own.max_error
             limits = own.limits
@@ -233,7 +239,9 @@ class Monitor:
             if not groups:
                 _refuse_groups(checked)
             rates = [_bounds_of_limit(limit, classes, groups) for limit in checked]
-            return cls.of(Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()))
+            return cls.of(
+                Certificate(tuple(chain.from_iterable(rates)), confidence, 0, ()), model
+            )
         cells = [(k, name) for name in groups for k in classes]
         targets = targets_of(max_error, {"class": classes, "group": groups, "cell": cells})
         if not targets:
@@ -251,14 +259,14 @@ class Monitor:
             named = tuple(groups if kind == "group" else cells)
             others = CertifiedBound(kind, None, upper=allowed, method="target", target=allowed)
             bounds.append(replace(others, subgroups=named, others=True))
-        return cls.of(Certificate(tuple(bounds), confidence, 0, ()))
+        return cls.of(Certificate(tuple(bounds), confidence, 0, ()), model)
 
     # -- batches -------------------------------------------------------------------------------------
 
     def add(
         self,
-        model: Model,
-        X: Table,
+        model: Model | Table = None,
+        X: Table | Column = None,
         y: Column = None,
         *,
         groups: Groups = None,
@@ -271,10 +279,12 @@ class Monitor:
     ) -> Monitor:
         """Return the monitor after one more batch, or after late labels of a batch.
 
+        ``add(X, y)`` takes the rule that the monitor keeps, and ``add(rule, X, y)`` another object of it.
+
         Parameters
         ----------
-        model : fitted classifier
-            The monitored model.
+        model : fitted classifier, optional
+            The monitored rule; by default the one given before, as to `against`.
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,), optional
@@ -302,6 +312,19 @@ class Monitor:
             model, if no row of a repeated batch waits for a label, or if its rows or labels contradict those
             of an earlier look.
         """
+        if model is not None and not hasattr(model, "classes_"):  # add(X, y)
+            if y is not None:
+                kind = type(model).__name__
+                raise TypeError(
+                    f"add(rule, X, y): the first argument is the rule, got a {kind}; or add(X, y)"
+                )
+            model, X, y = self.model, model, X
+        elif model is None:
+            model = self.model
+        if model is None:
+            raise ValueError(
+                "this monitor keeps no rule, as after from_dict: give it first, add(rule, X, y)"
+            )
         refuse_other_rule(self.certificate, model, "the certificate of this monitor")
         check_indexes(X=X, y=y, groups=groups, costs=costs, clusters=clusters)
         n = n_rows_of(X)
@@ -355,7 +378,9 @@ class Monitor:
             waiting[called] = late
         batch = self._batch(called, n, used, n_waiting, recheck)
         batches = [*self.batches, batch]
-        return replace(self, recheck=recheck, batches=batches, waiting=waiting, given=given)
+        return replace(
+            self, recheck=recheck, batches=batches, waiting=waiting, given=given, model=model
+        )
 
     def _new_rows(
         self, called: str, model: Model, X: Table, ids: Hashes | None, equal_rows: EqualRows
@@ -434,7 +459,8 @@ class Monitor:
         rows = f"{labelled:,} rows of {names} {'batch' if names == 1 else 'batches'}"
         n = len(self.alarms)
         m = len(self.certificate.tested)
-        return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {m} bounds."
+        bounds = f"{m} bound{'s' * (m != 1)}"
+        return f"{'Alarm' if n else 'No alarm'}: {rows} contradict {n or 'none'} of {bounds}."
 
     def _repr_html_(self) -> str:
         return bounds_html(self.verdict, self.cells(), self.notes())
@@ -482,7 +508,7 @@ class Monitor:
                     f"{bound.bound.claim}. Estimate: "
                     f"{formatted(error)} on {n:,} rows of that batch, "
                     f"{formatted(bound.estimate)} on all "
-                    f"{bound.n:,} rows."
+                    f"{bound.n:,} rows.{_against_limit(bound)}"
                 )
         notes += self._evidence.notes
         late = sum(rows.n_waiting for rows in self.waiting.values())
@@ -594,6 +620,24 @@ class Monitor:
                 },
                 given=[GivenRows.from_dict(rows) for rows in state["given"]],
             )
+
+
+def _against_limit(bound: RecheckedBound) -> str:
+    """Return what an alarm means for the stated limit, if the contradicted bound is tighter."""
+    tested = bound.bound
+    if bound.estimate is None or tested.target is None:
+        return ""
+    if tested.target in (tested.claim.lower, tested.claim.upper):
+        return ""
+    stated = limit_words(tested.sense, tested.target, in_percent=tested.in_percent)
+    above = bound.estimate > tested.target
+    keeps = bound.estimate == tested.target or above == (tested.sense == "≥")
+    if keeps:
+        return (
+            f" The stated limit is {stated}, and the estimate on all rows keeps it: the certificate is "
+            "tighter than the limit."
+        )
+    return f" The stated limit is {stated}, and the estimate on all rows breaks it."
 
 
 def _refuse_groups(limits: Sequence[Limit]) -> None:

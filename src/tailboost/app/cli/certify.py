@@ -66,6 +66,14 @@ Previous = Annotated[
     Path | None,
     options.option("FILE", "Another model file, whose recorded attempts count too."),
 ]
+Attempts = Annotated[
+    int | None,
+    options.option(
+        "N",
+        "Number of attempts of the model, which divide the error probability evenly.",
+        min=1,
+    ),
+]
 SelectionData = Annotated[
     Path | None,
     options.option(
@@ -208,6 +216,7 @@ def calibrate(
     confidence: options.Confidence = 0.95,
     cluster: options.Cluster = None,
     previous: Previous = None,
+    attempts: Attempts = None,
     selection: SelectionData = None,
     score: Score = None,
     positive: options.Positive = None,
@@ -251,7 +260,11 @@ def calibrate(
         return
     columns = list(group or [])
     minimised = stated.read_objective(objective)
-    of_call = {"confidence": confidence, "previous": _attempts_in(previous)}
+    of_call = {
+        "confidence": confidence,
+        "previous": _attempts_in(previous),
+        "attempts": attempts,
+    }
     if not score:
         _calibrate_model(
             model, out, fresh, [selection, previous], targets, limits, columns, of_call, details
