@@ -384,7 +384,7 @@ def test_counts_of_rows_are_stored_in_few_bytes(n):
     counts = RowCounts.of(rng.integers(2**63, size=n, dtype=np.uint64).repeat(rng.integers(1, 3, size=n)))
     state = json.loads(json.dumps(counts.to_dict()))
     assert RowCounts.from_dict(state).equals(counts)
-    assert len(json.dumps(state)) <= 120 + 4 * n
+    assert len(json.dumps(state)) <= 200 + 4 * n
     packed = {"contents": counts.contents, "counts": counts.counts}
     earlier = {name: base64.b64encode(each.astype("<u4").tobytes()).decode() for name, each in packed.items()}
     assert RowCounts.from_dict({**earlier, "limit": counts.limit, "rows": counts.n_rows}).equals(counts)

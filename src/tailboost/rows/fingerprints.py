@@ -536,11 +536,11 @@ class RowCounts:
             gaps, repeats = (
                 unsqueezed(state[name], MOST_HASHES) for name in ("gaps", "repeats")
             )
-            contents = np.cumsum(gaps, dtype=np.int64)
-            counts = repeats.astype(np.int64) + 1
-            if (contents > Fingerprint.COMPLETE).any():
+            places = np.cumsum(gaps, dtype=np.int64)
+            if (places > Fingerprint.COMPLETE).any():
                 raise ValueError("contents of rows are damaged")
-            contents = contents.astype(np.uint32)
+            contents = places.astype(np.uint32)
+            counts = repeats + np.uint32(1)
         increasing = (np.diff(contents.astype(np.int64)) > 0).all()
         if len(contents) != len(counts) or not increasing or (counts < 1).any():
             raise ValueError("counts of rows do not belong to their contents")
