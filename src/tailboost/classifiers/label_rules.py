@@ -518,6 +518,10 @@ class LabelPairs(ClassifierMixin, BaseEstimator):
         """Return the rules within other limits, without a confidence, on the same selection data."""
         return self._answering(self._selection.within(limits, 0), limits)
 
+    def of_each_kind(self) -> list[LabelPairs]:
+        """Return the rules themselves: there is one kind."""
+        return [self]
+
     log_odds = None
 
     def family(self, *, by_group: bool) -> ThresholdFamily | None:

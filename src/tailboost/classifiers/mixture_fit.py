@@ -27,7 +27,7 @@ from tailboost.classifiers.robust_selection import (
     answer_by,
     check_columns,
     check_groups,
-    engine_of,
+    kinds_of,
     problem_of,
 )
 from tailboost.core.array_types import Column, Floats, Model, Table
@@ -44,7 +44,7 @@ from tailboost.rows.records import NO_ROWS, Records
 from tailboost.rows.rows import Rows
 from tailboost.rows.training_set import N_FOLDS, TrainingSet
 from tailboost.selection.data import with_unlabeled
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import Models, averaging
 from tailboost.selection.problem import Problem, combination_of_unlabeled, strata_of
 from tailboost.selection.program import Program
@@ -115,28 +115,23 @@ def learn(mix: Model, given: Given, validation: Given) -> None:
     if not scores_alone:
         selected = _selected_on(training, X_unlabeled, frozen=frozen)
         records = replace(records, selected=selected)
-    else:  # a group-blind rule on scores estimates no group from them
-        features = np.zeros((n_rows_of(features), 1))
-        if more is not None:
-            read = outputs.models.row_hashes(X_unlabeled)
-            records = records.reading(read, (), features=False)
-            X_unlabeled = np.zeros((len(more), 1))
-    engine = engine_of(mix, problem, averaging(outputs), features, costs, X_unlabeled)
-    first_selection(mix, engine, problem, records)
+    elif more is not None:
+        read = outputs.models.row_hashes(X_unlabeled)
+        records = records.reading(read, (), features=False)
+    kinds = kinds_of(mix, problem, averaging(outputs), features, costs, X_unlabeled)
+    first_selection(mix, kinds, problem, records)
 
 
-def first_selection(
-    mix: Model, engine: ProbabilityEngine, problem: Problem, records: Records
-) -> None:
+def first_selection(mix: Model, kinds: Kinds, problem: Problem, records: Records) -> None:
     """Select on rows that the records know; this makes a fitted classifier, and nothing else does.
 
-    An error for contradicting limits keeps the engine, and so the fitted models.
+    An error for contradicting limits keeps the kinds of rules, and so the fitted models.
     """
     mix.records_ = records
     try:
-        answer_by(mix, Selection.of(engine, problem))
+        answer_by(mix, Selection.of(kinds, problem))
     except InfeasibleLimitsError as error:
-        mix.selection_ = cast("Selection", Unselected(engine, problem))
+        mix.selection_ = cast("Selection", Unselected(kinds, problem))
         error.unselected = mix
         error.add_note(
             "The models are kept in the attribute unselected of this error: its reweight(limits=[...]) "

@@ -38,9 +38,9 @@ from tailboost.classifiers.robust_selection import (
     asker,
     check_groups,
     deferral_curves,
-    engine_by,
-    engine_of,
-    engine_on,
+    kinds_by,
+    kinds_of,
+    kinds_on,
     labels_of,
     name_groups,
     outputs_on,
@@ -107,9 +107,9 @@ class RobustMixtureClassifier(
     `predict` applies the selected rule and is deterministic. `predict_proba` returns the averaged
     probabilities.
 
-    By default the rule is group-blind: `predict` takes no group. If rates are about groups, the rule uses an
-    estimate of p(group | x, class), cross-fitted on the features. Without features, and for images and tables
-    of over 1,000 columns, the models' probabilities serve instead.
+    By default the rule is group-blind: `predict` takes no group. If rates are about groups, one threshold on
+    the score (or weights of the classes) answers, unless a rule that weighs an estimate of the group is
+    better on rows held out, see ``infer_groups``.
 
     Parameters
     ----------
@@ -170,6 +170,14 @@ class RobustMixtureClassifier(
         Whether the rule may read the group, of one column of groups: each group then has thresholds of its
         own, and `predict` takes ``groups``. If a decision must not depend on the group, for example by law,
         leave it False.
+    infer_groups : bool or "auto", default="auto"
+        Whether a group-blind rule may weigh p(group | x, class), estimated from the other features; without
+        features, and for images and tables of over 1,000 columns, from the models' probabilities. Such a rule
+        has no SQL. With "auto" both kinds of rules are selected on one half of the rows and compared on the
+        other, in turn. The estimate is used if it lowers the sum of the objective and of the largest excess
+        of a limit by more than 2 standard errors, or if no other rule is within the limits. On 14 tables with
+        500 to 8,000 rows the regret against the better kind was .007, beside .024 of True and .025 of False.
+        `Scores` have no other features, so no group is estimated.
     class_weight : dict or "balanced", optional
         Weights of the classes in the fits of the models, as in scikit-learn, times ``sample_weight``. Limits,
         objective and tables count rows by ``sample_weight`` alone.
@@ -285,6 +293,7 @@ class RobustMixtureClassifier(
         "confidence": [Interval(Real, 0, 1, closed="left"), None],
         "randomized": ["boolean", OneOf("auto")],
         "by_group": ["boolean"],
+        "infer_groups": ["boolean", OneOf("auto")],
         "class_weight": [dict, OneOf("balanced"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_jobs": [Integral, None],
@@ -302,6 +311,7 @@ class RobustMixtureClassifier(
     cv: Any = "auto"
     randomized: bool | str = "auto"
     by_group: bool = False
+    infer_groups: bool | str = "auto"
     class_weight: Any = None
     max_time: float | None = None
     n_jobs: int | None = None
@@ -498,8 +508,8 @@ class RobustMixtureClassifier(
         table = stacked(probabilities, models.names, mix.classes_)
         read = models.row_hashes(table, probabilities)
         records = Records.of_given().reading(read, labels, features=False)
-        engine = engine_of(mix, problem, outputs, costs=costs)
-        first_selection(mix, engine, problem, records)
+        kinds = kinds_of(mix, problem, outputs, costs=costs)
+        first_selection(mix, kinds, problem, records)
         mix.selection_.warn(forewarned=False)
         return mix
 
@@ -580,15 +590,15 @@ class RobustMixtureClassifier(
             "confidence": confidence,
         }
         problem = restated(new, objective, alpha, others)
-        engine = self.selection_.engine
+        kinds = self.selection_.kinds
         if X is not None:
             given.check_indexes()
-            engine = engine_on(new, given, problem)
+            kinds = kinds_on(new, given, problem)
             new.records_ = self.records_.joined(judged(new).reading(X, y))
         elif groups is not None:
-            engine = engine_by(new, groups, problem)
-        check_groups(new, problem, engine.outputs.rows.groups)
-        answer_by(new, Selection.of(engine, problem))
+            kinds = kinds_by(new, groups, problem)
+        check_groups(new, problem, kinds.widest.outputs.rows.groups)
+        answer_by(new, Selection.of(kinds, problem))
         new.selection_.warn(forewarned=False)
         return new
 

@@ -42,7 +42,7 @@ from tailboost.rows.rules import refuse
 from tailboost.selection.answers import OpenedRows, shares
 from tailboost.selection.answers import deferred as deferred_rows
 from tailboost.selection.curve import Curve, CurvePoint, MeasuredRows
-from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.kinds import Kinds
 from tailboost.selection.outputs import LogProbabilities, ModelOutputs, Models, stacked
 from tailboost.selection.problem import Problem, name_of, stated
 from tailboost.selection.selection import Selection
@@ -113,6 +113,11 @@ def stating(
 
 def check_groups(classifier: Model, problem: Problem, groups: Groups) -> None:
     """Raise ValueError if a problem or the classifier needs groups, or has no use for them."""
+    if classifier.by_group and classifier.infer_groups is True:
+        raise ValueError(
+            "infer_groups=True: with by_group=True the rule reads the group, and needs no estimate of it; "
+            "leave one of them out"
+        )
     facts = ["selection"]
     told = {"objective": classifier.objective}
     if problem.over_rows:
@@ -169,29 +174,33 @@ def outputs_on(mix: Any, models: Models, given: Given, to: str) -> ModelOutputs:
     return ModelOutputs.of(models, [table[i] for i in range(len(models.names))], rows)
 
 
-def engine_of(
+def kinds_of(
     mix: Model,
     problem: Problem,
     outputs: ModelOutputs,
     X: Table = None,
     costs: Table = None,
     X_unlabeled: Table = None,
-) -> ProbabilityEngine:
-    """Return the engine on selection data with features X and costs of answers."""
-    return ProbabilityEngine.of(
+) -> Kinds:
+    """Return the kinds of rules on selection data with features X and costs of answers."""
+    infer_groups = mix.infer_groups
+    if only_scores(outputs.models.fitted) and not outputs.models.are_given:
+        infer_groups = False  # scores have no other columns
+    return Kinds.of(
         problem,
         outputs,
         X,
         mix.classes_,
         getattr(mix, "_group_names", None),
         group_aware=mix.by_group,
+        infer_groups=infer_groups,
         costs=costs,
         X_unlabeled=X_unlabeled,
     )
 
 
-def engine_on(mix: Any, given: Given, problem: Problem) -> ProbabilityEngine:
-    """Return the engine on other rows; a copy of a classifier gets their groups."""
+def kinds_on(mix: Any, given: Given, problem: Problem) -> Kinds:
+    """Return the kinds of rules on other rows; a copy of a classifier gets their groups."""
     if given.groups is not None:
         name_groups(mix, given.groups)
     outputs = outputs_on(mix, mix.selection_.engine.outputs.models, given, "reweight")
@@ -201,19 +210,17 @@ def engine_on(mix: Any, given: Given, problem: Problem) -> ProbabilityEngine:
     features = None
     if outputs.models.are_given:
         outputs.check_order(mix.classes_)
-    elif only_scores(outputs.models.fitted):  # as in fit: no group is estimated from scores
-        features = np.zeros((len(rows.y), 1))
-    else:
+    elif not only_scores(outputs.models.fitted):  # no group is estimated from scores
         features = checked_rows(mix, given.X)
         if rows.used is not None:
             features = take(features, rows.used)
     if problem.needs_costs and costs is None:
         refuse("rate of costs", "kept rows")
-    return engine_of(mix, problem, outputs, features, costs)
+    return kinds_of(mix, problem, outputs, features, costs)
 
 
-def engine_by(mix: Any, groups: Groups, problem: Problem) -> ProbabilityEngine:
-    """Return the engine on the same rows with other groups, which a copy of a classifier gets."""
+def kinds_by(mix: Any, groups: Groups, problem: Problem) -> Kinds:
+    """Return the kinds of rules on the same rows with other groups, which a copy of a classifier gets."""
     outputs = mix.selection_.engine.outputs
     rows = outputs.rows
     if outputs.unlabeled is not None:
@@ -227,7 +234,7 @@ def engine_by(mix: Any, groups: Groups, problem: Problem) -> ProbabilityEngine:
     check_groups(mix, problem, numbers)
     if problem.needs_costs:
         refuse("rate of costs", "kept rows")
-    return engine_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
+    return kinds_of(mix, problem, replace(outputs, rows=replace(rows, groups=numbers)))
 
 
 # -- classifiers of other selections ---------------------------------------------------------------------

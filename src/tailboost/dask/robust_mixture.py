@@ -18,7 +18,7 @@ import numpy as np
 
 from tailboost.classifiers import robust_mixture as local
 from tailboost.classifiers.mixture_fit import first_selection, models_behind, unsettled
-from tailboost.classifiers.robust_selection import engine_of, outputs_on, set_groups
+from tailboost.classifiers.robust_selection import kinds_of, outputs_on, set_groups
 from tailboost.core.array_types import (
     Column,
     Floats,
@@ -198,7 +198,7 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
         sample = averaging(sample)
         stated = reader.stated
         names = getattr(self, "_group_names", None)
-        engine = engine_of(self, stated, sample)
+        kinds = kinds_of(self, stated, sample)
         if not complete and not stated.over_rows:
             lines = reader.lines(seen.keys, seen.totals, words)
             strata, stratum, _ = strata_of(
@@ -207,21 +207,28 @@ class DaskRobustMixtureClassifier(local.RobustMixtureClassifier):
             strata = replace(strata, size=lines.sizes(stratum, len(strata.mass)))
             averaged = replace(reader, models=sample.models)
             weight = seen.totals[1].sum()
-            about = averaged, engine.probabilities, strata, seen.keys, stratum
+            about = strata, seen.keys, stratum
 
-            def count(members: Sequence[Any]) -> Floats:
+            def count(probabilities: StratumProbabilities, members: Sequence[Any]) -> Floats:
                 sums: Floats = _folded(
-                    table.blocks, partial(_count, *about, members), partial(np.sum, axis=0)
+                    table.blocks,
+                    partial(_count, averaged, probabilities, *about, members),
+                    partial(np.sum, axis=0),
                 )
                 return sums / weight
 
-            far = RemoteSelectionData(strata, engine.data.in_memory, count)
-            engine = replace(
-                engine,
-                data=far,
-                words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
-            )
-        first_selection(self, engine, stated, records)
+            remote = [
+                replace(
+                    engine,
+                    data=RemoteSelectionData(
+                        strata, engine.data.in_memory, partial(count, engine.probabilities)
+                    ),
+                    words=f"{words} ({self.n_threshold_rows_:,} made the candidates)",
+                )
+                for engine in kinds.engines
+            ]
+            kinds = replace(kinds, engines=tuple(remote))
+        first_selection(self, kinds, stated, records)
 
     def reweight(self, X: Table = None, y: Column = None, **stated: Any) -> Self:
         """Return the classifier with another rule, see `tailboost.RobustMixtureClassifier.reweight`."""

@@ -115,6 +115,10 @@ class Reweighted:
             warnings.simplefilter("ignore", UserWarning)
             return Reweighted(self.classifier.reweight(objective="error", limits=list(limits)))
 
+    def of_each_kind(self) -> list[Reweighted]:
+        """Return the selection: boosting has one kind of rule."""
+        return [self]
+
     @property
     def problem(self) -> Any:
         """The objective within limits."""

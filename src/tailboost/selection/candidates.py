@@ -145,10 +145,16 @@ class ProbabilityRule:
             1, 0, 2
         )
         if self.candidate.is_constant:
-            return RulePart(1.0, {}, [0.0] * K, by_group.tolist(), inferred=p.infers)
+            if p.infers:  # the same costs in all groups
+                by_group = by_group[:1]
+            return RulePart(1.0, {}, [0.0] * K, by_group.tolist())
         if p.factors is not None:
             by_group = by_group * p.factors.reshape(K, -1, 1).transpose(1, 0, 2)
-        part = RulePart(1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.infers)
+        if p.infers and not p.estimates_groups:
+            by_group = np.einsum("kg,gka->ka", p.frequencies, by_group)[None]
+        part = RulePart(
+            1.0, *log_weights(self.table_), by_group.tolist(), inferred=p.estimates_groups
+        )
         if plain:
             return part.plain
         return part

@@ -51,7 +51,6 @@ from tailboost.selection.program import (
 from tailboost.selection.score_rule import KnownScores, ScoreRule
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
-    ONE_SIDED,
     Comparison,
     Selected,
     SelectedRule,
@@ -162,20 +161,15 @@ class Engine(ABC):
         budgeted = rule.problem.error_budget is not None
         if rule.problem.randomized or not rule.problem.limits or not own.selection.keeps:
             return None
-
-        def ahead(mixture: Comparison) -> bool:
-            lead = own.selection.value - mixture.selection.value
-            return lead > 0.0 and lead > ONE_SIDED * own.error_of_difference(mixture)
-
         pool = own.pool
         program = own.program
         # The mixture of the candidates so far tells whether another selection is worth its time.
         mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
-        if ahead(mixture) and self.grows:
+        if mixture.pays_beside(own) and self.grows:
             pool = self.first_candidates(program)
             best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
             mixture = Comparison(pool, program, best)
-        if not (mixture.selection.keeps and ahead(mixture)):
+        if not (mixture.selection.keeps and mixture.pays_beside(own)):
             return None
         if self.measured is self.data:
             return mixture.selection.value
@@ -308,6 +302,7 @@ class ProbabilityEngine(Engine):
     with_unlabeled: SelectionData | None = None
     names: GroupNames | None = None  # of all columns of groups
     by_group: bool = False  # whether rules may read the group
+    infer_groups: bool = True  # whether group-blind rules may estimate it
     grows: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -344,6 +339,7 @@ class ProbabilityEngine(Engine):
         names: GroupNames | None,
         *,
         group_aware: bool,
+        infer_groups: bool = True,
         costs: Floats | None = None,
         X_unlabeled: Table = None,
     ) -> Self:
@@ -363,6 +359,8 @@ class ProbabilityEngine(Engine):
             Names of the groups.
         group_aware : bool
             Whether rules read the group.
+        infer_groups : bool, default=True
+            Whether group-blind rules may weigh an estimate of the group of each row.
         costs : ndarray of shape (n, K), optional
             Cost of each answer in each row.
         X_unlabeled : table of m rows, optional
@@ -385,7 +383,8 @@ class ProbabilityEngine(Engine):
                     f"{names.values[0][absent].tolist()} to select on"
                 )
         several = strata.n_combinations > 1
-        by_features = several and not group_aware and X is not None and has_group_features(X)
+        estimates = infer_groups and several and not group_aware
+        by_features = estimates and X is not None and has_group_features(X)
         p = StratumProbabilities(
             len(classes), strata.combinations, group_aware and several, by_features
         )
@@ -395,9 +394,10 @@ class ProbabilityEngine(Engine):
             combination = strata.find(numbers)
         elif p.infers:
             assert numbers is not None
-            groups = p.fit_groups(
-                group_features(p, table), rows.y, numbers, rows.weight, strata
-            )
+            features = np.zeros((len(rows.y), 1))  # without information
+            if infer_groups:
+                features = group_features(p, table)
+            groups = p.fit_groups(features, rows.y, numbers, rows.weight, strata)
         p.calibrate(table.pooled, groups, combination, stratum, rows.base)
         if not problem.needs_costs:
             costs = None
@@ -415,6 +415,7 @@ class ProbabilityEngine(Engine):
             rows.refit or p.estimates_groups,
             names=names,
             by_group=group_aware,
+            infer_groups=infer_groups,
         )
         if outputs.unlabeled is None:
             return engine
@@ -467,10 +468,9 @@ class ProbabilityEngine(Engine):
         ValueError
             If the problem needs costs or groups that are not kept.
         """
-        if self._covers(problem):
+        if self.covers(problem):
             return self
-        if problem.needs_costs:
-            refuse("rate of costs", "kept rows")
+        self.refuse_unkept(problem)
         return self.of(
             problem,
             self.outputs,
@@ -478,9 +478,15 @@ class ProbabilityEngine(Engine):
             self.data.strata.classes,
             self.names,
             group_aware=self.by_group,
+            infer_groups=self.infer_groups,
         )
 
-    def _covers(self, problem: Problem) -> bool:
+    def refuse_unkept(self, problem: Problem) -> None:
+        """Raise ValueError if a problem needs costs, which are not kept."""
+        if problem.needs_costs:
+            refuse("rate of costs", "kept rows")
+
+    def covers(self, problem: Problem) -> bool:
         """Whether the strata suffice for a problem."""
         strata = self.data.strata
         titles: tuple[Any, ...] = ()
@@ -512,7 +518,7 @@ class ProbabilityEngine(Engine):
         source = tuple(models.pooled_models)
         if candidate.is_constant:
             source = ()
-        elif self.probabilities.infers and not self.probabilities.by_features:
+        elif self.probabilities.estimates_groups and not self.probabilities.by_features:
             source = tuple(range(len(models.names)))  # groups are estimated from all models
         return ProbabilityRule(models, source, self.probabilities, candidate)
 

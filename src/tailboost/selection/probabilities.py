@@ -218,6 +218,11 @@ class StratumProbabilities:
         """Whether groups are estimated for each row; their frequencies in each class serve otherwise."""
         return self.infers and any(each.model is not None for each in self.group_models)
 
+    @property
+    def frequencies(self) -> Floats:
+        """Frequencies of groups in each class, shape (K, G), if nothing estimates them by row."""
+        return self.groups_of(np.zeros((1, 1)))[:, :, 0].astype(np.float64)
+
     def fit_groups(
         self, X: Table, y: Ints, groups: Ints, weight: Floats, strata: Strata
     ) -> Singles:

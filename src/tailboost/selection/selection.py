@@ -11,10 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from tailboost.boosting.ensemble import MixtureEnsemble
 from tailboost.core.array_types import Floats
-from tailboost.rates import Limit
+from tailboost.rates import InfeasibleLimitsError, Limit
 from tailboost.selection.curve import front
 from tailboost.selection.data import Candidate, ThresholdFamily, plain_state
 from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.kinds import Kinds
 from tailboost.selection.log_odds import LogOdds
 from tailboost.selection.problem import Problem
 from tailboost.selection.rate_table import RateTable
@@ -31,21 +32,24 @@ class Selection:
 
     Attributes
     ----------
+    kinds : Kinds
+        The kinds of rules that may answer.
     engine : ProbabilityEngine
-        The candidates, on the selection data.
+        The candidates of the kind that answers, on the selection data.
     problem : Problem
         The objective within limits.
     rule : Selected
         The selected rule.
     """
 
+    kinds: Kinds
     engine: ProbabilityEngine
     problem: Problem
     rule: Selected
 
     @classmethod
-    def of(cls, engine: ProbabilityEngine, problem: Problem) -> Selection:
-        """Select for a problem.
+    def of(cls, kinds: Kinds, problem: Problem) -> Selection:
+        """Select for a problem: the simplest kind of rule that is as good as any other.
 
         Raises
         ------
@@ -54,19 +58,34 @@ class Selection:
         ValueError
             If a rate names an unknown label, group or column, or costs or groups that are not kept.
         """
-        engine = engine.on(problem)
-        return cls(engine, problem, engine.answering(engine.select(problem)))
+        kinds = kinds.on(problem)
+        engine, rule = kinds.simplest(problem)
+        return cls(kinds, engine, problem, engine.answering(rule))
 
     def __getstate__(self) -> dict[str, Any]:
         return plain_state(self)
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for another problem; raises as `of`."""
-        return Selection.of(self.engine, problem)
+        return Selection.of(self.kinds, problem)
 
     def within(self, limits: Sequence[Limit]) -> Selection:
-        """Return the selection within other limits, without a confidence; raises as `of`."""
-        return self.select(replace(self.problem.within(tuple(limits)), confidence=None))
+        """Return the rule of the same kind within other limits, without a confidence; raises as `of`."""
+        problem = replace(self.problem.within(tuple(limits)), confidence=None)
+        return replace(Selection.of(self.kinds.alone(self.engine), problem), kinds=self.kinds)
+
+    def of_each_kind(self) -> list[Selection]:
+        """Return the selections of kinds that answer differently and keep the limits, the simplest first."""
+        each: list[Selection] = []
+        for engine in self.kinds.engines:
+            try:
+                rule = engine.select(self.problem)
+            except InfeasibleLimitsError:
+                continue
+            weighs = any(member.weighs_groups for member in rule.ensemble.base_models)
+            if not each or weighs:
+                each.append(replace(self, engine=engine, rule=engine.answering(rule)))
+        return each
 
     def stated_within(self, limits: Sequence[Limit]) -> Selection:
         """Return the same rule, as one that was selected within other limits."""
@@ -119,14 +138,15 @@ class Selection:
             If the limits contradict each other.
         """
         problem = replace(problem, confidence=None)
-        engine = self.engine.on(problem.also_within(limited.within(limited.most)))
+        kinds = self.kinds.on(problem.also_within(limited.within(limited.most)))
+        engine = kinds.along(problem, limited)
         rules, reached = engine.along(problem, limited, n_points)
         points = []
         for i in front(limited, *reached.T):
             rate, value = reached[i].tolist()
             own = problem.also_within(limited.within(rate))
             rule = engine.answering(rules[i].within(own.limits))
-            points.append((rate, value, Selection(engine, own, rule)))
+            points.append((rate, value, Selection(kinds, engine, own, rule)))
         return points
 
     # -- thresholds --------------------------------------------------------------------------------------
@@ -215,12 +235,17 @@ class Selection:
 class Unselected:
     """Candidates on selection data with a problem that no rule solves; another problem may select one."""
 
-    engine: ProbabilityEngine
+    kinds: Kinds
     problem: Problem
+
+    @property
+    def engine(self) -> ProbabilityEngine:
+        """The candidates of the most complex kind."""
+        return self.kinds.widest
 
     def select(self, problem: Problem) -> Selection:
         """Return the selection for another problem; raises as `Selection.of`."""
-        return Selection.of(self.engine, problem)
+        return Selection.of(self.kinds, problem)
 
     @property
     def rule(self) -> Selected:

@@ -1,0 +1,299 @@
+"""Kinds of rules in the order of their complexity, and the simplest that is as good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from tailboost.core.array_types import Floats, Ints, Table
+from tailboost.core.checks import take
+from tailboost.rates import InfeasibleLimitsError
+from tailboost.rows.fingerprints import hash_rows, stratified_places
+from tailboost.rows.group_names import GroupNames
+from tailboost.selection.data import Pool, SelectionData, Singles, spread
+from tailboost.selection.engine import ProbabilityEngine
+from tailboost.selection.outputs import LogProbabilities, ModelOutputs
+from tailboost.selection.probabilities import stratum_probabilities
+from tailboost.selection.problem import Problem
+from tailboost.selection.program import Best, Program
+from tailboost.selection.selected import Comparison, Selected, SelectedRule
+
+InferGroups = bool | Literal["auto"]
+
+# Largest number of rows on which kinds are compared.
+MOST_COMPARED = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """Half of the compared rows, on which rules of a kind are selected, and the rows held out.
+
+    Attributes
+    ----------
+    data : SelectionData
+        The half that selects, with probabilities of models that read no other row.
+    held_out : ndarray of int, shape (m,)
+        Numbers of the other rows.
+    probabilities : ndarray of shape (S, m)
+        p(s | x) of the other rows.
+    """
+
+    data: SelectionData
+    held_out: Ints
+    probabilities: Singles
+
+
+@dataclass(frozen=True, eq=False)
+class KnownActions:
+    """Actions in the compared rows, in place of a candidate."""
+
+    known: Ints  # shape (n,)
+
+    def actions(self, probabilities: Any) -> Ints:
+        """Return the actions, whatever the probabilities."""
+        return self.known
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Two kinds of rules on rows that had no part in their selection or in the models of their groups.
+
+    Attributes
+    ----------
+    data : SelectionData
+        The compared rows.
+    halves : tuple of tuple of Half
+        Both halves, by kind.
+    """
+
+    data: SelectionData
+    halves: tuple[tuple[Half, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        engines: tuple[ProbabilityEngine, ...],
+        X: Table,
+        costs: Floats | None,
+    ) -> CrossFit | None:
+        """Return the kinds of some engines on two halves; None if a stratum has no row in a half."""
+        outputs = engines[0].outputs
+        labelled = engines[0].labelled.in_memory
+        compared = spread(labelled.stratum, MOST_COMPARED)
+        chosen = np.zeros(len(labelled.stratum), dtype=bool)
+        chosen[compared] = True
+        outputs = _part(outputs, chosen)
+        contents = np.hstack(outputs.logs)
+        if engines[-1].probabilities.by_features:
+            contents = X = take(X, compared)
+        else:
+            X = None
+        if costs is not None:
+            costs = costs[compared]
+        stratum = labelled.stratum[compared]
+        half = stratified_places(hash_rows(contents), stratum, outputs.rows.weight) % 2
+        by_kind = []
+        for engine in engines:
+            halves = []
+            for side in (0, 1):
+                selects = half == side
+                if len(np.unique(stratum[selects])) < len(np.unique(stratum)):
+                    return None
+                own = ProbabilityEngine.of(
+                    problem,
+                    _part(outputs, selects),
+                    take(X, np.flatnonzero(selects)),
+                    labelled.strata.classes,
+                    engine.names,
+                    group_aware=False,
+                    infer_groups=engine.infer_groups,
+                    costs=None if costs is None else costs[selects],
+                )
+                held_out = np.flatnonzero(~selects)
+                others = LogProbabilities.of(
+                    [log[held_out] for log in outputs.logs], average=outputs.models.average
+                )
+                others = replace(others, X=take(X, held_out))
+                probabilities = stratum_probabilities(own.probabilities, others)
+                halves.append(Half(own.data.in_memory, held_out, probabilities))
+            by_kind.append(tuple(halves))
+        base = outputs.rows.base
+        mass: Floats = np.bincount(stratum, base, len(labelled.strata.mass)).astype(np.float64)
+        strata = replace(labelled.strata, mass=mass)
+        if not problem.needs_costs:
+            costs = None
+        elif labelled.costs is not None:
+            costs = labelled.costs[compared]
+        return cls(SelectionData(strata, stratum, base, costs=costs), tuple(by_kind))
+
+    def compared(
+        self, kind: int, engine: ProbabilityEngine, problem: Problem
+    ) -> Comparison | None:
+        """Return what rules of a kind answer to rows held out; None if a half has no such rule."""
+        actions = np.zeros(len(self.data), dtype=np.intp)
+        for half in self.halves[kind]:
+            on_half = replace(
+                engine, data=half.data, labelled_alone=None, with_unlabeled=None, pools={}
+            )
+            try:
+                rule = on_half.select(problem)
+            except InfeasibleLimitsError:
+                return None
+            heaviest = rule.ensemble.base_models[int(rule.ensemble.weights.argmax())]
+            actions[half.held_out] = heaviest.candidate.actions(half.probabilities)
+        program = Program.of_rates(self.data.strata, problem.objective, problem.limits)
+        pool = Pool(self.data)
+        number = pool.enter(KnownActions(actions), actions)
+        return Comparison(pool, program, Best.alone(program, number, pool.counts[number]))
+
+
+def _part(outputs: ModelOutputs, chosen: Any) -> ModelOutputs:
+    """Return the outputs on some rows with labels."""
+    return ModelOutputs(
+        outputs.models, tuple(log[chosen] for log in outputs.logs), outputs.rows.part(chosen)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The kinds of rules that may answer: thresholds on the score, then rules with an inferred group.
+
+    Attributes
+    ----------
+    engines : tuple of ProbabilityEngine
+        One for each kind, the simplest first.
+    infer_groups : bool or "auto"
+        Whether rules may weigh an estimate of the group: with "auto", if it pays.
+    cross_fit : CrossFit or None
+        The kinds on rows held out; None if they are not compared.
+    """
+
+    engines: tuple[ProbabilityEngine, ...]
+    infer_groups: InferGroups
+    cross_fit: CrossFit | None = None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        outputs: ModelOutputs,
+        X: Table,
+        classes: Any,
+        names: GroupNames | None,
+        *,
+        group_aware: bool,
+        infer_groups: InferGroups = "auto",
+        costs: Floats | None = None,
+        X_unlabeled: Table = None,
+    ) -> Kinds:
+        """Return the kinds for a problem on selection data; parameters as in `ProbabilityEngine.of`."""
+
+        def engine(*, infer: bool) -> ProbabilityEngine:
+            return ProbabilityEngine.of(
+                problem,
+                outputs,
+                X,
+                classes,
+                names,
+                group_aware=group_aware,
+                infer_groups=infer,
+                costs=costs,
+                X_unlabeled=X_unlabeled,
+            )
+
+        simplest = engine(infer=False)
+        if not (infer_groups and simplest.probabilities.infers):
+            return cls((simplest,), infer_groups)
+        inferring = engine(infer=True)
+        if not inferring.probabilities.estimates_groups:
+            return cls((simplest,), infer_groups)
+        if infer_groups != "auto":
+            return cls((inferring,), infer_groups)
+        engines = simplest, inferring
+        return cls(engines, infer_groups, CrossFit.of(problem, engines, X, costs))
+
+    @property
+    def widest(self) -> ProbabilityEngine:
+        """The engine of the most complex kind."""
+        return self.engines[-1]
+
+    def on(self, problem: Problem) -> Kinds:
+        """Return the kinds with strata for another problem.
+
+        Raises
+        ------
+        ValueError
+            If the problem needs costs or groups that are not kept.
+        """
+        widest = self.widest
+        if widest.covers(problem):
+            return self
+        widest.refuse_unkept(problem)
+        return Kinds.of(
+            problem,
+            widest.outputs,
+            None,
+            widest.data.strata.classes,
+            widest.names,
+            group_aware=widest.by_group,
+            infer_groups=self.infer_groups,
+        )
+
+    def simplest(self, problem: Problem) -> tuple[ProbabilityEngine, Selected]:
+        """Return the simplest kind that is as good as any other for a problem, and its selected rule.
+
+        A more complex kind is taken if it pays on rows held out, see `Comparison.pays_beside`, or if no
+        simpler one has a rule within the limits.
+
+        Raises
+        ------
+        InfeasibleLimitsError
+            If the limits contradict each other for rules of all kinds.
+        """
+        simplest, *others = self.engines
+        try:
+            taken = simplest, simplest.select(problem)
+        except InfeasibleLimitsError:
+            if not others:
+                raise
+            return self.widest, self.widest.select(problem)
+        for engine in others:
+            try:
+                rule = engine.select(problem)
+            except InfeasibleLimitsError:
+                continue
+            if self._pays(problem, cast("SelectedRule", rule)):
+                taken = engine, rule
+        return taken
+
+    def _pays(self, problem: Problem, rule: SelectedRule) -> bool:
+        """Whether the most complex kind, with a rule on all rows, is worth its complexity."""
+        if self.cross_fit is None:
+            return False
+        if not any(member.weighs_groups for member in rule.ensemble.base_models):
+            return False
+        problem = replace(problem, confidence=None, randomized=False)
+        first = self.cross_fit.compared(0, self.engines[0], problem)
+        last = self.cross_fit.compared(1, self.engines[1], problem)
+        return first is not None and last is not None and last.pays_beside(first)
+
+    def along(self, problem: Problem, limited: Any) -> ProbabilityEngine:
+        """Return the kind of the rules of a trade-off curve: the simplest one at the middle of its range."""
+        widest = self.widest
+        if len(self.engines) == 1:
+            return widest
+        try:
+            start = widest.select(problem)
+            tightest = widest.select(replace(problem, objective=limited))
+        except InfeasibleLimitsError:
+            return widest
+        ends = [cast("SelectedRule", rule).value(limited) for rule in (start, tightest)]
+        middle = limited.within(float(np.mean(ends)))
+        return self.simplest(problem.also_within(middle))[0]
+
+    def alone(self, engine: ProbabilityEngine) -> Kinds:
+        """Return one kind, whether or not it pays."""
+        return replace(self, engines=(engine,), cross_fit=None)
