@@ -137,9 +137,9 @@ def test_the_page_says_it(table):
 def test_a_named_objective_says_whether_its_answers_weigh_the_group(table, objective):
     X, y = table
     hint = (X["sex"] == "f") + np.random.default_rng(1).normal(size=len(X))
-    mix = tb.RobustMixtureClassifier([("bayes", GaussianNB())], objective=objective, random_state=0).fit(
-        X[["score", "age"]].assign(hint=hint), y, groups=X[["sex"]]
-    )
+    mix = tb.RobustMixtureClassifier(
+        [("bayes", GaussianNB())], objective=objective, infer_groups=True, random_state=0
+    ).fit(X[["score", "age"]].assign(hint=hint), y, groups=X[["sex"]])
     (use,) = mix.summary_.groups
     used = [mix.ensemble_.base_models[m] for m in np.flatnonzero(mix.estimator_weights_)]
     # With inferred groups, action costs differ between groups; otherwise between classes only.

@@ -275,8 +275,11 @@ def test_a_threshold_is_said_as_one():
 
 def test_groups_that_are_inferred_and_what_is_no_rule():
     P, y, groups = TABLES[2]
+    groups = np.where(next(iter(P.values()))[:, 1] > 0.5, "m", "f")  # known from the probabilities
     limits = [rates.error(by="group") <= 0.6]
-    inferring = tb.RobustMixtureClassifier.from_probabilities(P, y, groups=groups, limits=limits).rule_
+    inferring = tb.RobustMixtureClassifier.from_probabilities(
+        P, y, groups=groups, limits=limits, infer_groups=True
+    ).rule_
     assert "groups estimated" in str(inferring)
     json.dumps(inferring.to_dict())
     for ask in (inferring.to_sql, lambda: inferring.predict(P)):

@@ -98,10 +98,11 @@ def test_deferral_at_ties(K, randomized, tmp_path):
 
 def test_what_has_no_graph_is_refused(tmp_path):
     X, y = rows(2)
-    groups = np.where(np.arange(900) % 2, "x", "y")
+    groups = np.where(np.nan_to_num(X[:, 1]) > 0, "x", "y")  # known from a feature
     models = [("boosted", HistBoostClassifier(n_estimators=4, vector_leaves=False))]
     limits = [error(by="group") <= 0.9]
-    mix = tb.RobustMixtureClassifier(models, limits=limits, random_state=0).fit(X, y, groups=groups)
+    mix = tb.RobustMixtureClassifier(models, limits=limits, infer_groups=True, random_state=0)
+    mix.fit(X, y, groups=groups)
     with pytest.raises(ValueError, match="needs groups"):
         tb.export_onnx(mix, tmp_path / "m.onnx")
     with pytest.raises(TypeError, match="RobustMixtureClassifier"):

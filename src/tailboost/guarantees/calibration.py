@@ -63,7 +63,7 @@ __all__ = ["calibrate_selected"]
 PROCEDURES: tuple[type[Procedure], ...] = (Ranks, ThresholdSequences, ScorePath, Path)
 OF_SEVERAL_KINDS = (
     "One threshold and a rule with an inferred group had half the level each. The inferred group is taken if "
-    "it alone is certified, or if it lowers the objective on these rows by more than 2 standard errors."
+    "it alone is certified, or if it lowers the objective on these rows by more than one standard error."
 )
 CONSTANT = "one answer"  # method of a limit without a test
 AT_EQUAL_SCORES = (

@@ -51,6 +51,7 @@ from tailboost.selection.program import (
 from tailboost.selection.score_rule import KnownScores, ScoreRule
 from tailboost.selection.search import FEW_STARTS, STARTS, best_by_search, first_candidates
 from tailboost.selection.selected import (
+    ONE_SIDED,
     Comparison,
     Selected,
     SelectedRule,
@@ -165,11 +166,11 @@ class Engine(ABC):
         program = own.program
         # The mixture of the candidates so far tells whether another selection is worth its time.
         mixture = Comparison(pool, program, best_in_pool(pool, program, randomized=True))
-        if mixture.pays_beside(own) and self.grows:
+        if mixture.pays_beside(own, ONE_SIDED) and self.grows:
             pool = self.first_candidates(program)
             best = best_by_search(pool, program, randomized=True, budgeted=budgeted)
             mixture = Comparison(pool, program, best)
-        if not (mixture.selection.keeps and mixture.pays_beside(own)):
+        if not (mixture.selection.keeps and mixture.pays_beside(own, ONE_SIDED)):
             return None
         if self.measured is self.data:
             return mixture.selection.value

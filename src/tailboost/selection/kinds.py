@@ -286,12 +286,15 @@ class Kinds:
         if len(self.engines) == 1:
             return widest
         try:
-            start = widest.select(problem)
-            tightest = widest.select(replace(problem, objective=limited))
+            loosest = cast("SelectedRule", widest.select(problem)).value(limited)
+            if limited.compares:
+                least = limited.least
+            else:
+                tightest = widest.select(replace(problem, objective=limited))
+                least = cast("SelectedRule", tightest).value(limited)
         except InfeasibleLimitsError:
             return widest
-        ends = [cast("SelectedRule", rule).value(limited) for rule in (start, tightest)]
-        middle = limited.within(float(np.mean(ends)))
+        middle = limited.within((loosest + least) / 2.0)
         return self.simplest(problem.also_within(middle))[0]
 
     def alone(self, engine: ProbabilityEngine) -> Kinds:

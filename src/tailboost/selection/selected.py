@@ -71,8 +71,11 @@ SHOWN = 4
 # A rule is useless if a larger fraction of the rows gets one action. If a fraction r > .9 of the rows has
 # this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
-# Standard errors by which a more complex kind of rule must be better than a simpler one.
-PAYS = 2.0
+# Standard errors by which a more complex kind of rule must be better than a simpler one. On 14 tables of 500
+# to 8,000 rows the regret against the better kind was .009 with 0, 1 and 2. With 1 thresholds answered in .67.
+PAYS = 1.0
+# 95 % quantile of the standard normal distribution.
+ONE_SIDED = 1.6448536269514722
 # Rates within this difference of the largest one are the largest too.
 SAME_RATE = 1e-3
 # ``confidence`` gets a warning if it costs a larger share of the improvement over a random guess.
@@ -259,8 +262,8 @@ class Comparison:
     program: Program
     selection: Best
 
-    def pays_beside(self, simpler: Comparison) -> bool:
-        """Whether this selection is better than one of simpler rules, by more than noise on the same rows.
+    def pays_beside(self, simpler: Comparison, errors: float = PAYS) -> bool:
+        """Whether this selection is better than one of simpler rules, by a number of standard errors.
 
         The sum of the objective and of the largest excess of a limit is compared, both in the scale of their
         rates.
@@ -269,7 +272,7 @@ class Comparison:
         simpler_value, simpler_excess = simpler.program.evaluate(simpler.selection.counts)
         lead = float(simpler_value + simpler_excess - value - excess)
         scale = self.program.objective.rate.scale(self.program.strata)
-        return lead > 0.0 and lead > PAYS * simpler.error_of_difference(self) / scale
+        return lead > 0.0 and lead > errors * simpler.error_of_difference(self) / scale
 
     def error_of_difference(self, other: Comparison) -> float:
         """Return the standard error of the difference of two objectives on the same rows.
@@ -683,7 +686,7 @@ class SelectedRule(Selected):
         error_answered = answered_wrong / max(answered, 1e-300)
         variance = max(error_answered * (1.0 - error_answered), 0.0) * squares
         noise = np.sqrt(variance) / max(deferred, 1e-300)
-        if deferred not in (0.0, 1.0) and error_deferred - error_answered <= PAYS * noise:
+        if deferred not in (0.0, 1.0) and error_deferred - error_answered <= ONE_SIDED * noise:
             warn_user(
                 f"deferral is not better than chance: on {self.words} the labels of deferred rows would have "
                 f"an error of {error_deferred:.4f}, those of the other rows have {error_answered:.4f}"
