@@ -46,7 +46,7 @@ def test_a_group_that_no_feature_shows_leaves_one_threshold_with_sql():
 
 
 def test_an_inferred_group_is_taken_where_it_pays():
-    rule, X, y, groups = tuned(limits=RATIO)
+    rule, X, y, _ = tuned(limits=RATIO)
     simple, *_ = tuned(limits=RATIO, infer_groups=False)
     assert is_inferring(rule)
     assert not is_inferring(simple)

@@ -72,7 +72,7 @@ SHOWN = 4
 # this label, the limit is (1 + r)/2.
 MOST_EQUAL = 0.95
 # Standard errors by which a more complex kind of rule must be better than a simpler one. On 14 tables of 500
-# to 8,000 rows the regret against the better kind was .009 with 0, 1 and 2. With 1 thresholds answered in .67.
+# to 8,000 rows the regret against the better kind was .009 with 0, 1 and 2.
 PAYS = 1.0
 # 95 % quantile of the standard normal distribution.
 ONE_SIDED = 1.6448536269514722
