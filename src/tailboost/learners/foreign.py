@@ -213,10 +213,7 @@ class SklearnSession:
         return self._fitted(weight, seed, rows, fit_whole if self.fit_params else grow)
 
     def _fitted(self, weight: Floats, seed: int, rows: Mask | None, by: Any) -> Iterator[Any]:
-        if rows is None:
-            index = np.arange(len(self.y))
-        else:
-            index = np.flatnonzero(rows)
+        index = among(np.arange(len(self.y)), rows)
         params: dict[str, Any] = {}
         if self.weight_parameter is None:
             size = max(1, round(float(self.sample_weight[index].sum())))
@@ -224,14 +221,10 @@ class SklearnSession:
             index = np.sort(np.random.default_rng(seed).choice(index, size=size, p=p))
         else:
             params[self.weight_parameter] = weight[index]
-        whole = rows is None and self.weight_parameter is not None
-        if whole:
-            X = self.X
-        else:
-            X = _safe_indexing(self.X, index)
-        params |= _check_method_params(
-            self.X, self.fit_params, indices=None if whole else index
-        )
+        X = self.X
+        if rows is not None or self.weight_parameter is None:
+            X = _safe_indexing(X, index)
+        params |= _check_method_params(self.X, self.fit_params, indices=index)
         present, y = np.unique(self.y[index], return_inverse=True)
         weighed = np.unique(self.y[index][weight[index] > 0])
         if len(weighed) == 1:

@@ -23,13 +23,13 @@ from tailboost.core.checks import (
     check_probabilities,
     check_same_kind,
     distinct_labels,
-    group_columns,
     in_class_order,
     label_column,
     loss_vector,
     positions,
     relative_weights,
 )
+from tailboost.rows.group_names import checked_columns
 from tailboost.rows.judged import answer_shares
 
 __all__ = [
@@ -332,11 +332,8 @@ def group_errors(
         If input is empty, lengths differ, a label or group is missing, or weights are invalid.
     """
     truth = label_column(y_true, "y_true")
-    return _means(
-        group_columns(groups, "groups"),
-        _zero_one(truth, y_pred, labels, deferred),
-        sample_weight,
-    )
+    columns = checked_columns(groups, "groups", len(truth), "y_true")
+    return _means(columns, _zero_one(truth, y_pred, labels, deferred), sample_weight)
 
 
 def worst_group_error(
@@ -495,13 +492,7 @@ def _means(
     weight = relative_weights(sample_weight, len(losses))
     used = weight > 0
     means = dict[Any, float]()
-    for column, values in columns.items():
-        if column is None:
-            argument = "groups"
-        else:
-            argument = f"groups[{column!r}]"
-        subgroups = label_column(values, argument)
-        check_length(subgroups, argument, len(losses), "y_true")
+    for column, subgroups in columns.items():
         if labels is None:
             names = np.unique(subgroups[used])
         else:

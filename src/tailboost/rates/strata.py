@@ -19,7 +19,6 @@ from tailboost.core.checks import (
     check_mask,
     check_same_kind,
     column_name,
-    group_columns,
     in_category_order,
     in_class_order,
     label_column,
@@ -27,6 +26,7 @@ from tailboost.core.checks import (
     relative_weights,
 )
 from tailboost.core.spelling import did_you_mean, meant, warn_alike
+from tailboost.rows.group_names import checked_columns
 from tailboost.rows.subgroups import HUMAN_REVIEW
 
 # Values of `by` that are not names of columns of `groups`.
@@ -489,12 +489,7 @@ class Answered:
         columns: tuple[Any, ...] = ()
         values: tuple[Any, ...] = ()
         if groups is not None:
-            table = {
-                name: label_column(column, "groups")
-                for name, column in group_columns(groups, "groups").items()
-            }
-            for column in table.values():
-                check_length(column, "groups", n, "y_true")
+            table = checked_columns(groups, "groups", n, "y_true")
             if list(table) != [None]:
                 columns = tuple(table)
             else:

@@ -279,16 +279,12 @@ class _Graph:
                 raise ValueError(
                     f"{name!r} splits by categories, which ONNX trees do not support"
                 )
-            left = np.array(tree["left_children"])
-            value = np.array(tree["split_conditions"], np.float32)
-            leaf = [
-                {target: float(v)} if child < 0 else None
-                for child, v in zip(left, value, strict=True)
-            ]
-            trees.append(
-                _Tree("BRANCH_LT", left, np.array(tree["right_children"]), columns[tree["split_indices"]],
-                      value.astype(float), np.array(tree["default_left"]), leaf)
-            )  # fmt: skip
+            value = np.array(tree["split_conditions"], np.float32).astype(np.float64)
+            trees.append(_Tree(
+                "BRANCH_LT", tree["left_children"], tree["right_children"],
+                columns[tree["split_indices"]], value, tree["default_left"], [target],
+                value[:, None],
+            ))  # fmt: skip
         # The initial score is the margin of a row minus the leaves of its trees.
         row = np.full((1, len(columns)), np.nan, dtype=np.float32)
         margins = booster.inplace_predict(
@@ -296,8 +292,7 @@ class _Graph:
         )
         begin = np.ravel(margins).astype(np.float64)
         for tree in trees:
-            for target, leaf_value in tree.missing_leaf().items():
-                begin[target] -= leaf_value
+            begin[tree.targets] -= tree.values[tree.missing_leaf()]
         return self._softmax(
             self.op("Add", self._trees(trees, n_targets), self.constant(begin[None])), n_targets
         )
@@ -356,14 +351,12 @@ class _Graph:
                     missing = threshold >= 0
                 children = at[id(node["left_child"])], at[id(node["right_child"])]
                 rows.append((*children, node["split_feature"], threshold, missing))
-            leaf = [
-                None
-                if "split_feature" in node
-                else {number % n_targets: slope * node["leaf_value"]}
-                for node in nodes
-            ]
-            left, right, column, value, missing_left = zip(*rows, strict=True)
-            trees.append(_Tree("BRANCH_LEQ", left, right, column, value, missing_left, leaf))
+            values = np.array([[slope * node.get("leaf_value", 0.0)] for node in nodes])
+            left, right, column, threshold, missing = zip(*rows, strict=True)
+            target = [number % n_targets]
+            trees.append(
+                _Tree("BRANCH_LEQ", left, right, column, threshold, missing, target, values)
+            )
         return self._softmax(self._trees(trees, n_targets), n_targets)
 
     def _forest(self, batches: Sequence[Any]) -> str:
@@ -380,15 +373,10 @@ class _Graph:
             seen[classes] += len(batch.estimators_)
             for each in batch.estimators_:
                 tree = each.tree_
-                values = tree.value[:, 0, :]
-                leaf = [
-                    dict(zip(classes, value.tolist(), strict=True)) if child < 0 else None
-                    for child, value in zip(tree.children_left.tolist(), values, strict=True)
-                ]
-                trees.append(
-                    _Tree("BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature, tree.threshold,
-                          tree.missing_go_to_left, leaf)
-                )  # fmt: skip
+                trees.append(_Tree(
+                    "BRANCH_LEQ", tree.children_left, tree.children_right, tree.feature,
+                    tree.threshold, tree.missing_go_to_left, classes, tree.value[:, 0, :],
+                ))  # fmt: skip
         P = self.op(
             "Mul", self._trees(trees, self.K), self.constant(1.0 / np.maximum(seen, 1.0)[None])
         )
@@ -458,62 +446,52 @@ class _Graph:
 
 @dataclass(frozen=True)
 class _Tree:
-    """Arrays of one tree by node: children, columns and thresholds of splits, values of leaves by target."""
+    """One tree by node: its splits, where leaves have negative children, and values by target."""
 
-    mode: str
+    mode: str  # the comparison
     left: Any
     right: Any
     column: Any
     threshold: Any
     missing_left: Any
-    leaf: list[dict[int, float] | None]
+    targets: list[int]
+    values: Floats
 
-    def split(self, i: int) -> list[Any]:
-        """Return the column, the comparison and the children of a split, and whether missing go left."""
-        children = int(self.left[i]), int(self.right[i])
-        return [int(self.column[i]), self.mode, *children, int(self.missing_left[i])]
-
-    def missing_leaf(self) -> dict[int, float]:
+    def missing_leaf(self) -> int:
         """Return the leaf of a row without any value."""
         node = 0
-        while (found := self.leaf[node]) is None:
+        while self.left[node] >= 0:
             node = int(self.left[node] if self.missing_left[node] else self.right[node])
-        return found
+        return node
 
 
 def _attributes(trees: Sequence[_Tree], n_targets: int) -> dict[str, Any]:
     """Return the trees as an ONNX node has them."""
-    names = ("treeids", "nodeids", "featureids", "modes", "truenodeids", "falsenodeids")
-    nodes: dict[str, list[Any]] = {name: [] for name in (*names, "missing_value_tracks_true")}
-    values: list[float] = []
-    targets: list[tuple[int, int, int, float]] = []
+    columns: dict[str, Any] = {}
     for t, tree in enumerate(trees):
-        for i, leaf in enumerate(tree.leaf):
-            row: list[Any] = [
-                t,
-                i,
-                *([0, "LEAF", 0, 0, 0] if leaf is not None else tree.split(i)),
-            ]
-            for name, value in zip(nodes, row, strict=True):
-                nodes[name].append(value)
-            values.append(float(tree.threshold[i]) if leaf is None else 0.0)
-            targets += [(t, i, target, value) for target, value in (leaf or {}).items()]
-    ids, places, of, weights = zip(*targets, strict=True)
-    return {
-        **{f"nodes_{name}": column for name, column in nodes.items()},
-        "nodes_values_as_tensor": numpy_helper.from_array(
-            np.array(values), "nodes_values_as_tensor"
-        ),
-        "target_treeids": ids,
-        "target_nodeids": places,
-        "target_ids": of,
-        "target_weights_as_tensor": numpy_helper.from_array(
-            np.array(weights), "target_weights_as_tensor"
-        ),
-        "n_targets": n_targets,
-        "aggregate_function": "SUM",
-        "post_transform": "NONE",
-    }
+        leaf = np.asarray(tree.left) < 0
+        leaves = np.flatnonzero(leaf)
+        of_tree = {
+            "nodes_treeids": np.full(len(leaf), t),
+            "nodes_nodeids": np.arange(len(leaf)),
+            "nodes_featureids": np.where(leaf, 0, tree.column),
+            "nodes_modes": np.where(leaf, "LEAF", tree.mode),
+            "nodes_truenodeids": np.where(leaf, 0, tree.left),
+            "nodes_falsenodeids": np.where(leaf, 0, tree.right),
+            "nodes_missing_value_tracks_true": np.where(leaf, 0, tree.missing_left),
+            "nodes_values_as_tensor": np.where(leaf, 0.0, tree.threshold),
+            "target_treeids": np.full(len(leaves) * len(tree.targets), t),
+            "target_nodeids": np.repeat(leaves, len(tree.targets)),
+            "target_ids": np.tile(tree.targets, len(leaves)),
+            "target_weights_as_tensor": tree.values[leaf].ravel(),
+        }
+        for name, values in of_tree.items():
+            columns.setdefault(name, []).extend(values.tolist())
+    for name in ("nodes_values_as_tensor", "target_weights_as_tensor"):
+        columns[name] = numpy_helper.from_array(np.array(columns[name]), name)
+    return columns | {
+        "n_targets": n_targets, "aggregate_function": "SUM", "post_transform": "NONE"
+    }  # fmt: skip
 
 
 def _refuse_categories(reader: Any, name: str) -> None:
