@@ -69,6 +69,13 @@ def listed(names: Sequence[Any]) -> str:
     )
 
 
+def cut_to(name: str, most: int) -> str:
+    """Return a name of at most so many characters, with "…" for the rest."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 1]}…"
+
+
 def other_separator(names: Sequence[Any]) -> str:
     """Return advice for a table whose only column has a name with separators; for others an empty text."""
     if len(names) != 1:

@@ -233,10 +233,7 @@ class HistSession:
         self, weight: Floats, rows: Mask | None, *, whole: bool
     ) -> Generator[_HistClassifier, None, None]:
         model = self._new_model()
-        if rows is None:
-            used = weight
-        else:
-            used = np.where(rows, weight, 0.0)
+        used = weight if rows is None else np.where(rows, weight, 0.0)
         params, factor = self._training_params(used)
         data = self.data
         used = used * factor

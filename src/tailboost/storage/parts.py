@@ -143,9 +143,9 @@ class Writer:
 
     def ledger_number(self, ledger: Ledger) -> int:
         """Return the number of a ledger, which is added to the list if new."""
-        if not any(other is ledger for other in self.ledgers):
+        if ledger not in self.ledgers:
             self.ledgers.append(ledger)
-        return next(k for k, other in enumerate(self.ledgers) if other is ledger)
+        return self.ledgers.index(ledger)
 
     def array(self, array: NDArray[Any]) -> list[Any]:
         """Return dtype, shape, memory order and place of an array; the order affects rounding of sums."""

@@ -18,6 +18,7 @@ from tailboost.app.plotting.style import (
     text_colour,
 )
 from tailboost.core.array_types import Axes
+from tailboost.core.spelling import cut_to
 from tailboost.guarantees.recheck import down, up
 
 PANEL = 1.7  # height of a panel in inches
@@ -204,7 +205,7 @@ class MonitorDisplay(Display):
         places = np.arange(len(self.batches))
         every = -(-len(places) // max(2, round(ax.figure.get_figwidth() * 1.2)))
         ticks = places[::-1][::every]
-        names = [_shortened(self.batches[k]) for k in ticks]
+        names = [cut_to(self.batches[k], 12) for k in ticks]
         self.axes_[-1].set_xticks(ticks, names, parse_math=False)
         self.axes_[-1].set_xlim(-0.5, len(places) - 0.5)
 
@@ -252,9 +253,3 @@ class MonitorDisplay(Display):
             fitted_text(ax, 0.0, 1.0, words, margin=NUMBERS, weight=weight, transform=place)
         ax.spines[["top", "right"]].set_visible(False)
         return line
-
-
-def _shortened(name: str) -> str:
-    if len(name) <= 12:
-        return name
-    return f"{name[:11]}…"

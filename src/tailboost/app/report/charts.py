@@ -24,6 +24,7 @@ from tailboost.app.report.comparison_table import (
 from tailboost.app.report.svg import CURRENT, SOFT, both, tagged
 from tailboost.core.array_types import Axes
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.spelling import cut_to
 from tailboost.guarantees.monitor import Monitor
 
 # Colours on white and on near-black: distinguishable for the colour-blind, contrast above 3 : 1.
@@ -65,7 +66,6 @@ INCH = 90.0  # height in pixels of an inch of a display, whose text is larger on
 
 Style = Mapping[str, Any]
 Figure = Mapping[str, Any]
-Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def method_styles(table: ComparisonTable) -> list[dict[str, Any]]:
@@ -196,31 +196,23 @@ def _marker(style: Style) -> dict[str, Any]:
 
 def _names(ax: Axes, styles: Sequence[Style], points: Sequence[tuple[float, float]]) -> None:
     """Write the name of each shown method near its point, over as few other elements as possible."""
+    from matplotlib.transforms import Bbox
+
     ax.figure.draw_without_rendering()
     pixels = ax.transData.transform(points)
-    occupied = [(x - 6, y - 6, x + 6, y + 6) for x, y in pixels]
+    occupied = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in pixels]
     frame = ax.get_window_extent()
     for style, (x, y), point in zip(styles, pixels, points, strict=False):
         width = 0.69 * 12 * len(style["title"])
-
-        def box(
-            dy: float, right: bool, x: float = x, y: float = y, width: float = width
-        ) -> Box:
-            if right:
-                left = x + 9
-            else:
-                left = x - 9 - width
-            return left, y + dy - 4, left + width, y + dy + 12
-
-        def faults(place: tuple[float, bool], box: Any = box) -> int:
-            left, bottom, right, top = box(*place)
-            outside = left < frame.x0 or right > frame.x1 or bottom < frame.y0 or top > frame.y1
-            return 100 * outside + sum(
-                left < c and a < right and bottom < d and b < top for a, b, c, d in occupied
-            )
-
-        dy, right = min(itertools.product(LABEL_HEIGHTS, (True, False)), key=faults)
-        occupied.append(box(dy, right))
+        places: dict[int, tuple[int, bool, Any]] = {}  # by their number of faults
+        for dy, right in itertools.product(LABEL_HEIGHTS, (True, False)):
+            left = x + 9 if right else x - 9 - width
+            box = Bbox.from_bounds(left, y + dy - 4, width, 16)
+            inside = frame.contains(*box.min) and frame.contains(*box.max)
+            faults = box.count_overlaps(occupied) + 100 * (not inside)
+            places.setdefault(faults, (dy, right, box))
+        dy, right, box = places[min(places)]
+        occupied.append(box)
         if abs(dy) > 20:
             leader = {"arrowprops": {"arrowstyle": "-", "color": CURRENT, "linewidth": 0.8}}
         else:
@@ -312,7 +304,7 @@ def error_chart(
             ax.axvline(table.random_error, color=SOFT, linestyle=":")
         most = round(ax.figure.get_figwidth() * 7)
         for i, (name, n) in enumerate(counts.items()):
-            words = f"{_shortened(name, most)} (n = {n:,})"
+            words = f"{cut_to(name, most)} (n = {n:,})"
             place = ax.get_yaxis_transform()
             ax.text(
                 0.0,
@@ -405,12 +397,6 @@ def _text(figure: Figure) -> str:
     if figure["high"] is None:
         return value
     return f"{value} ({figure['low']:.3f} to {figure['high']:.3f})"
-
-
-def _shortened(name: str, most: int) -> str:
-    if len(name) <= most:
-        return name
-    return f"{name[: most - 1]}…"
 
 
 def _numbers(figure: Figure) -> list[float]:
