@@ -35,8 +35,7 @@ class Architecture:
         TypeError
             If the callable does not return a module.
         """
-        given = isinstance(self.module, nn.Module)
-        if given:
+        if isinstance(self.module, nn.Module):
             net = copy.deepcopy(self.module)
         else:
             net = self.module(self.input_shape, self.n_classes)
