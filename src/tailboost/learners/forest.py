@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -218,7 +219,7 @@ class ForestSession:
         for j in wanted:
             if j not in self.grown:
                 self.grown[j] = self._grow(weight, self.part != j, n_trees[j], j)
-        return [batch for j in wanted for batch in self.grown[j]]
+        return list(chain.from_iterable(self.grown[j] for j in wanted))
 
     def _grow(self, weight: Floats, rows: Mask, n_trees: int, number: int) -> list[Any]:
         """Return trees grown on rows of positive weight; ``number`` identifies the fold in the seeds."""

@@ -234,10 +234,6 @@ class Scores(ClassifierMixin, BaseEstimator):
             return np.asarray(np.interp(probabilities, self.levels_, self.knots_))
         return probabilities
 
-    def score_at(self, probability: float) -> float:
-        """Return the score at which `predict_proba` of the label is a number, for a single column."""
-        return float(self.scores_at(np.array([probability]))[0])
-
     def threshold_at(self, probability: float | None) -> float:
         """Return the least score whose `predict_proba` reaches a number; None stands for the least number.
 
@@ -247,7 +243,7 @@ class Scores(ClassifierMixin, BaseEstimator):
             return -np.inf
         if self.kind == "number" and probability > self.levels_[-1]:
             return np.inf
-        return self.score_at(probability)
+        return float(self.scores_at(np.array([probability]))[0])
 
     def predict(self, X: Table) -> NDArray[Any]:
         """Return the label of the largest probability, shape (n,)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ def came_fitted(estimator: Model) -> list[Any]:
             within = came_fitted(model)
         return [model, *within]
     if isinstance(estimator, (list, tuple)):
-        return [model for each in estimator for model in came_fitted(each)]
+        return list(chain.from_iterable(map(came_fitted, estimator)))
     if not isinstance(estimator, BaseEstimator):
         return []
     params = estimator.get_params(deep=False)

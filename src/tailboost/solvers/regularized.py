@@ -266,14 +266,11 @@ def newton(
         step, response = _line_search(respond, response, combined, toward, drift)
         if step == 0.0:
             break
-        if step == 1.0:
-            lam = target
-        else:
-            lam = lam + step * (target - lam)
-        if step == 1.0:
-            combined = toward
-        else:
-            combined = combined + step * (toward - combined)
+        if step < 1.0:
+            target = lam + step * (target - lam)
+            toward = combined + step * (toward - combined)
+        lam = target
+        combined = toward
     assert best is not None
     return best
 

@@ -175,10 +175,10 @@ class LimitsDisplay(Display):
             if value is not None:
                 style = {"height": 0.26, "color": colour, "linewidth": 0}
                 self.bars_.append(ax.barh(at, value, **styled(style, kwargs, bars=True)))
-            ends = [end for end in (line.low, value, line.high) if end is not None]
-            if len(ends) > 1:
+            known = [end for end in (line.low, value, line.high) if end is not None]
+            if len(known) > 1:
                 ax.plot(
-                    [min(ends), max(ends)],
+                    [min(known), max(known)],
                     [at, at],
                     color=text_colour(),
                     linewidth=1.5,
@@ -200,14 +200,10 @@ class LimitsDisplay(Display):
                 k + 0.41,
                 f"{line.numbers}{f'; limit {line.limit}' if line.limit else ''}",
             )
-        numbers = [
-            x
-            for line in self.lines
-            for x in (line.value, line.low, line.high, line.bound)
-            if x is not None
-        ]
-        low = min([0.0, *numbers])
-        high = max([0.0, *numbers])
+        numbers = [(line.value, line.low, line.high, line.bound) for line in self.lines]
+        ends = np.nan_to_num(np.array(numbers, dtype=np.float64))  # None becomes 0
+        low = min(0.0, ends.min())
+        high = max(0.0, ends.max())
         more = len(self.lines) - len(self.shown_)
         words = "rate; thick line: limit" + (
             f"; {more} more limits are not drawn" if more else ""

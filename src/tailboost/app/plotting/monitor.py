@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from textwrap import fill
 from typing import Any, Self
 
@@ -139,14 +140,8 @@ class MonitorDisplay(Display):
         """Return the display of a monitor, not yet drawn."""
         tested = monitor.certificate.tested
         looks = [batch for batch in monitor.batches if batch.labelled]
-        rates = [
-            [np.nan if error is None else error for _, error in batch.errors] for batch in looks
-        ]
-        ends = [
-            [np.nan if end is None else end for end in (b.claim.lower, b.claim.upper)]
-            for b in tested
-        ]
-        lower, upper = np.reshape(ends, (-1, 2)).T
+        errors = chain.from_iterable(batch.errors for batch in looks)
+        rates = np.array([error for _, error in errors], dtype=np.float64)  # None becomes NaN
         alarms = [
             next(
                 (k for k, batch in enumerate(looks) if batch.evidence[j] >= monitor.threshold),
@@ -158,8 +153,8 @@ class MonitorDisplay(Display):
             [batch.name for batch in looks],
             [bound.title for bound in tested],
             np.reshape(rates, (len(looks), len(tested))),
-            lower,
-            upper,
+            [bound.claim.lower for bound in tested],
+            [bound.claim.upper for bound in tested],
             alarms,
             evidence=monitor.largest_evidence,
             name=monitor.verdict if name is None else name,
