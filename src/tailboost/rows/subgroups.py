@@ -94,30 +94,19 @@ def revealing_features(X: Table, groups: Ints) -> list[tuple[Any, ...] | None]:
     Groups are numbers of shape (n,) or (n, c). Features are names of the columns of a data frame, else
     numbers. None: X was not checked, because X is no table or has more than 2,000 columns.
     """
-    if groups.ndim == 1:
-        columns = groups[:, None]
-    else:
-        columns = groups
+    columns = groups.reshape(len(groups), -1)
     if len(X.shape) != 2 or X.shape[1] > MOST_COLUMNS:
         return [None] * columns.shape[1]
-    frame = hasattr(X, "iloc")
-    sparse = hasattr(X, "tocsc")
-    if frame:
-        names = X.columns.tolist()
-    else:
-        names = range(X.shape[1])
-    if frame:
-        first = X.iloc[:FIRST_LOOK]
-    elif sparse:
-        first = X[:FIRST_LOOK].toarray()
-    else:
-        first = X[:FIRST_LOOK]
+    names = list(getattr(X, "columns", range(X.shape[1])))
+    first = X[:FIRST_LOOK]
+    if hasattr(first, "toarray"):
+        first = first.toarray()
 
     def values(table: Table, j: int) -> Any:
-        if frame:
-            return table.iloc[:, j].to_numpy()
-        column = table[:, [j]]
-        return (column.toarray() if hasattr(column, "toarray") else np.asarray(column)).ravel()
+        column = table.iloc[:, j] if hasattr(table, "iloc") else table[:, [j]]
+        if hasattr(column, "toarray"):
+            column = column.toarray()
+        return np.asarray(column).ravel()
 
     features: list[tuple[Any, ...] | None] = []
     for numbers in columns.T:
