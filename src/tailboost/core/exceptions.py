@@ -99,6 +99,11 @@ class NotCertifiedError(ValueError):
         self.attempts = attempts
         self.advice = advice
 
+    @property
+    def forced_by(self) -> Any:
+        """The target that needs the most further rows: one of ``shortfalls``, or None."""
+        return max(self.shortfalls, key=lambda each: each.more_rows or 0, default=None)
+
 
 class TableChangedWarning(UserWarning):
     """Warning that a table differs from the training table; the message has the columns and counts."""

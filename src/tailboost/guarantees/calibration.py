@@ -26,6 +26,7 @@ from tailboost.guarantees.certificates import (
     read_rates,
     unlisted,
 )
+from tailboost.guarantees.forced import what_forces
 from tailboost.guarantees.fresh_rows import (
     ERRORS,
     FreshRows,
@@ -321,12 +322,20 @@ def certified(
     families = [RateFamily.of(limit, answered) for limit in limits]
     fingerprints = fresh.fingerprints
     assert fingerprints is not None
+    level = attempts[-1].spent * (1.0 - confidence)
     # Without a row that counts, a limit is kept by construction: no test passes without rows.
     bounds = [
         bound.at_target(result.method if bound.n else CONSTANT)
-        for bound in limit_bounds(families, attempts[-1].spent * (1.0 - confidence))
+        for bound in limit_bounds(families, level)
         if bound.target is not None
     ]
+
+    def again(selection: Any) -> Certified | Refused | None:
+        procedure, _ = first_that_applies(selection, fresh, level)
+        if procedure.takes_long:
+            return None
+        return procedure.run()
+
     tables = tuple(attempt.rows for attempt in attempts)
     classifier.records_ = classifier.records_.joined(Records(None, (fingerprints,), tables))
     notes = [
@@ -352,6 +361,9 @@ def certified(
         rule=judged(classifier).rule_digest,
         used=attempts[-1].rows,
         remarks=tuple(told_of_one_answer(bounds, answered, limits)),
+        forced_by=what_forces(
+            [family.bounds(level) for family in families], limits, result, fresh, again
+        ),
     )
     return classifier
 

@@ -28,6 +28,7 @@ from tailboost.core.limit_lines import CERTIFIED, NOT_CERTIFIED, LimitLine, fill
 from tailboost.core.long_work import telling
 from tailboost.core.rate_words import estimate_words
 from tailboost.core.spelling import as_typed
+from tailboost.guarantees.forced import Forced
 from tailboost.guarantees.fresh_rows import ERRORS, FreshRows, Rule, fresh_rows
 from tailboost.guarantees.rate_bounds import (
     CertifiedBound,
@@ -134,8 +135,8 @@ class Certificate:
         other libraries. A classifier with another rule has no ``certificate_``.
     remarks : tuple of str
         What a reader of the limits should know of the rule, such as groups whose rows have one answer.
-    forced_by : object or None
-        What forces the rule, if it is known; its text is one line.
+    forced_by : Forced or None
+        The limit with the least room and what it costs, if it is known; its text is one line.
     """
 
     bounds: tuple[CertifiedBound, ...]
@@ -148,7 +149,7 @@ class Certificate:
     price: tuple[Price, ...] = ()
     rule: str | None = field(default=None, repr=False, compare=False)
     remarks: tuple[str, ...] = ()
-    forced_by: Any = field(default=None, compare=False)
+    forced_by: Forced | None = field(default=None, compare=False)
     # The rows, to compare them where equal rows are different rows.
     used: UsedRows | None = field(default=None, repr=False, compare=False)
 
@@ -301,6 +302,7 @@ class Certificate:
             "price": [asdict(each) for each in self.price],
             "remarks": list(self.remarks),
             "rule": self.rule,
+            "forced_by": None if self.forced_by is None else self.forced_by.to_dict(),
         }
 
     @classmethod
@@ -316,6 +318,7 @@ class Certificate:
         bounds = [*document["bounds"], *document.get("rates", ())]
         price = tuple(Price(**each) for each in document.get("price", ()))
         confidence = check_number(document["confidence"], "confidence", 0, 1, below=True)
+        forced = document.get("forced_by")
         return cls(
             tuple(map(CertifiedBound.from_dict, bounds)),
             confidence,
@@ -324,6 +327,7 @@ class Certificate:
             price=price,
             rule=document.get("rule"),
             remarks=tuple(document.get("remarks", ())),
+            forced_by=forced and Forced.from_dict(forced),
         )
 
     @property

@@ -78,6 +78,7 @@ class Path:
     level: float
 
     title = "fixed sequence"
+    takes_long = True
     lacks = None
 
     def run(self) -> Certified | Refused:

@@ -65,9 +65,12 @@ class Procedure(Protocol):
     ----------
     title : str
         Name among other procedures.
+    takes_long : bool
+        Whether many rules are selected and tested, so that nothing is repeated for an estimate.
     """
 
     title: str
+    takes_long: bool
 
     def __init__(self, selection: Any, fresh: FreshRows, level: float) -> None:
         """Keep what a procedure is made of.

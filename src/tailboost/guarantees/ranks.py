@@ -451,6 +451,7 @@ class Ranks:
     level: float
 
     title = "ranks"
+    takes_long = False
 
     @property
     def lacks(self) -> str | None:

@@ -36,6 +36,7 @@ class ScorePath:
     level: float
 
     title = "path of equal power"
+    takes_long = False
 
     @cached_property
     def lacks(self) -> str | None:

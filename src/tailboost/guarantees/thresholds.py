@@ -271,6 +271,7 @@ class ThresholdSequences:
     level: float
 
     title = "sequences of thresholds"
+    takes_long = False
 
     @property
     def lacks(self) -> str | None:

@@ -178,6 +178,7 @@ tailboost.selection.program: Best Program Solution
 tailboost.guarantees.certificates: Certificate Price
 tailboost.rows.ledger: Attempt
 tailboost.rows.records: Records
+tailboost.guarantees.forced: Forced Room
 tailboost.guarantees.rate_bounds: CertifiedBound
 tailboost.boosting.additive: AdditiveSelection SoftMargin SoftMarginWeights
 tailboost.guarantees.additive_summary: AdditiveSummary Cost

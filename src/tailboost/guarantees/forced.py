@@ -1,0 +1,204 @@
+"""What forces a certified rule: the limit with the least room, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from tailboost.guarantees.fresh_rows import ERRORS, FreshRows
+from tailboost.guarantees.procedure import Certified, Refused, answering
+from tailboost.guarantees.rate_bounds import CertifiedBound
+from tailboost.rates import Limit
+
+# A limit that the rule uses up by a smaller part is named for its room.
+MUCH_USED = 0.75
+
+
+@dataclass(frozen=True)
+class Room:
+    """A limit that is not used up.
+
+    Attributes
+    ----------
+    limit : str
+        Its rate and subgroup.
+    estimate, target : float
+        The rate on the fresh rows, and the limit.
+    in_percent : bool
+        Whether the limit was stated in percent.
+    """
+
+    limit: str
+    estimate: float
+    target: float
+    in_percent: bool = False
+
+    def __str__(self) -> str:
+        used = _shown(self.estimate, self.in_percent)
+        return f"{self.limit} {used} of {_shown(self.target, self.in_percent)}"
+
+
+@dataclass(frozen=True)
+class Forced:
+    """The limit with the least room, in standard errors of its rate.
+
+    Attributes
+    ----------
+    limit : str
+        Its rate and subgroup.
+    name : str
+        Its subgroup; the rate, if it is of all rows or compares subgroups.
+    n : int
+        Fresh rows of the subgroup.
+    room : float
+        Distance of the estimate from the limit, in standard errors.
+    error, without : float or None
+        Overall error of the rule on the fresh rows, and that of the rule that the same procedure makes
+        without this limit: estimates, no certificates. None if they are not known.
+    others : tuple of Room
+        Limits on other rates with much room.
+    in_percent : bool
+        Whether the limit was stated in percent.
+    """
+
+    limit: str
+    name: str
+    n: int
+    room: float
+    error: float | None = None
+    without: float | None = None
+    others: tuple[Room, ...] = ()
+    in_percent: bool = False
+
+    def __str__(self) -> str:
+        words = f"{self.name} forces the rule, with {self.n:,} rows"
+        if self.without is not None and self.error is not None:
+            at_most = _shown(min(self.without, self.error), self.in_percent)
+            words += f"; without its limit the error would be about {at_most}"
+        if self.others:
+            words += f". Room is left: {', '.join(map(str, self.others))}"
+        return f"{words}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain types, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` wrote; raises TypeError for other documents."""
+        others = tuple(Room(**room) for room in document["others"])
+        return cls(**{**document, "others": others})
+
+
+def _shown(value: float, in_percent: bool) -> str:
+    """Return a rate in the unit of the limits."""
+    if in_percent:
+        return f"{100 * value:.3g} %"
+    return f"{value:.3g}"
+
+
+def room_of(bound: CertifiedBound) -> float:
+    """Return the distance of an estimate from its limit, in standard errors; infinite without rows."""
+    if bound.estimate is None or bound.target is None or not bound.n:
+        return np.inf
+    sign = -1.0 if bound.sense == "≥" else 1.0
+    rate = float(np.clip(bound.estimate, 1.0 / (bound.n + 2), 1.0 - 1.0 / (bound.n + 2)))
+    return (
+        sign * (bound.target - bound.estimate) / float(np.sqrt(rate * (1.0 - rate) / bound.n))
+    )
+
+
+def without(limit: Limit, dropped: Any, names: Sequence[Any]) -> list[Limit]:
+    """Return a limit without one of its subgroups; nothing if no other subgroup is limited."""
+    if limit.compares:
+        return []
+    pairs = zip(names, limit.bounds(list(names)).tolist(), strict=True)
+    kept = tuple(
+        (name, bound) for name, bound in pairs if name != dropped and not np.isnan(bound)
+    )
+    if not kept:
+        return []
+    return [replace(limit, bound=kept)]
+
+
+def what_forces(
+    bounds: Sequence[Sequence[CertifiedBound]],
+    limits: Sequence[Limit],
+    result: Certified,
+    fresh: FreshRows,
+    again: Callable[[Any], Certified | Refused | None],
+) -> Forced | None:
+    """Return what forces a certified rule; None if no limit has rows.
+
+    Parameters
+    ----------
+    bounds : sequence of sequence of CertifiedBound
+        The bounds of each limit.
+    limits : sequence of Limit
+        The limits.
+    result : Certified
+        The certified rule.
+    fresh : FreshRows
+        The fresh rows.
+    again : callable
+        Returns the result of the same procedure for a selection within other limits; None if it takes long.
+    """
+    limited = [
+        (room_of(bound), place, bound)
+        for place, of_limit in enumerate(bounds)
+        for bound in of_limit
+        if bound.target is not None
+    ]
+    least, place, forcing = min(limited, key=lambda each: each[0])
+    if not np.isfinite(least):
+        return None
+    names = [sample.name for sample in fresh.samples(limits[place].rate)]
+    others = [
+        *limits[:place],
+        *without(limits[place], forcing.subgroup, names),
+        *limits[place + 1 :],
+    ]
+    answered = fresh.by(answering(fresh.judge, result.selection))
+    (sample,) = answered.samples(ERRORS["mean"])
+    error = freed = None
+    # Without a limit on deferral every row would be deferred.
+    if len(sample.rows) and not limits[place].rate.needs_deferral:
+        error = float(sample.mean)
+        selection = result.selection.within(others)
+        if others:
+            looser = again(selection)
+            selection = looser.selection if isinstance(looser, Certified) else None
+        if selection is not None:
+            (sample,) = fresh.by(answering(fresh.judge, selection)).samples(ERRORS["mean"])
+            freed = float(sample.mean)
+    rooms = [
+        Room(_rate_and_subgroup(bound), bound.estimate, bound.target, bound.in_percent)
+        for _, number, bound in limited
+        if number != place and bound.estimate is not None and bound.target is not None
+        if bound.sense == "≤" and bound.estimate < MUCH_USED * bound.target
+    ]
+    name = forcing.name
+    if forcing.subgroup is None or limits[place].compares:
+        name = _rate_and_subgroup(forcing)
+    return Forced(
+        forcing.title,
+        name,
+        forcing.n,
+        float(least),
+        error,
+        freed,
+        tuple(rooms),
+        any(limit.in_percent for limit in limits),
+    )
+
+
+def _rate_and_subgroup(bound: CertifiedBound) -> str:
+    """Return the name of a bounded rate, without the subgroup of all rows."""
+    if bound.subgroup is None:
+        return bound.quantity
+    if bound.subgroups:
+        return f"{bound.subgroup} of {bound.quantity}"
+    return bound.title

@@ -1,0 +1,93 @@
+"""What forces a certified rule, compared with a calibration without this limit."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import tailboost as tb
+from tailboost.guarantees.certificates import Certificate
+from tailboost.guarantees.forced import without
+from tailboost.rates import checked_limits
+
+
+def scores(n, seed, share=0.05):
+    """Return scores of a large group and of a small one, whose scores say less."""
+    rng = np.random.default_rng(seed)
+    group = np.where(rng.random(n) < share, "few", "many")
+    label = rng.integers(0, 2, n)
+    noise = np.where(group == "few", 1.6, 1.0) * rng.normal(size=n)
+    return (2.0 * label - 1.0 + noise)[:, None], label, group
+
+
+def calibrated(limits, n=3000, **params):
+    X, y, groups = scores(n, 0)
+    model = tb.Scores(0, 1, kind="logit")
+    rule = tb.tune(model, X[: n // 2], y[: n // 2], groups=groups[: n // 2], limits=limits, **params)
+    fresh = X[n // 2 :], y[n // 2 :], groups[n // 2 :]
+    return rule, fresh
+
+
+def test_the_small_group_forces_the_rule_and_costs_what_a_calibration_without_it_saves():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .4"])
+    free = copy.deepcopy(rule)
+    certificate = tb.calibrate(rule, X, y, groups=groups).certificate_
+    forced = certificate.forced_by
+    small = next(b for b in certificate.bounds if b.subgroup == "few")
+    assert (forced.name, forced.n) == ("few", small.n)
+    assert forced.room == pytest.approx(
+        (0.4 - small.estimate) / np.sqrt(small.estimate * (1 - small.estimate) / small.n)
+    )
+    other = tb.calibrate(free, X, y, groups=groups, limits=["miss(1, by=group) <= {many: .4}"])
+    assert forced.without == pytest.approx(np.mean(other.predict(X) != y), abs=0.01)
+    assert forced.error == pytest.approx(certificate.price[0].certified)
+    assert "few forces the rule" in str(certificate)
+
+
+def test_room_of_other_limits_is_named():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .35", "false_alarm(1) <= .9"])
+    forced = tb.calibrate(rule, X, y, groups=groups).certificate_.forced_by
+    (room,) = forced.others
+    assert room.target == pytest.approx(0.9)
+    assert "Room is left" in str(forced)
+
+
+def test_one_limit_on_all_rows_is_compared_with_the_rule_of_least_error():
+    rule, (X, y, _) = calibrated(["miss(1) <= .05"])
+    certified = tb.calibrate(rule, X, y)
+    forced = certified.certificate_.forced_by
+    least = min(np.mean((X[:, 0] > cut).astype(int) != y) for cut in np.linspace(-3, 3, 601))
+    assert forced.without == pytest.approx(least, abs=0.01)
+    assert forced.error > forced.without + 0.05
+
+
+def test_it_is_stored_in_files_and_json(tmp_path):
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .4"])
+    certified = tb.calibrate(rule, X, y, groups=groups)
+    tb.save_model(certified, tmp_path / "m.model")
+    loaded = tb.load_model(tmp_path / "m.model").certificate_
+    assert loaded.forced_by == certified.certificate_.forced_by
+    document = json.loads(json.dumps(certified.certificate_.to_dict()))
+    assert Certificate.from_dict(document).forced_by == certified.certificate_.forced_by
+    del document["forced_by"]
+    assert Certificate.from_dict(document).forced_by is None
+
+
+def test_a_refusal_names_the_target_that_needs_the_most_rows():
+    rule, (X, y, groups) = calibrated(["miss(1, by=group) <= .12"], n=900)
+    with pytest.raises(tb.exceptions.NotCertifiedError) as caught:
+        tb.calibrate(rule, X, y, groups=groups)
+    error = caught.value
+    assert error.forced_by in error.shortfalls
+    assert tb.exceptions.NotCertifiedError("no").forced_by is None
+
+
+def test_a_limit_loses_one_subgroup():
+    (limit,) = checked_limits(["miss(1, by=group) <= {a: .2, b: .3}"])
+    (other,) = checked_limits(["miss(1, by=group) <= {b: .3}"])
+    assert without(limit, "a", ["a", "b", "c"]) == [other]
+    (gap,) = checked_limits(["gap(miss(1, by=group)) <= .1"])
+    assert without(gap, "gap", ["a", "b"]) == []
