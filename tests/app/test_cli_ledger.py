@@ -78,7 +78,7 @@ def test_a_rule_file_carries_its_attempts(folder, rule, tmp_path):
             assert shared in spent.stderr
     assert attempts(rule) == 1
     passed = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
-    assert "This was attempt 2." in passed.stdout
+    assert "Attempt 2 had 0.09 of the error probability" in passed.stdout
     assert attempts(rule) == attempts(out) == 2
     again = call(*command(folder, rule, "unspent.csv", out, "miss(yes) <= .3"))
     assert again.stdout == passed.stdout  # the same call is no further attempt
@@ -119,7 +119,7 @@ def test_certify_of_a_calibrated_rule_tests_its_limits_on_fresh_rows(folder, rul
     assert [bound["target"] for bound in tested["bounds"] if bound["target"] is not None] == [0.3]
     assert call("certify", rule, folder / "unspent.csv").exit_code == 0  # not used for this rule
     later = call(*command(folder, out, "c100.csv", tmp_path / "later.json"))
-    assert "This was attempt 2." in later.stdout + later.stderr
+    assert "Attempt 2 had 0.09 of the error probability" in later.stdout + later.stderr
 
 
 def test_an_edited_rule_file_has_no_certificate(folder, rule, tmp_path):

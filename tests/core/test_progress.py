@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import tailboost as tb
 from tailboost.core import checks, long_work
-from tailboost.core.long_work import duration, steps, telling
+from tailboost.core.long_work import doing, duration, steps, telling
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(400, 3)), RNG.integers(2, size=400)
@@ -144,3 +144,15 @@ def test_ctrl_c_without_a_finished_model_ends_the_fit(catches):
     with pytest.raises(KeyboardInterrupt):
         mix.fit(X, Y)
     assert not hasattr(mix, "ensemble_")
+
+
+def test_work_without_steps_is_named_after_the_patience():
+    lines = []
+    with telling(lines.append, patience=0.05):
+        with doing("quick work"):
+            pass
+        with doing("slow work"):
+            time.sleep(0.2)
+    assert lines == ["slow work …"]
+    with doing("work that nobody asked about"):
+        pass

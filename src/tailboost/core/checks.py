@@ -554,14 +554,16 @@ def refuse_missing(values: Column, name: str, remedy: str = GIVE_A_VALUE) -> Non
         column = np.asarray(values, dtype=object)
     if column.dtype.kind not in "fO":
         return
-    entries = column.ravel().tolist()
-    if column.dtype == object:
+    entries: list[Any] = []
+    if column.dtype.kind == "f":
+        missing = int(np.isnan(column).sum())
+    else:
+        entries = column.ravel().tolist()
+        if {*map(type, entries)} == {str}:
+            return
         refuse_nested(entries, name)
-    # The test for text comes first, because the other tests take thirty times as long.
-    missing = sum(
-        not isinstance(v, str) and (v is None or is_scalar_nan(v) or is_pandas_na(v))
-        for v in entries
-    )
+        # The test for text comes first, because the other tests take thirty times as long.
+        missing = sum(not isinstance(entry, str) and is_missing(entry) for entry in entries)
     if missing:
         raise ValueError(
             f"{name} contains NaN or None: {missing} of {column.size} entries are missing; "

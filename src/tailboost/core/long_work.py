@@ -60,6 +60,7 @@ class _Teller:
     clear: Callable[[], None]
     patience: float
     pause: float
+    begun: float = field(default_factory=lambda: time.monotonic())
 
 
 _teller: ContextVar[_Teller | None] = ContextVar("teller", default=None)
@@ -178,6 +179,36 @@ def steps(what: str, total: int) -> Iterator[Steps]:
             timer.cancel()
         if teller is not None and counted.told > counted.started:
             teller.clear()
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Tell what the block does, once the patience of the whole work is over, and somebody wants to know.
+
+    Examples
+    --------
+    >>> from tailboost.core.long_work import doing, telling
+    >>> with telling(print, patience=0), doing("reading scores.csv"):
+    ...     pass
+    reading scores.csv …
+    """
+    teller = _teller.get()
+    if teller is None:
+        yield
+        return
+    line = f"{what} …"
+    wait = teller.patience - (time.monotonic() - teller.begun)
+    timer = threading.Timer(max(0.0, wait), teller.tell, [line])
+    timer.daemon = True
+    if teller.patience == 0:
+        teller.tell(line)
+    else:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        teller.clear()
 
 
 def duration(seconds: float) -> str:

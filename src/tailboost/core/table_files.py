@@ -177,10 +177,11 @@ def _check_csv(
                 "its header has zero bytes, as UTF-16 has: state encoding='utf-16-le'"
             )
         checked_names(header, "its header")
+        n_columns = len(header)
         for row in reader:
-            if row and (
-                len(row) < len(header) or any(value.strip() for value in row[len(header) :])
-            ):
+            if len(row) == n_columns or not row:  # of a million lines nearly all
+                continue
+            if len(row) < n_columns or any(value.strip() for value in row[n_columns:]):
                 if len(header) == 1:
                     odd = re.search(r"[;\t|]", header[0])
                 else:

@@ -146,7 +146,7 @@ class Monitor:
     []
     >>> monitor = monitor.add(X[3000:], 1 - y[3000:], name="February")  # all labels swapped
     >>> monitor.alarms[0].bound.title
-    'error of all rows'
+    'error: all rows'
     """
 
     certificate: Certificate

@@ -363,6 +363,9 @@ def group_names(column: Column, missing: str) -> NDArray[Any]:
     """Return the names of the groups of a column of a data frame as text, ``missing`` for missing values."""
     values = column.to_numpy(dtype=object).tolist()
     gone = column.isna().tolist()
+    if {*map(type, values)} == {str}:
+        of_text = {value: group_name(value) for value in {*values}}
+        return np.array([of_text[value] for value in values], dtype=object)
     names = [
         missing if no_value else group_name(v) for v, no_value in zip(values, gone, strict=True)
     ]

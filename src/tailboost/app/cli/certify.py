@@ -25,12 +25,14 @@ from tailboost.app.cli.models import (
     check_model_output,
 )
 from tailboost.core.array_types import Stated
+from tailboost.core.long_work import doing
 from tailboost.guarantees.calibration import calibrate_selected
 from tailboost.guarantees.stated import stated_by
 from tailboost.rows.fingerprints import EqualRows
 from tailboost.rows.given import Given
 from tailboost.rows.judged import judged
 
+CALIBRATING = "Selecting and certifying a rule"
 NOT_CERTIFIED = 4  # exit code of `certify --require`
 
 # Options of `certify`.
@@ -146,9 +148,12 @@ def certify(
     if stored.by_group or by_rates:  # a group-aware rule needs the groups of the fit
         columns = list(dict.fromkeys([*stored.group_columns, *columns]))
     labels = classifier.classes_.tolist()
-    with stored.labelled_rows(
-        data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
-    ) as rows:
+    with (
+        stored.labelled_rows(
+            data, csv, target, Reading(Purpose.CERTIFY, columns, cluster)
+        ) as rows,
+        doing(f"Certifying on {len(rows.table):,} rows"),
+    ):
         table = stated.CostTable.read(costs, labels, rows.y, data, csv)
         certificate = certify_model(
             classifier,
@@ -385,6 +390,7 @@ def _calibrate_model(
     with (
         fresh.rows(stored, columns, with_groups=with_groups) as given,
         _missing_said(model, ledger),
+        doing(CALIBRATING),
     ):
         if selected:
             classifier.records_ = replace(classifier.records_, ledger=ledger)
@@ -469,8 +475,9 @@ def _calibrate_scores(
             )
             if more is not None:
                 given = replace(given, **more.unlabeled())
-            batch = selection.one_batch(given, allowed, list(selection.limits) or None)
-            with _missing_said(None, batch.classifier.records_.ledger):
+            with doing(CALIBRATING):
+                batch = selection.one_batch(given, allowed, list(selection.limits) or None)
+            with _missing_said(None, batch.classifier.records_.ledger), doing(CALIBRATING):
                 point = batch.certified(**of_call)
     selection = replace(selection, limits=tuple(point.limits or ()))
     shared.write_out(out, selection.document(point, point.rule_, calibrated=data.name))

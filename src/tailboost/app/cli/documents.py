@@ -20,6 +20,7 @@ from tailboost.app.cli.shared import BadInput, bad_input, read_json, warn
 from tailboost.core.array_types import Table
 from tailboost.core.checks import reading
 from tailboost.core.files import write_output
+from tailboost.core.long_work import doing
 from tailboost.core.spelling import did_you_mean, listed, other_separator
 from tailboost.core.table_files import is_csv
 from tailboost.core.written_numbers import refuse_commas_among_numbers
@@ -97,7 +98,7 @@ def score_rows(
 
     Rows without a score are refused unless ``missing`` is a number.
     """
-    with bad_input():
+    with bad_input(), doing(f"Reading {data.name}"):
         table = datasets.read_raw(data, *csv)
     if not len(table):
         raise BadInput(f"{str(data)!r} has no rows")

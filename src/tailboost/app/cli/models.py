@@ -123,9 +123,10 @@ class NewRows:
                 raise BadInput(
                     f"--group: column {name!r} has more than {MOST_GROUPS} different values"
                 )
-            groups[name] = group_names(column, "missing").astype(str)
+            groups[name] = group_names(column, "missing")
         if names:
-            return pd.DataFrame(groups)
+            # Each use of another type of text would convert it: seconds for a million rows.
+            return pd.DataFrame(groups, dtype=object)
         return None
 
 

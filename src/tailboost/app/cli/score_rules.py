@@ -41,6 +41,7 @@ from tailboost.classifiers.reported import ReportedClassifier
 from tailboost.core.array_types import Floats, Groups, Mask, Model, Stated, Table
 from tailboost.core.checks import reading
 from tailboost.core.limit_lines import LimitLine
+from tailboost.core.long_work import doing
 from tailboost.core.score_kinds import score_kind
 from tailboost.rows.fingerprints import UsedRows
 from tailboost.rows.given import Given
@@ -177,7 +178,8 @@ def tune(
             unlabeled=joined,
         )
         more, trained_on = other_rows(unlabeled, training_rows, csv, score, columns, missing)
-        with shared.bad_input(f"{data}: "):
+        selecting = doing(f"Selecting thresholds on {len(rows.table):,} rows")
+        with shared.bad_input(f"{data}: "), selecting:
             classifier = selection.run(rows, more, trained_on)
     if as_model:
         about = {"data": data.name, "target": target[0], **selection.notes}
