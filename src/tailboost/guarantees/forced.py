@@ -24,9 +24,9 @@ class Room:
     Attributes
     ----------
     limit : str
-        Its rate and subgroup.
+        Its rate.
     estimate, target : float
-        The rate on the fresh rows, and the limit.
+        The rate on the fresh rows, of the subgroup that uses most of its limit, and the limit.
     in_percent : bool
         Whether the limit was stated in percent.
     """
@@ -38,7 +38,7 @@ class Room:
 
     def __str__(self) -> str:
         used = _shown(self.estimate, self.in_percent)
-        return f"{self.limit} {used} of {_shown(self.target, self.in_percent)}"
+        return f"{self.limit} at most {used} of {_shown(self.target, self.in_percent)}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Forced:
             at_most = _shown(min(self.without, self.error), self.in_percent)
             words += f"; without its limit the error would be about {at_most}"
         if self.others:
-            words += f". Room is left: {', '.join(map(str, self.others))}"
+            words += f". Room is left: {'; '.join(map(str, self.others))}"
         return f"{words}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,12 +174,8 @@ def what_forces(
         if selection is not None:
             (sample,) = fresh.by(answering(fresh.judge, selection)).samples(ERRORS["mean"])
             freed = float(sample.mean)
-    rooms = [
-        Room(_rate_and_subgroup(bound), bound.estimate, bound.target, bound.in_percent)
-        for _, number, bound in limited
-        if number != place and bound.estimate is not None and bound.target is not None
-        if bound.sense == "≤" and bound.estimate < MUCH_USED * bound.target
-    ]
+    others_bounds = [of_limit for number, of_limit in enumerate(bounds) if number != place]
+    rooms = [room for of_limit in others_bounds for room in _rooms(of_limit)]
     name = forcing.name
     if forcing.subgroup is None or limits[place].compares:
         name = _rate_and_subgroup(forcing)
@@ -202,3 +198,16 @@ def _rate_and_subgroup(bound: CertifiedBound) -> str:
     if bound.subgroups:
         return f"{bound.subgroup} of {bound.quantity}"
     return bound.title
+
+
+def _rooms(bounds: Sequence[CertifiedBound]) -> list[Room]:
+    """Return the room of a limit from above, by the subgroup that uses most of it; nothing if it is used."""
+    rooms = [
+        Room(bound.quantity, bound.estimate, bound.target, bound.in_percent)
+        for bound in bounds
+        if bound.estimate is not None and bound.target is not None and bound.sense == "≤"
+    ]
+    if not rooms:
+        return []
+    least = max(rooms, key=lambda room: room.estimate - room.target)
+    return [least] * (least.estimate < MUCH_USED * least.target)
