@@ -32,6 +32,7 @@ from experiments._limit_methods import LIMITS, Asked, GivenScores, Scored, pair
 from experiments.broken_limits import CASES, _some, score
 from tailboost.selection import data as selection_data
 from tailboost.selection.data import SelectionData, by_probabilities
+from tailboost.selection.kinds import Kinds
 from tailboost.selection.selection import Selection
 
 Floats = NDArray[np.float64]
@@ -75,7 +76,7 @@ def blended(classifier: Any, blend: float) -> Any:
     selection_data.BLEND_ROWS = blend
     data = by_probabilities(labelled, labelled.stratum, labelled.weights, labelled.probabilities)
     counted = replace(engine, data=data, pools={}, labelled_alone=labelled, with_unlabeled=measured)
-    new.selection_ = Selection.of(counted, classifier.selection_.problem)
+    new.selection_ = Selection.of(Kinds((counted,), infer_groups=False), classifier.selection_.problem)
     return new
 
 
